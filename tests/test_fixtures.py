@@ -1,0 +1,110 @@
+"""Whole scripts: the rewrite is the golden one, the report is the golden one, and both versions train alike."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+RECORDER = Path(__file__).parent / "record_training.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixture:
+    """A naive script, its golden rewrite and the golden report beside it."""
+
+    name: str
+    arguments: tuple[str, ...]
+    """What keeps the training short where the script offers it."""
+    backwards: int
+    """How often the script calls ``backward`` when it is run with these arguments."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the scripts stand."""
+        return FIXTURES / self.name
+
+    def text(self, file: str) -> str:
+        """The text of one of its files, newlines as they are."""
+        return (self.folder / file).read_bytes().decode()
+
+
+# 1500 images in batches of 50 are 30 iterations an epoch; the trainer's attack goes backward 3 times for each of its 6
+# batches.
+SCRIPTS = (
+    Fixture("digits_cnn", (), 5 * 30),
+    Fixture("digits_args", ("--epochs", "2"), 2 * 30),
+    Fixture("digits_trainer", ("--epochs", "2"), 2 * 30 + 6 * 3),
+)
+
+
+@pytest.fixture(params=SCRIPTS, ids=lambda script: script.name)
+def script(request: pytest.FixtureRequest) -> Fixture:
+    """Each of the fixtures."""
+    assert isinstance(request.param, Fixture)
+    return request.param
+
+
+def torchfast(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the tool in a folder, as a user does, so that reports name the script alone."""
+    return subprocess.run(
+        [sys.executable, "-m", "autotune_rewrite", *arguments], cwd=folder, capture_output=True, check=False
+    )
+
+
+def trained(path: Path, arguments: tuple[str, ...], record: Path) -> tuple[dict[str, list[str]], str]:
+    """Run a script under the recorder, away from the fixtures.
+
+    Returns:
+        The digests of all losses and final parameters, and what the script printed.
+    """
+    done = subprocess.run(
+        [sys.executable, str(RECORDER), str(record), str(path), *arguments],
+        cwd=record.parent,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    digests: dict[str, list[str]] = json.loads(record.read_text(encoding="utf-8"))
+    return digests, done.stdout
+
+
+def test_every_folder_with_a_naive_script_is_tested() -> None:
+    assert {script.name for script in SCRIPTS} == {path.parent.name for path in FIXTURES.glob("*/naive.py")}
+
+
+def test_rewrite_is_the_golden_one(script: Fixture, tmp_path: Path) -> None:
+    output = tmp_path / "rewritten.py"
+    done = torchfast(script.folder, "rewrite", "naive.py", "--output", str(output))
+    assert done.returncode == 0, done.stderr.decode()
+    assert output.read_bytes().decode() == script.text("fast.py")
+
+
+def test_second_pass_changes_nothing(script: Fixture, tmp_path: Path) -> None:
+    output = tmp_path / "rewritten.py"
+    done = torchfast(script.folder, "rewrite", "fast.py", "--output", str(output))
+    assert done.returncode == 0, done.stderr.decode()
+    assert output.read_bytes().decode() == script.text("fast.py")
+    assert torchfast(script.folder, "check", "fast.py").returncode == 0
+
+
+def test_report_is_the_golden_one(script: Fixture) -> None:
+    done = torchfast(script.folder, "check", "naive.py")
+    assert done.returncode == 1, done.stderr.decode()
+    assert done.stdout.decode() == script.text("report.txt")
+
+
+def test_both_versions_train_alike_bit_for_bit(script: Fixture, tmp_path: Path) -> None:
+    naive, naive_printed = trained(script.folder / "naive.py", script.arguments, tmp_path / "naive.json")
+    fast, fast_printed = trained(script.folder / "fast.py", script.arguments, tmp_path / "fast.json")
+    assert len(naive["losses"]) == script.backwards
+    assert len(set(naive["losses"])) > script.backwards * 0.9, "the losses hardly change: nothing is learnt"
+    assert naive["parameters"]
+    assert fast == naive
+    assert fast_printed == naive_printed
