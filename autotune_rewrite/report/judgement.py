@@ -1,0 +1,93 @@
+"""A judgement as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autotune_rewrite.verify.comparison import Ratio
+    from autotune_rewrite.verify.judgement import Judgement
+
+VERSION = 1
+"""Of the JSON layout."""
+
+SPEED = {
+    "faster": "is faster",
+    "no-difference": "is as fast as the original",
+    "slower": "is slower",
+    "inconclusive": "may or may not be faster: the measurement is inconclusive",
+    "not-checked": "was not timed",
+}
+EQUALITY = {
+    "equal": "computes the same, bit for bit",
+    "non-inferior": "ends no worse than the original",
+    "different": "computes something different",
+    "inconclusive": "may or may not compute the same: the comparison is inconclusive",
+    "not-checked": "was NOT CHECKED for equal results",
+}
+BASIS = {"whole": "", "extrapolated": ", extrapolated to the script's own length", "cut": ", of runs that were cut"}
+
+
+def as_json(judgement: Judgement) -> dict[str, Any]:
+    """The judgement as plain values, all of them valid JSON."""
+    return {
+        "version": VERSION,
+        "run": judgement.run,
+        "speed": judgement.speed,
+        "equality": judgement.equality,
+        "ratios": {
+            "iteration": _ratio_as_json(judgement.iteration),
+            "run": {**_ratio_as_json(judgement.whole), "basis": judgement.basis},
+        },
+        "reason": judgement.reason,
+        "side": judgement.side,
+        "promise": judgement.promise,
+        "pairs": judgement.pairs,
+        "losses": judgement.losses,
+        "extrapolated": judgement.basis == "extrapolated",
+        "not_measured": list(judgement.not_measured),
+        "environment": dict(judgement.environment),
+        "output": list(judgement.output),
+    }
+
+
+def as_text(judgement: Judgement) -> str:
+    """The judgement in words, then the ratios, then the reason; without a final newline."""
+    if judgement.run != "ok":
+        return "\n".join([judgement.reason, *(f"  {line}" for line in judgement.output), *_not_measured(judgement)])
+    lines = [f"The rewritten script {SPEED[judgement.speed]}; it {EQUALITY[judgement.equality]}."]
+    if judgement.whole is not None and judgement.basis is not None:
+        lines.append(f"  whole run  {_ratio_as_text(judgement.whole)}{BASIS[judgement.basis]}")
+    if judgement.iteration is not None:
+        lines.append(f"  iteration  {_ratio_as_text(judgement.iteration)}")
+    lines.append(judgement.reason)
+    pairs = "1 pair" if judgement.pairs == 1 else f"{judgement.pairs} pairs"
+    lines.append(
+        f"Seen: {pairs} of runs with {judgement.losses} losses each, promise {judgement.promise}, {_where(judgement)}."
+    )
+    return "\n".join([*lines, *_not_measured(judgement)])
+
+
+def _not_measured(judgement: Judgement) -> list[str]:
+    if not judgement.not_measured:
+        return []
+    return [f"Not measured here, because they cannot act on this device: {', '.join(judgement.not_measured)}."]
+
+
+def _where(judgement: Judgement) -> str:
+    seen = judgement.environment
+    device = seen.get("gpu", f"{seen.get('cpus', '?')} CPU cores")
+    return f"torch {seen.get('torch', '?')}, Python {seen.get('python', '?')}, {device}"
+
+
+def _ratio_as_json(ratio: Ratio | None) -> dict[str, float | None]:
+    if ratio is None:
+        return {"estimate": None, "low": None, "high": None}
+    return {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high}
+
+
+def _ratio_as_text(ratio: Ratio) -> str:
+    text = f"{ratio.estimate:.2f} times as fast"
+    if ratio.low is None or ratio.high is None:
+        return f"{text} (no interval from one pair)"
+    return f"{text} ({ratio.low:.2f} to {ratio.high:.2f}, 95 % interval)"

@@ -1,0 +1,200 @@
+"""Two runs or two sets of runs side by side: figures, no words yet."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from autotune_rewrite.verify.measurement import Measurement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autotune_rewrite.verify.run import Run
+
+CONFIDENCE = 0.95
+MARGIN_SPREADS = 2.0
+"""The margin of non-inferiority, in standard deviations of the original over its seeds: about what luck does to it."""
+MIN_SEEDS = 3
+"""Fewer say nothing about a spread."""
+
+Basis = Literal["whole", "extrapolated", "cut"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The original's time divided by the rewritten script's: above 1 where the rewritten one is faster."""
+
+    estimate: float
+    low: float | None
+    """Of the 95 % interval; None where one pair shows no spread."""
+    high: float | None
+
+    @classmethod
+    def of(cls, originals: Sequence[float], rewritten: Sequence[float]) -> Ratio:
+        """The geometric mean of the paired ratios with a t interval on their logarithms.
+
+        Args:
+            originals: Seconds, one for each pair.
+            rewritten: Seconds, of the same pairs.
+        """
+        logs = [math.log(before / after) for before, after in zip(originals, rewritten, strict=True)]
+        mean = statistics.fmean(logs)
+        if len(logs) == 1:
+            return cls(math.exp(mean), None, None)
+        half = quantile_of_t((1 + CONFIDENCE) / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two runs with one seed."""
+
+    original: Run
+    rewritten: Run
+
+    @property
+    def equal(self) -> bool:
+        """Whether every loss and every final parameter is the same, bit for bit."""
+        return not self.lengths_differ and self.first_difference is None and not self.parameters_differ
+
+    @property
+    def lengths_differ(self) -> bool:
+        """Whether they have different numbers of losses."""
+        return len(self.original.losses) != len(self.rewritten.losses)
+
+    @property
+    def parameters_differ(self) -> bool:
+        """Whether any final parameter, or the number of optimizers, differs."""
+        return self.original.parameters != self.rewritten.parameters
+
+    @property
+    def first_difference(self) -> int | None:
+        """The first iteration whose losses differ, from 0; not-a-number equals itself."""
+        losses = zip(self.original.losses, self.rewritten.losses, strict=False)
+        different = (at for at, (a, b) in enumerate(losses) if a != b and not (math.isnan(a) and math.isnan(b)))
+        return next(different, None)
+
+    @property
+    def first_loss_distance(self) -> float:
+        """The relative difference of the first losses; infinite where only one of them is there, or is a number."""
+        if not (self.original.losses and self.rewritten.losses):
+            return math.inf
+        a, b = self.original.losses[0], self.rewritten.losses[0]
+        if a == b or (math.isnan(a) and math.isnan(b)):
+            return 0.0
+        distance = abs(a - b) / max(abs(a), abs(b))
+        return distance if math.isfinite(distance) else math.inf
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a loss of the rewritten script is not finite, and all of the original's are."""
+        return all(map(math.isfinite, self.original.losses)) and not all(map(math.isfinite, self.rewritten.losses))
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How much worse the rewritten script ends, over the seeds, beside what seeds do to the original itself.
+
+    The figure of a run is its mean loss over the last tenth of the iterations, chosen before anything is seen.
+    """
+
+    worse: float
+    """The mean over the pairs of the rewritten script's figure less the original's."""
+    low: float
+    """Of the one-sided 95 % bounds."""
+    high: float
+    margin: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair]) -> Summary | None:
+        """The comparison, or None where there are too few seeds or a figure is not a number."""
+        if len(pairs) < MIN_SEEDS:
+            return None
+        originals = [last_tenth(pair.original.losses) for pair in pairs]
+        rewritten = [last_tenth(pair.rewritten.losses) for pair in pairs]
+        if not all(map(math.isfinite, (*originals, *rewritten))):
+            return None
+        differences = [after - before for before, after in zip(originals, rewritten, strict=True)]
+        worse = statistics.fmean(differences)
+        half = quantile_of_t(CONFIDENCE, len(pairs) - 1) * statistics.stdev(differences) / math.sqrt(len(pairs))
+        return cls(worse, worse - half, worse + half, MARGIN_SPREADS * statistics.stdev(originals))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All pairs of runs that went well, and the original run once more where it was needed."""
+
+    pairs: tuple[Pair, ...]
+    control: Run | None = None
+    """The original of ``unequal`` again, with the same seed."""
+    length: int | None = None
+    """The iterations of a whole run, where that is known although runs were cut."""
+
+    @property
+    def basis(self) -> Basis:
+        """What ``run`` is the ratio of: whole runs, runs extrapolated to ``length``, or runs as they were cut."""
+        if not any(pair.original.cut or pair.rewritten.cut for pair in self.pairs):
+            return "whole"
+        return "cut" if self.length is None else "extrapolated"
+
+    @property
+    def run(self) -> Ratio:
+        """Of whole runs.
+
+        ``import torch`` comes before the script's first line, and is the same work on both sides: every run is given
+        the median of all, or its noise would hide what the script does in a short run.
+        """
+        runs = [run for pair in self.pairs for run in (pair.original, pair.rewritten)]
+        imports = statistics.median(run.import_seconds for run in runs)
+        sides = []
+        for measurements in self._measurements:
+            lengths = [self.length or measurement.iterations for measurement in measurements]
+            sides.append([imports + one.seconds_at(length) for one, length in zip(measurements, lengths, strict=True)])
+        return Ratio.of(*sides)
+
+    @property
+    def iteration(self) -> Ratio | None:
+        """Of one iteration after the warm-up; None where a run had fewer than two."""
+        sides = [[one.iteration_seconds for one in measurements] for measurements in self._measurements]
+        known = [[seconds for seconds in side if seconds is not None] for side in sides]
+        if known != sides:
+            return None
+        return Ratio.of(*known)
+
+    @property
+    def unequal(self) -> Pair | None:
+        """The first pair that is not equal bit for bit."""
+        return next((pair for pair in self.pairs if not pair.equal), None)
+
+    @property
+    def repeated(self) -> Pair | None:
+        """The original beside itself with the same seed, where it was run again."""
+        if self.unequal is None or self.control is None:
+            return None
+        return Pair(self.unequal.original, self.control)
+
+    @property
+    def lengths_vary(self) -> bool:
+        """Whether the original itself does not always have the same number of losses."""
+        originals = [pair.original for pair in self.pairs] + ([self.control] if self.control else [])
+        return len({len(run.losses) for run in originals}) > 1
+
+    @property
+    def _measurements(self) -> tuple[list[Measurement], list[Measurement]]:
+        originals = [Measurement.of(pair.original) for pair in self.pairs]
+        return originals, [Measurement.of(pair.rewritten) for pair in self.pairs]
+
+
+def last_tenth(losses: Sequence[float]) -> float:
+    """The mean of the last tenth, and of at least the last one."""
+    return statistics.fmean(losses[-max(1, len(losses) // 10) :])
+
+
+def quantile_of_t(probability: float, freedom: int) -> float:
+    """Of Student's t distribution with so many degrees of freedom."""
+    from scipy.special import stdtrit  # noqa: PLC0415 - only verifying needs scipy, and says so where it is missing
+
+    return float(stdtrit(freedom, probability))

@@ -1,0 +1,130 @@
+"""What is to be compared, how often, and in which order."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PromiseName = Literal["bitwise", "random", "precision", "training"]
+Device = Literal["auto", "cpu", "cuda"]
+Side = Literal["original", "rewritten"]
+
+NEEDED = ("torch", "scipy")
+"""Verifying needs them; rewriting and checking do not."""
+
+
+class VerifyError(Exception):
+    """The input cannot be verified; the message says why in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run in its place: the pairs are run one after the other, the two runs of a pair next to each other."""
+
+    side: Side
+    offset: int
+    """Is added to the plan's seed, and to every seed that the script sets itself; the same on both sides of a pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Two scripts and how to compare them."""
+
+    original: Path
+    rewritten: Path
+    promise: PromiseName = "precision"
+    """How far the results may differ."""
+    pairs: int = 4
+    iterations: int | None = None
+    """Every run ends after this many backward calls, or runs to its own end."""
+    seed: int = 0
+    device: Device = "auto"
+    timeout: float = 600.0
+    """Seconds that one run may take."""
+    arguments: tuple[str, ...] = ()
+    """Of both scripts."""
+    not_measured: tuple[str, ...] = ()
+    """Rules that were applied and cannot act on this device: they are reported as such, never as a gain or a loss."""
+    script_directory: Path | None = None
+    """Where the rewritten script acts as if it lay, for a text that has no file in the project yet.
+
+    None: where it lies; what it cannot import from there, it imports from the original's directory.
+    """
+    length: int | None = None
+    """The backward calls of a whole run, for a caller who knows them; runs that were cut are extrapolated to it."""
+
+    @property
+    def pair_turns(self) -> tuple[tuple[Turn, Turn], ...]:
+        """The pairs in order: blocks of two, each ABBA or BAAB at random, so that drift favours neither side."""
+        draw = random.Random(self.seed)  # noqa: S311 - an order, not a secret
+        pairs: list[tuple[Turn, Turn]] = []
+        original_first = True
+        for pair in range(self.pairs):
+            original_first = draw.random() < 0.5 if pair % 2 == 0 else not original_first  # noqa: PLR2004 - a coin
+            turns = Turn("original", pair), Turn("rewritten", pair)
+            pairs.append(turns if original_first else turns[::-1])
+        return tuple(pairs)
+
+    def script(self, side: Side) -> Path:
+        """The side's file."""
+        return self.original if side == "original" else self.rewritten
+
+    def check(self) -> None:
+        """Refuses what cannot be verified, before anything runs.
+
+        Raises:
+            VerifyError: A number is out of range, a script is missing or does not compile, or a package is missing.
+        """
+        if self.pairs < 1:
+            message = f"the number of pairs is {self.pairs}, but at least 1 is needed"
+            raise VerifyError(message)
+        if self.iterations is not None and self.iterations < 1:
+            message = f"the number of iterations is {self.iterations}, but at least 1 is needed"
+            raise VerifyError(message)
+        if not self.timeout > 0:
+            message = f"the timeout is {self.timeout:g} seconds, but it has to be positive"
+            raise VerifyError(message)
+        if not 0 <= self.seed < 2**32 - self.pairs:
+            message = f"the seed is {self.seed}, but it has to be between 0 and 2**32 - 1 - pairs"
+            raise VerifyError(message)
+        for script in (self.original, self.rewritten):
+            check_script(script)
+        for package in NEEDED:
+            if find_spec(package) is None:
+                message = f"verifying needs {package}, which is not installed: pip install 'autotune-rewrite[verify]'"
+                raise VerifyError(message)
+
+
+def check_script(script: Path) -> None:
+    """Refuses a script that Python could not even start.
+
+    Args:
+        script: The file.
+
+    Raises:
+        VerifyError: It cannot be read or does not compile.
+    """
+    try:
+        source = script.read_bytes()
+    except OSError as error:
+        message = f"{script}: {error.strerror or error}"
+        raise VerifyError(message) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are the script's own, and are shown when it runs
+            compile(source, str(script), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        message = f"{script}:{error.lineno or 1}: {error.msg}"
+        raise VerifyError(message) from error
+    except ValueError as error:  # null bytes, before Python 3.12
+        message = f"{script}:1: {error}"
+        raise VerifyError(message) from error
+    except (RecursionError, MemoryError) as error:
+        message = f"{script}:1: nested too deeply to be compiled"
+        raise VerifyError(message) from error

@@ -1,0 +1,265 @@
+"""One script in one fresh child process: a configuration in, a record out, and nothing left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autotune_rewrite.verify.harness import Config
+
+HARNESS = Path(__file__).with_name("harness.py")
+VERSION = 1
+"""Of the records that this module understands; ``harness.VERSION`` is the one it writes."""
+
+KEPT_OUTPUT = 16_384
+"""The last bytes of each output stream that are kept; a flood must not fill the memory."""
+KEPT_LINES = 20
+PROBE_TIMEOUT = 300.0
+"""Seconds for one ``import torch``; over a cold network disk it does take minutes."""
+DRAIN_SECONDS = 5.0
+"""How long the end of the output is awaited; a process that left the group may hold the pipe open for ever."""
+
+Outcome = Literal["ok", "crashed", "timed-out"]
+Environment = dict[str, str | int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run left behind. Times are seconds; a run that is not ok may have no losses."""
+
+    side: Side
+    offset: int
+    outcome: Outcome
+    problem: str
+    """Why it is not ok, in words; else empty."""
+    output: tuple[str, ...]
+    """Its last lines on standard error, or on standard output where that is empty."""
+    wall_seconds: float
+    """From the start of the process to its end."""
+    ended: str = ""
+    """``finished``, ``cut`` or ``raised``; empty where the process ended without a record."""
+    times: tuple[float, ...] = ()
+    """When each top-level backward call began, from the script's start."""
+    losses: tuple[float, ...] = ()
+    """One for each of ``times``."""
+    parameters: tuple[str, ...] = ()
+    """A digest of the final parameters for each optimizer."""
+    import_seconds: float = 0.0
+    script_seconds: float = 0.0
+    bookkeeping_seconds: float = 0.0
+
+    @property
+    def cut(self) -> bool:
+        """Whether it was ended before its own end."""
+        return self.ended == "cut"
+
+    def as_json(self) -> dict[str, Any]:
+        """The run as plain values, from which ``from_json`` makes it again."""
+        return {"version": VERSION, **asdict(self), "losses": [str(loss) for loss in self.losses]}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Run:
+        """The run that ``as_json`` described.
+
+        Raises:
+            VerifyError: The values are of another version.
+        """
+        if values["version"] != VERSION:
+            message = f"a record of version {values['version']}, but only version {VERSION} is understood"
+            raise VerifyError(message)
+        known = {name: value for name, value in values.items() if name != "version"}
+        for name, kind in (("output", str), ("times", float), ("losses", float), ("parameters", str)):
+            known[name] = tuple(kind(value) for value in known[name])
+        return cls(**known)
+
+
+class Tail(threading.Thread):
+    """Reads a stream to its end and keeps only the last part, so that the writer never has to wait."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self._kept = b""
+        self.start()
+
+    def run(self) -> None:
+        """Reads until every writer has closed the stream."""
+        with self._stream:
+            while block := os.read(self._stream.fileno(), 65_536):
+                self._kept = (self._kept + block)[-KEPT_OUTPUT:]
+
+    def lines(self) -> tuple[str, ...]:
+        """The last lines; call it when the writer has ended."""
+        self.join(DRAIN_SECONDS)
+        lines = self._kept.decode("utf-8", errors="replace").splitlines()
+        return tuple(line.rstrip() for line in lines if line.strip())[-KEPT_LINES:]
+
+
+def probe(plan: Plan) -> Environment:
+    """Describes the machine as the runs will see it, and brings torch's files into the disk cache for the first run.
+
+    Raises:
+        VerifyError: torch cannot be imported there, or the plan asks for CUDA and there is none.
+    """
+    config: Config = {
+        "script": None,
+        "shown_as": "",
+        "argv": [""],
+        "path": [],
+        "seed": 0,
+        "offset": 0,
+        "iterations": None,
+        "record": "",
+    }
+    ended = _execute(config, _child_environment(plan), PROBE_TIMEOUT)
+    if ended.record is None:
+        message = f"torch cannot be imported by {sys.executable}: {(ended.output or ('no message',))[-1]}"
+        raise VerifyError(message)
+    environment: Environment = ended.record["environment"]
+    if plan.device == "cuda" and not environment["cuda"]:
+        message = f"the device is cuda, but torch {environment['torch']} finds no CUDA device here"
+        raise VerifyError(message)
+    return environment
+
+
+def run(plan: Plan, turn: Turn) -> Run:
+    """Runs the turn's script to its end, to the plan's number of iterations, or to the timeout."""
+    script = plan.script(turn.side).absolute()
+    directories = [script.resolve().parent]
+    shown_as = script
+    if turn.side == "rewritten":
+        beside = plan.script_directory
+        if beside is not None:
+            shown_as = beside.absolute() / script.name
+            directories = [beside.resolve()]
+        original = plan.original.resolve().parent
+        if original not in directories:
+            directories.append(original)
+    # What the script reads as sys.argv[0] is what the user would have typed, relative or not.
+    typed = str(plan.script(turn.side)) if shown_as == script else str(shown_as)
+    config: Config = {
+        "script": str(script),
+        "shown_as": str(shown_as),
+        "argv": [typed, *plan.arguments],
+        "path": [str(directory) for directory in directories],
+        "seed": plan.seed + turn.offset,
+        "offset": turn.offset,
+        "iterations": plan.iterations,
+        "record": "",
+    }
+    ended = _execute(config, _child_environment(plan), plan.timeout)
+    record = ended.record or {}
+    if ended.status is None:
+        outcome: Outcome = "timed-out"
+        problem = f"did not end within {plan.timeout:g} seconds"
+    elif ended.status != 0 or not record:
+        outcome = "crashed"
+        problem = _crash(ended.status, record)
+    else:
+        outcome = "ok"
+        problem = ""
+    return Run(
+        side=turn.side,
+        offset=turn.offset,
+        outcome=outcome,
+        problem=problem,
+        output=ended.output,
+        wall_seconds=ended.wall_seconds,
+        ended=record.get("ended", ""),
+        times=tuple(record.get("times", ())),
+        losses=tuple(float(loss) for loss in record.get("losses", ())),
+        parameters=tuple(record.get("parameters", ())),
+        import_seconds=record.get("import_seconds", 0.0),
+        script_seconds=record.get("script_seconds", 0.0),
+        bookkeeping_seconds=record.get("bookkeeping_seconds", 0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A child process that is no more."""
+
+    status: int | None
+    """As ``subprocess`` has it: negative for a signal; None where it was ended because of the timeout."""
+    output: tuple[str, ...]
+    wall_seconds: float
+    record: dict[str, Any] | None
+
+
+def _execute(config: Config, environment: dict[str, str], timeout: float) -> _Ended:
+    with TemporaryDirectory(prefix="torchfast-") as directory:
+        path = Path(directory) / "record.json"
+        command = [sys.executable, str(HARNESS), json.dumps({**config, "record": str(path)})]
+        start = time.perf_counter()
+        child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            streams = [Tail(stream) for stream in (child.stderr, child.stdout) if stream is not None]
+            try:
+                status: int | None = child.wait(timeout)
+            except subprocess.TimeoutExpired:
+                status = None
+            wall_seconds = time.perf_counter() - start
+        finally:
+            _end(child)
+        errors, output = (stream.lines() for stream in streams)
+        record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        return _Ended(status, errors or output, wall_seconds, record)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends the child and all that it started and left behind."""
+    if sys.platform == "win32":
+        child.kill()
+    else:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)  # the child leads a session of its own
+        except ProcessLookupError:
+            pass
+        except PermissionError:  # macOS says so of a group in which only zombies are left
+            child.kill()
+    child.wait()
+
+
+def _child_environment(plan: Plan) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment.setdefault("PYTHONHASHSEED", str(plan.seed))  # or the order of sets differs from run to run
+    environment.setdefault("MPLBACKEND", "Agg")  # or plt.show() waits for someone to close a window
+    if plan.device == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+        environment["HIP_VISIBLE_DEVICES"] = ""
+    return environment
+
+
+def _crash(status: int, record: Mapping[str, Any]) -> str:
+    """How the run ended, for the sentence "the … script …"."""
+    seen = f" after {len(record['times'])} iterations" if record.get("times") else ""
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"was ended by {name}{seen}"
+    if status == 0:
+        return "left before its end without a trace (os._exit?)"
+    return f"ended with exit status {status}{seen}"
