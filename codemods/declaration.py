@@ -1,0 +1,136 @@
+"""What a codemod declares about itself, and the findings it yields."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from codemods import placing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.edit_values import Edit
+    from codemods.facts.script import Script
+    from codemods.facts.source import Module
+
+
+class Promise(enum.IntEnum):
+    """How far the results of the rewritten script may be from the original's, from close to far."""
+
+    BITWISE = 0
+    """The same losses and parameters, bit for bit."""
+    RANDOM = 1
+    """The same distribution, other random draws or another order."""
+    PRECISION = 2
+    """Another rounding or number format."""
+    TRAINING = 3
+    """Another training trajectory."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Default(enum.Enum):
+    """When a codemod runs without being named."""
+
+    ON = "on"
+    OPT_IN = "opt-in"
+    ADVICE = "advice"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrites:
+    """An example that the codemod changes, exactly so."""
+
+    before: str
+    after: str
+    target: tuple[int, int] | None = None
+    """The torch version the script is known to run on, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """An example that the codemod leaves, and the reason it reports."""
+
+    code: str
+    because: str
+    target: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One site of one rule: it is rewritten by ``edits``, or left because of ``reason``."""
+
+    rule: str
+    module: Module
+    node: ast.AST
+    message: str
+    """Why the site is slow, or, where ``edits`` is empty, why it is left."""
+    promise: Promise
+    gain: str = ""
+    edits: tuple[Edit, ...] = ()
+    fails: bool = True
+    """Whether ``torchfast check`` exits with 1 because of it; always false where there are no edits."""
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the site is rewritten."""
+        return bool(self.edits)
+
+
+class Codemod(ABC):
+    """One rule. The docstring is its page: a first line, then the headings of ``HEADINGS``."""
+
+    HEADINGS: ClassVar[tuple[str, ...]] = ("Why it is faster", "When it is left", "Results", "References")
+
+    promise: ClassVar[Promise]
+    """The farthest promise of any of its findings."""
+    default: ClassVar[Default] = Default.ON
+    gain: ClassVar[str]
+    """What it typically brings, with the device it was seen on."""
+    min_torch: ClassVar[tuple[int, int]] = (1, 0)
+    """The first torch that runs the rewritten code."""
+    examples: ClassVar[tuple[Rewrites | Leaves, ...]]
+    needs_cuda: ClassVar[bool]
+    """Whether its changes act only where there is a CUDA device: elsewhere there is nothing to measure."""
+    failures: ClassVar[tuple[str, ...]] = ()
+    """Regular expressions over a crashed script's stderr that point to this rule."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The rule's name: ``LoaderPin`` → ``loader-pin``, ``H2dNonBlocking`` → ``h2d-non-blocking``."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+    @abstractmethod
+    def find(self, script: Script) -> Iterator[Finding]:
+        """Every site of the rule in the script, rewritten or left."""
+
+    def rewrites(  # noqa: PLR0913 - a finding has these parts; a builder object would only rename them
+        self,
+        module: Module,
+        node: ast.AST,
+        message: str,
+        *edits: Edit,
+        promise: Promise | None = None,
+        gain: str | None = None,
+        fails: bool = True,
+    ) -> Finding:
+        """A finding that rewrites the site, or leaves it where an edit cannot be carried out there."""
+        for edit in edits:
+            problem = placing.problem(edit)
+            if problem is not None:
+                return self.left(module, node, because=problem)
+        promise = self.promise if promise is None else promise
+        return Finding(self.name(), module, node, message, promise, self.gain if gain is None else gain, edits, fails)
+
+    def left(self, module: Module, node: ast.AST, because: str) -> Finding:
+        """A finding that leaves the site, with the reason."""
+        return Finding(self.name(), module, node, because, self.promise, fails=False)

@@ -1,0 +1,1 @@
+"""What a training script is: names, values, loaders, models, iterations."""

@@ -1,0 +1,152 @@
+"""The text of one module, its syntax tree, and where each node stands in the text."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
+Positioned: TypeAlias = "ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excepthandler | ast.alias"
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(eq=False)
+class Module:
+    """One module of a project: its path as the user wrote it, its text, its tree.
+
+    Raises:
+        SyntaxError: when the text is not Python that this interpreter parses.
+        ValueError: when the text holds a null byte.
+        RecursionError, MemoryError: when it is nested too deeply for the parser.
+    """
+
+    path: str
+    text: str
+    name: str = "__main__"
+    """The dotted name under which other modules of the project import it."""
+    tree: ast.Module = field(init=False)
+
+    def __post_init__(self) -> None:
+        with warnings.catch_warnings():
+            # The warnings are about the user's code and would be printed as ours.
+            warnings.simplefilter("ignore")
+            self.tree = ast.parse(self.text)
+
+    @cached_property
+    def newline(self) -> str:
+        """The newline that most lines of the module end with."""
+        found = _NEWLINE.findall(self.text)
+        return max(set(found), key=found.count) if found else "\n"
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines without their newlines; ``lines[0]`` is line 1."""
+        return tuple(_NEWLINE.split(self.text))
+
+    @cached_property
+    def _line_starts(self) -> tuple[int, ...]:
+        """Byte offset, in UTF-8, at which each line starts."""
+        starts = [0]
+        position = 0
+        offset = 0
+        for match in _NEWLINE.finditer(self.text):
+            offset += len(self.text[position : match.end()].encode())
+            position = match.end()
+            starts.append(offset)
+        return tuple(starts)
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Byte offsets, in the UTF-8 text, of the node's first byte and of the byte after its last.
+
+        A decorated function or class starts at its ``def`` or ``class``, as in ``ast``.
+        """
+        return (
+            self._line_starts[node.lineno - 1] + node.col_offset,  # type: ignore[attr-defined]
+            self._line_starts[node.end_lineno - 1] + node.end_col_offset,  # type: ignore[attr-defined]
+        )
+
+    def line_of(self, offset: int) -> int:
+        """The line, from 1, in which the byte at ``offset`` stands."""
+        return bisect_right(self._line_starts, offset)
+
+    def code(self, node: ast.AST) -> str:
+        """The node's source text, as it stands in the module."""
+        return self.between(*self.span(node))
+
+    def between(self, start: int, end: int) -> str:
+        """The source text between two byte offsets, which must not part a character."""
+        return self._bytes[start:end].decode()
+
+    def column(self, node: ast.AST) -> int:
+        """The node's first column, in characters from 1."""
+        line_start = self._line_starts[node.lineno - 1]  # type: ignore[attr-defined]
+        return len(self._bytes[line_start : self.span(node)[0]].decode()) + 1
+
+    def end_column(self, node: ast.AST) -> int:
+        """The node's last column, in characters from 1, inclusive."""
+        line_start = self._line_starts[node.end_lineno - 1]  # type: ignore[attr-defined]
+        return len(self._bytes[line_start : self.span(node)[1]].decode())
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        return self.text.encode()
+
+    @cached_property
+    def _parents(self) -> dict[ast.AST, ast.AST]:
+        parents: dict[ast.AST, ast.AST] = {}
+        todo: list[ast.AST] = [self.tree]
+        while todo:
+            parent = todo.pop()
+            for child in ast.iter_child_nodes(parent):
+                # Contexts and operators are singletons shared by many parents.
+                if not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)):
+                    parents[child] = parent
+                    todo.append(child)
+        return parents
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node that holds this one, or None for the module itself."""
+        return self._parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around this one, from the inside out, without the node itself."""
+        above = self._parents.get(node)
+        while above is not None:
+            yield above
+            above = self._parents.get(above)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds the node, or is it."""
+        here: ast.AST | None = node
+        while here is not None and not isinstance(here, ast.stmt):
+            here = self._parents.get(here)
+        if here is None:
+            msg = "the node stands in no statement"
+            raise ValueError(msg)
+        return here
+
+    def function(self, node: ast.AST) -> FunctionNode | ast.Lambda | None:
+        """The innermost function around the node, or None at module level (and in a class body there)."""
+        for above in self.ancestors(node):
+            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                return above
+        return None
+
+    def suite(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of statements in which the statement stands."""
+        parent = self._parents[statement]
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and any(each is statement for each in block):
+                return block
+        msg = "the statement stands in no suite"
+        raise ValueError(msg)
