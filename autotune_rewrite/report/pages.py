@@ -1,0 +1,82 @@
+"""The rules as documentation: a page for each, and the table of all, from what they declare."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from autotune_rewrite.report.diff import unified
+from codemods.declaration import Rewrites
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.declaration import Codemod, Leaves
+
+_HEADER = ("Rule", "Promise", "Default", "From torch", "What it does", "Typical gain")
+
+
+def page(rule: type[Codemod]) -> str:
+    """The rule's page in Markdown: what it declares, its docstring, its examples."""
+    summary, _, body = inspect.cleandoc(rule.__doc__ or "").partition("\n")
+    declared = (
+        f"- Promise: {rule.promise}",
+        f"- Default: {rule.default}",
+        f"- From torch: {_version(rule)}",
+        f"- Typical gain: {rule.gain}",
+    )
+    examples = "\n\n".join(_example(each) for each in rule.examples)
+    sections = (
+        f"# {rule.name()}",
+        summary,
+        "\n".join(declared),
+        _headings(rule, body.strip()),
+        "## Examples",
+        examples,
+    )
+    return "\n\n".join(sections)
+
+
+def summary(rule: type[Codemod]) -> str:
+    """The first line of the rule's page."""
+    return inspect.cleandoc(rule.__doc__ or "").partition("\n")[0]
+
+
+def markdown_table(rules: Iterable[type[Codemod]]) -> str:
+    """The rules as a Markdown table, for README.md."""
+    rows = [_HEADER, tuple("---" for _ in _HEADER), *(_row(rule) for rule in rules)]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+
+
+def text_table(rules: Iterable[type[Codemod]]) -> Iterator[str]:
+    """The rules in columns, one line each."""
+    rows = [_HEADER, *(_row(rule) for rule in rules)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _row(rule: type[Codemod]) -> tuple[str, ...]:
+    return rule.name(), str(rule.promise), str(rule.default), _version(rule), summary(rule), rule.gain
+
+
+def _version(rule: type[Codemod]) -> str:
+    return ".".join(map(str, rule.min_torch))
+
+
+def _headings(rule: type[Codemod], body: str) -> str:
+    """The docstring's body with its headings as Markdown ones."""
+    names = {f"{name}:" for name in rule.HEADINGS} | set(rule.HEADINGS)
+    return "\n".join(
+        f"## {line.strip().removesuffix(':')}\n" if line.strip() in names else line for line in body.splitlines()
+    )
+
+
+def _example(example: Rewrites | Leaves) -> str:
+    """An example as a diff, or as code with the reason why it is left."""
+    since = "" if example.target is None else f" With torch {'.'.join(map(str, example.target))} or later known:"
+    if isinstance(example, Rewrites):
+        lines = unified("example.py", f"{example.before.strip()}\n", f"{example.after.strip()}\n")[2:]
+        changed = "\n".join(line for line in lines if not line.startswith("@@"))
+        return f"Rewritten.{since}\n\n```diff\n{changed}\n```"
+    return f"Left: {example.because}.{since}\n\n```python\n{example.code.strip()}\n```"

@@ -1,0 +1,47 @@
+"""What became of a script, as lines for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autotune_rewrite.report.diff import unified
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from autotune_rewrite.rewrite import Rewrite, Site
+
+_DIFF_STYLES = {"---": "bold", "+++": "bold", "@@ ": "cyan"}
+_CHANGE_STYLES = {"-": "red", "+": "green"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of output and how it looks on a terminal, in rich's words."""
+
+    text: str
+    style: str = ""
+
+
+def diff(rewrite: Rewrite) -> Iterator[Line]:
+    """The change as a unified diff."""
+    for number, line in enumerate(unified(rewrite.path, rewrite.before, rewrite.after)):
+        # Only the first two lines are headers: a removed `-- x` reads like one.
+        style = _DIFF_STYLES.get(line[:3], "") if number < 2 or line.startswith("@@ ") else ""  # noqa: PLR2004
+        yield Line(line, style or _CHANGE_STYLES.get(line[:1], ""))
+
+
+def findings(rewrite: Rewrite, *, gains: bool, quiet: bool) -> Iterator[Line]:
+    """One line for each site that is rewritten, then, unless quiet, for each that is left and why."""
+    for site in rewrite.sites:
+        if site.rewrites:
+            gain = f"  {site.gain}" if gains and site.gain else ""
+            yield Line(f"{_place(rewrite, site)}  {site.message}  [{site.promise}]{gain}")
+    for site in rewrite.sites:
+        if not site.rewrites and not quiet:
+            yield Line(f"{_place(rewrite, site)}  left: {site.message}", "dim")
+
+
+def _place(rewrite: Rewrite, site: Site) -> str:
+    return f"{rewrite.path}:{site.line} {site.rule}"
