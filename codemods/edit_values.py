@@ -1,0 +1,137 @@
+"""The edits a codemod can ask for, as values: what is to change, not how.
+
+Every edit names the module it belongs to and nodes of that module's syntax tree. Edits are compared by value (their
+nodes by identity), so that an edit that two findings share is one edit. ``edits.py`` carries them out.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from codemods.facts.source import FunctionNode, Module
+
+
+@dataclass(frozen=True, slots=True)
+class AddArgument:
+    """``f(a)`` → ``f(a, name=value)``. A class's own argument list counts as a call's."""
+
+    module: Module
+    call: ast.Call
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveArgument:
+    """``f(a, name=value)`` → ``f(a)``; the argument is one of ``call.keywords`` or the last of ``call.args``."""
+
+    module: Module
+    call: ast.Call
+    argument: ast.keyword | ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class AddItem:
+    """``{'a': 1}`` → ``{'a': 1, 'key': value}``, with the quotes of the dictionary's other keys."""
+
+    module: Module
+    dictionary: ast.Dict
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddParameter:
+    """``def f(a)`` → ``def f(a, name)``, before ``*args``, keyword-only parameters and ``**kwargs``."""
+
+    module: Module
+    function: FunctionNode
+    name: str
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """The node becomes ``template``; each ``{hole}`` in it is the (possibly edited) text of a node inside it.
+
+    Braces that are no hole are doubled, as in ``str.format``. A statement becomes one statement or several lines.
+    """
+
+    module: Module
+    node: ast.expr | ast.stmt
+    template: str
+    holes: tuple[tuple[str, ast.expr], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surround:
+    """The expression becomes ``before + expression + after``: ``loss`` → ``scaler.scale(loss)``."""
+
+    module: Module
+    node: ast.expr
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """One or more whole statements directly before or after a statement, at its indentation.
+
+    ``outside`` says on which side of an edge that a ``Wrap`` of the same round shares with the statement they land.
+    """
+
+    module: Module
+    anchor: ast.stmt
+    code: str
+    where: Literal["before", "after"]
+    outside: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Wrap:
+    """Neighbouring statements of one suite go, indented, under ``header`` (``with torch.no_grad():``)."""
+
+    module: Module
+    statements: tuple[ast.stmt, ...]
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrap:
+    """A ``with`` or ``if`` without ``else`` goes; its body stays, one level less indented."""
+
+    module: Module
+    statement: ast.With | ast.If
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The statement goes, with the comment on its line; an emptied suite keeps a ``pass``."""
+
+    module: Module
+    statement: ast.stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Decorate:
+    """``@decorator`` (given without the ``@``) becomes the innermost decorator of the function."""
+
+    module: Module
+    function: FunctionNode
+    decorator: str
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """An import statement at module level, beside the imports that are there (never before a docstring or ``__future__``)."""
+
+    module: Module
+    code: str
+
+
+Edit: TypeAlias = (
+    "AddArgument | RemoveArgument | AddItem | AddParameter | Replace | Surround | Insert | Wrap | Unwrap | Remove"
+    " | Decorate | Import"
+)

@@ -1,0 +1,726 @@
+"""Carries edits out: the one place where a tree is changed, in one LibCST pass over a module."""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+
+from codemods.edit_values import (
+    AddArgument,
+    AddItem,
+    AddParameter,
+    Decorate,
+    Edit,
+    Import,
+    Insert,
+    Remove,
+    RemoveArgument,
+    Replace,
+    Surround,
+    Unwrap,
+    Wrap,
+)
+from codemods.placing import import_place
+
+if TYPE_CHECKING:
+    from libcst._nodes.whitespace import BaseParenthesizableWhitespace
+
+    from codemods.facts.source import Module
+
+_Span: TypeAlias = "tuple[int, int]"
+_Statement: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
+_Lines: TypeAlias = "list[cst.EmptyLine | _Statement]"
+_Item = TypeVar("_Item", cst.Arg, "cst.Param | cst.ParamSlash | cst.ParamStar", cst.BaseDictElement)
+
+_NOTHING = cst.SimpleWhitespace("")
+_SPACE = cst.SimpleWhitespace(" ")
+# In UTF-8, every byte of a letter outside ASCII is above 127.
+_WORD_BYTE = re.compile(rb"[A-Za-z0-9_\x80-\xff]")
+_CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)")
+
+# What binds at least as tightly as a call, whatever stands around it.
+_ATOMS = (
+    cst.Attribute,
+    cst.Call,
+    cst.Dict,
+    cst.DictComp,
+    cst.Ellipsis,
+    cst.FormattedString,
+    cst.List,
+    cst.ListComp,
+    cst.Name,
+    cst.Set,
+    cst.SetComp,
+    cst.SimpleString,
+    cst.Subscript,
+)
+# What needs parentheses of its own wherever it is put.
+_LOOSE = (cst.GeneratorExp, cst.NamedExpr, cst.Tuple, cst.Yield)
+# Where any other expression may stand without parentheses.
+_ROOMY = (
+    ast.AnnAssign,
+    ast.Assert,
+    ast.Assign,
+    ast.AugAssign,
+    ast.Expr,
+    ast.If,
+    ast.List,
+    ast.Raise,
+    ast.Return,
+    ast.Set,
+    ast.Tuple,
+    ast.While,
+)
+
+
+class NotEditableError(Exception):
+    """LibCST cannot read the module, or not all of it, although Python can."""
+
+
+def apply(module: Module, edits: Sequence[Edit]) -> str:
+    """The module's text with all edits carried out; every byte outside the changes stays.
+
+    Args:
+        module: The module. Its text starts with no byte order mark.
+        edits: Edits of this module that ``placing.problem`` lets pass and ``placing.Accepted`` accepted together.
+            Equal edits count once. Arguments, inserted statements and imports come in this order; of two wraps of the
+            same statements the later one is outside.
+
+    Raises:
+        NotEditableError: LibCST does not read the module as it stands.
+    """
+    if not edits:
+        return module.text
+    try:
+        tree = cst.parse_module(module.text)
+        if tree.code != module.text:
+            msg = f"{module.path}: LibCST does not keep this file's text"
+            raise NotEditableError(msg)
+        return tree.visit(_Editor(module, tree, tuple(dict.fromkeys(edits)))).code
+    except cst.ParserSyntaxError as error:
+        msg = f"{module.path}:{error.raw_line}: LibCST cannot read this file: {error.message}"
+        raise NotEditableError(msg) from error
+    except RecursionError as error:
+        msg = f"{module.path}: nested too deeply"
+        raise NotEditableError(msg) from error
+
+
+class _Editor(cst.CSTTransformer):
+    """Finds the nodes of the edits by their byte spans and changes them on the way out of the tree."""
+
+    def __init__(self, module: Module, tree: cst.Module, edits: Sequence[Edit]) -> None:
+        super().__init__()
+        self.module = module
+        self.encoded = module.text.encode()
+        self.tree = tree
+        self.imports = [edit for edit in edits if isinstance(edit, Import)]
+        by_expression: dict[_Span, list[Edit]] = defaultdict(list)
+        by_statement: dict[int, list[Edit]] = defaultdict(list)
+        for edit in edits:
+            match edit:
+                case AddArgument(_, node) | RemoveArgument(_, node) | AddItem(_, node) | Surround(_, node):
+                    by_expression[module.span(node)].append(edit)
+                case Replace(_, ast.expr() as node):
+                    by_expression[module.span(node)].append(edit)
+                case AddParameter(_, node) | Decorate(_, node) | Insert(_, node) | Replace(_, ast.stmt() as node):
+                    by_statement[module.span(node)[0]].append(edit)
+                case Unwrap(_, node) | Remove(_, node):
+                    by_statement[module.span(node)[0]].append(edit)
+                case Wrap(_, (node, *_)):
+                    by_statement[module.span(node)[0]].append(edit)
+                case Import():
+                    pass
+            for _, hole in edit.holes if isinstance(edit, Replace) else ():
+                by_expression.setdefault(module.span(hole), [])
+        self._find(by_expression, by_statement)
+        self.filled: dict[_Span, cst.BaseExpression] = {}
+        """What the expressions that stand in holes have become."""
+
+    def _find(self, by_expression: dict[_Span, list[Edit]], by_statement: dict[int, list[Edit]]) -> None:
+        spans = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+        self.expressions: dict[cst.CSTNode, tuple[_Span, list[Edit]]] = {}
+        self.statements: dict[cst.CSTNode, list[Edit]] = {}
+        self.starts: dict[cst.CSTNode, int] = {}
+        self.idle: set[cst.CSTNode] = set()
+        """Statements without an edit inside, which need no visit."""
+        busy = sorted([start for start, _ in by_expression] + list(by_statement))
+        for node, span in spans.items():
+            start, end = span.start, span.start + span.length
+            if isinstance(node, cst.BaseExpression):
+                if isinstance(node, (cst.Tuple, cst.GeneratorExp)) and node.lpar:
+                    # In ast the innermost parentheses are a part of these.
+                    start = spans[node.lpar[-1]].start
+                    end = spans[node.rpar[0]].start + spans[node.rpar[0]].length
+                if (start, end) in by_expression:
+                    self.expressions[node] = ((start, end), by_expression[start, end])
+            elif isinstance(node, cst.BaseStatement):
+                self.starts[node] = start
+                if start in by_statement:
+                    self.statements[node] = by_statement[start]
+                if not getattr(node, "decorators", ()) and not _any_within(busy, start, end):
+                    self.idle.add(node)
+        if len(self.expressions) != len(by_expression) or len(self.statements) != len(by_statement):
+            msg = f"{self.module.path}: LibCST reads this file in another way than Python"
+            raise NotEditableError(msg)
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node not in self.idle
+
+    def on_leave(  # type: ignore[override]  # LibCST's own annotation leaves out what statements may become
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        if original_node in self.expressions:
+            return self._expression(cast("cst.BaseExpression", original_node), updated_node)
+        match updated_node:
+            case cst.FunctionDef() if original_node in self.statements:
+                return self._function(updated_node, self.statements[original_node])
+            case cst.IndentedBlock():
+                return self._block(cast("cst.IndentedBlock", original_node), updated_node)
+            case cst.Module():
+                return self._module(cast("cst.Module", original_node), updated_node)
+        return updated_node
+
+    # --- expressions ---
+
+    def _expression(self, original: cst.BaseExpression, updated: cst.CSTNode) -> cst.BaseExpression:
+        span, edits = self.expressions[original]
+        node = cast("cst.BaseExpression", updated)
+        if any(isinstance(edit, (AddArgument, RemoveArgument)) for edit in edits):
+            node = _edit_call(self.module, cast("cst.Call", node), edits)
+        for edit in edits:
+            if isinstance(edit, AddItem):
+                keys = [self.module.code(each) for each in edit.dictionary.keys if each is not None]
+                node = _add_item(cast("cst.Dict", node), _quoted(edit.key, keys), _value(edit.value))
+        for edit in edits:
+            match edit:
+                case Replace(_, ast.expr() as place, template, holes):
+                    node = self._put(place, node, template, {name: self._hole(hole) for name, hole in holes})
+                case Surround(_, place, before, after):
+                    template = f"{_braced(before)}{{it}}{_braced(after)}"
+                    node = self._put(place, node, template, {"it": _without_parentheses(node)})
+        self.filled[span] = node
+        return node
+
+    def _hole(self, node: ast.expr) -> cst.BaseExpression:
+        return self.filled[self.module.span(node)]
+
+    def _put(
+        self, place: ast.expr, old: cst.BaseExpression, template: str, holes: Mapping[str, cst.BaseExpression]
+    ) -> cst.BaseExpression:
+        """The filled template, with the parentheses it needs where the old expression stands."""
+        new = cst.parse_expression(_with_placeholders(template, holes))
+        new = cast("cst.BaseExpression", new.visit(_Fill(holes)))
+        # The innermost parentheses of a tuple or a generator belong to the node itself.
+        own = isinstance(old, (cst.Tuple, cst.GeneratorExp)) and bool(old.lpar)
+        left, right = (old.lpar[:-1], old.rpar[1:]) if own else (old.lpar, old.rpar)
+        parent = self.module.parent(place)
+        if left:
+            if isinstance(parent, ast.Attribute) and isinstance(new, _ATOMS) and self._is_plain(place, left, right):
+                return new
+            return new.with_changes(lpar=[*left, *new.lpar], rpar=[*new.rpar, *right])
+        fits = isinstance(new, _ATOMS) or _is_roomy(parent, place)
+        if isinstance(new, _LOOSE):
+            fits = type(new) is type(old) and not own
+        return new if new.lpar or (fits and not self._touches_a_word(place)) else _parenthesized(new)
+
+    def _is_plain(self, place: ast.expr, left: Sequence[cst.LeftParen], right: Sequence[cst.RightParen]) -> bool:
+        """Whether ``(expression)`` may become ``atom``: ``(a + b).sum()`` → ``f(a + b).sum()``."""
+        start, end = self.module.span(place)
+        one_pair = len(left) == 1 and left[0].whitespace_after == right[0].whitespace_before
+        simple = isinstance(left[0].whitespace_after, cst.SimpleWhitespace) and not left[0].whitespace_after.value
+        return one_pair and simple and "\n" not in self.module.between(start, end) and not self._is_word(start - 2)
+
+    def _touches_a_word(self, place: ast.expr) -> bool:
+        """``return[1]``, ``1if x else 2``: what stands there now needs no blank, a name would."""
+        start, end = self.module.span(place)
+        return self._is_word(start - 1) or self._is_word(end)
+
+    def _is_word(self, offset: int) -> bool:
+        return _WORD_BYTE.match(self.encoded, max(offset, 0)) is not None and offset >= 0
+
+    # --- statements ---
+
+    def _function(self, node: cst.FunctionDef, edits: Sequence[Edit]) -> cst.FunctionDef:
+        for edit in edits:
+            match edit:
+                case AddParameter(_, _, name, default):
+                    node = _add_parameter(node, name, default)
+                case Decorate(_, _, decorator):
+                    new = cst.Decorator(cst.parse_expression(decorator))
+                    node = node.with_changes(decorators=[*node.decorators, new])
+        return node
+
+    def _block(self, original: cst.IndentedBlock, updated: cst.IndentedBlock) -> cst.IndentedBlock:
+        if not any(statement in self.statements for statement in original.body):
+            return updated
+        suite = self._suite(original.body, cast("Sequence[_Statement]", updated.body))
+        if not any(suite.parts) and not any(suite.slots.values()):
+            suite.parts[-1] = [cst.SimpleStatementLine([cst.Pass()])]
+        return _filled(updated, [*suite.lines(), *updated.footer])
+
+    def _module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
+        if not self.imports and not any(statement in self.statements for statement in original.body):
+            return updated
+        suite = self._suite(original.body, updated.body)
+        starts = [self.starts[statement] for statement in original.body]
+        imports: _Lines = []
+        for edit in self.imports:
+            place = import_place(self.module, edit.code)
+            if place is None:
+                imports += self._code(edit.code)
+            else:
+                where, anchor = place
+                start = self.module.span(anchor)[0]
+                at = max(index for index, each in enumerate(starts) if each <= start or index == 0)
+                suite.slots[at, where, True] += self._code(edit.code)
+        statements, left = _fold([*imports, *suite.lines()])
+        return updated.with_changes(body=statements, footer=[*left, *updated.footer])
+
+    def _suite(self, original: Sequence[cst.CSTNode], updated: Sequence[_Statement]) -> _Suite:
+        suite = _Suite(updated, self.tree.default_indent if _CONTINUATION.search(self.module.text) else None)
+        at_start = {self.starts[node]: index for index, node in enumerate(original)}
+        for index, node in enumerate(original):
+            for edit in self.statements.get(node, ()):
+                match edit:
+                    case Insert(_, _, code, where, outside):
+                        suite.slots[index, where, outside] += self._code(code)
+                    case Wrap(module, statements, header):
+                        suite.wraps.append((index, at_start[module.span(statements[-1])[0]], header))
+                    case Remove():
+                        suite.parts[index] = []
+                    case Unwrap():
+                        suite.unwrap(index, self.tree.default_indent)
+                    case Replace(_, _, template, holes):
+                        filled = {name: self._hole(hole) for name, hole in holes}
+                        suite.replace(index, self._code(_with_placeholders(template, filled), filled))
+        return suite
+
+    def _code(self, code: str, holes: Mapping[str, cst.BaseExpression] | None = None) -> _Lines:
+        """The statements and comment lines of some code, in the file's own newlines."""
+        lines = code.removesuffix("\n").replace("\n", self.tree.default_newline) + self.tree.default_newline
+        parsed = cst.parse_module(lines)
+        if holes:
+            parsed = parsed.visit(_Fill(holes))
+        return [*parsed.header, *_lines_of(parsed.body), *parsed.footer]
+
+
+def _any_within(offsets: Sequence[int], start: int, end: int) -> bool:
+    at = bisect_left(offsets, start)
+    return at < len(offsets) and offsets[at] < end
+
+
+# --- suites ---------------------------------------------------------------------------------------------------------
+
+
+class _Suite:
+    """The statements of one suite, and what goes before, after, around and in the place of each."""
+
+    def __init__(self, statements: Sequence[_Statement], continuation: str | None) -> None:
+        self.above = [list(statement.leading_lines) for statement in statements]
+        self.parts: list[_Lines] = [[statement.with_changes(leading_lines=())] for statement in statements]
+        self.slots: defaultdict[tuple[int, str, bool], _Lines] = defaultdict(list)
+        """By the statement's index, ``before`` or ``after``, and outside or inside a wrap that starts or ends here."""
+        self.wraps: list[tuple[int, int, str]] = []
+        self.continuation = continuation
+        """One unit of indentation, where the module has lines that a backslash continues."""
+
+    def unwrap(self, index: int, default_indent: str) -> None:
+        (statement,) = self.parts[index]
+        block = cast("cst.IndentedBlock", cast("cst.With | cst.If", statement).body)
+        lines: _Lines = [*_lines_of(cast("Sequence[_Statement]", block.body)), *block.footer]
+        if self.continuation is not None:
+            indent = default_indent if block.indent is None else block.indent
+            lines = [line.visit(_Continuations(drop=indent)) for line in lines]  # type: ignore[misc]
+        self.parts[index] = lines
+
+    def replace(self, index: int, lines: _Lines) -> None:
+        (old,) = self.parts[index]
+        comment = old.trailing_whitespace if isinstance(old, cst.SimpleStatementLine) else None
+        first = next(at for at, line in enumerate(lines) if not isinstance(line, cst.EmptyLine))
+        if comment is not None and comment.comment is not None:
+            new = lines[first]
+            if isinstance(new, cst.SimpleStatementLine):
+                lines[first] = new.with_changes(trailing_whitespace=comment)
+            else:
+                lines.insert(first, cst.EmptyLine(comment=comment.comment))
+        self.parts[index] = lines
+
+    def lines(self) -> _Lines:
+        # Of wraps of the same statements the later one is outside.
+        wraps = sorted(reversed(self.wraps), key=lambda wrap: wrap[0] - wrap[1])
+        return list(self._lines(0, len(self.parts) - 1, wraps))
+
+    def _lines(
+        self, first: int, last: int, wraps: Sequence[tuple[int, int, str]]
+    ) -> Iterator[cst.EmptyLine | _Statement]:
+        at = first
+        while at <= last:
+            yield from self._once(self.above[at])
+            yield from self._once(self.slots[at, "before", True])
+            wrap = next((each for each in wraps if each[0] == at), None)
+            if wrap is None:
+                yield from self.slots[at, "before", False]
+                yield from self.parts[at]
+                yield from self.slots[at, "after", False]
+                yield from self._once(self.slots[at, "after", True])
+                at += 1
+            else:
+                _, end, header = wrap
+                after = list(self._once(self.slots[end, "after", True]))
+                yield self._wrapped(header, list(self._lines(at, end, wraps[wraps.index(wrap) + 1 :])))
+                yield from after
+                at = end + 1
+
+    @staticmethod
+    def _once(lines: list[cst.EmptyLine] | _Lines) -> Iterator[cst.EmptyLine | _Statement]:
+        """The lines, which are gone then: an outer wrap takes them before an inner one asks."""
+        taken = list(lines)
+        lines.clear()
+        yield from taken
+
+    def _wrapped(self, header: str, lines: _Lines) -> _Statement:
+        if self.continuation is not None:
+            lines = [line.visit(_Continuations(add=self.continuation)) for line in lines]  # type: ignore[misc]
+        wrapper = cast("cst.BaseCompoundStatement", cst.parse_statement(f"{header}\n    pass\n"))
+        return wrapper.with_changes(body=_filled(cst.IndentedBlock(body=()), lines))
+
+
+def _lines_of(statements: Sequence[_Statement]) -> _Lines:
+    return [
+        line
+        for statement in statements
+        for line in (*statement.leading_lines, statement.with_changes(leading_lines=()))
+    ]
+
+
+def _fold(lines: _Lines) -> tuple[list[_Statement], list[cst.EmptyLine]]:
+    """Gives each statement the comments and blank lines above it; those below the last one are left."""
+    statements: list[_Statement] = []
+    above: list[cst.EmptyLine] = []
+    for line in lines:
+        if isinstance(line, cst.EmptyLine):
+            above.append(line)
+        else:
+            statements.append(line.with_changes(leading_lines=[*above, *line.leading_lines]))
+            above = []
+    return statements, above
+
+
+def _filled(block: cst.IndentedBlock, lines: _Lines) -> cst.IndentedBlock:
+    """The block with these lines; a wrap whose statements are all removed holds a ``pass``."""
+    statements, left = _fold(lines)
+    if not statements:
+        return block.with_changes(body=[cst.SimpleStatementLine([cst.Pass()], leading_lines=left)], footer=())
+    return block.with_changes(body=statements, footer=left)
+
+
+class _Continuations(cst.CSTTransformer):
+    """Moves the lines that a backslash continues along with their statement; LibCST moves all others."""
+
+    def __init__(self, add: str = "", drop: str = "") -> None:
+        super().__init__()
+        self.add = add
+        self.pattern = re.compile(rf"({_CONTINUATION.pattern})(?:{re.escape(drop)})?")
+
+    def leave_SimpleWhitespace(  # noqa: N802 - LibCST's name
+        self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
+    ) -> cst.SimpleWhitespace:
+        del original_node
+        if "\\" not in updated_node.value:
+            return updated_node
+        return updated_node.with_changes(value=self.pattern.sub(rf"\g<1>{self.add}", updated_node.value))
+
+
+# --- templates ------------------------------------------------------------------------------------------------------
+
+_PLACEHOLDER = "_hole_of_torchfast_"
+
+
+def _with_placeholders(template: str, holes: Mapping[str, object]) -> str:
+    return template.format_map({name: _PLACEHOLDER + name for name in holes})
+
+
+def _braced(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+class _Fill(cst.CSTTransformer):
+    """Puts expressions in the place of the placeholders, with the parentheses they need there."""
+
+    def __init__(self, holes: Mapping[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.holes = {_PLACEHOLDER + name: node for name, node in holes.items()}
+        self.bracketed: set[cst.CSTNode | None] = set()
+        """Nodes of the template where a line may break and any expression may stand."""
+        self.roomy: set[cst.CSTNode | None] = set()
+        """Nodes of the template where any expression may stand."""
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        match node:
+            case cst.Arg(value=value, star="") | cst.Index(value=value):
+                self.bracketed.add(value)
+            case cst.Assign(value=value) | cst.AnnAssign(value=value) | cst.AugAssign(value=value):
+                self.roomy.add(value)
+            case cst.Return(value=value) | cst.Expr(value=value) | cst.Element(value=value):
+                self.roomy.add(value)
+            case cst.If(test=value) | cst.While(test=value):
+                self.roomy.add(value)
+        return True
+
+    def leave_Name(  # noqa: N802 - LibCST's name
+        self, original_node: cst.Name, updated_node: cst.Name
+    ) -> cst.BaseExpression:
+        node = self.holes.get(updated_node.value)
+        if node is None:
+            return updated_node
+        if node.lpar or updated_node.lpar:
+            return node.with_changes(lpar=[*updated_node.lpar, *node.lpar], rpar=[*node.rpar, *updated_node.rpar])
+        if original_node in self.bracketed:
+            return _parenthesized(node) if isinstance(node, _LOOSE) else node
+        fits = isinstance(node, _ATOMS) or (original_node in self.roomy and not isinstance(node, _LOOSE))
+        return node if fits and _stands_alone(node) else _parenthesized(node)
+
+
+def _stands_alone(node: cst.BaseExpression) -> bool:
+    """Whether the expression's lines hold together without parentheses around them."""
+    code = cst.Module([]).code_for_node(node)
+    if "\n" not in code:
+        return True
+    try:
+        ast.parse(code, mode="eval")
+    except SyntaxError:
+        return False
+    return True
+
+
+def _is_roomy(parent: ast.AST | None, place: ast.expr) -> bool:
+    """Whether any expression but the loosest may stand at the place without parentheses."""
+    match parent:
+        case ast.Call(func=part):
+            return part is not place
+        case ast.Subscript(slice=part):
+            return part is place
+        case ast.keyword(arg=name):
+            return name is not None
+        case ast.For(iter=part) | ast.AsyncFor(iter=part):
+            return part is place
+        case ast.Dict(keys=keys):
+            return None not in keys
+    return isinstance(parent, _ROOMY)
+
+
+def _parenthesized(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.with_changes(lpar=[cst.LeftParen(), *node.lpar], rpar=[*node.rpar, cst.RightParen()])
+
+
+def _without_parentheses(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression as ast sees it: only tuples and generators own parentheses."""
+    if isinstance(node, (cst.Tuple, cst.GeneratorExp)):
+        return node.with_changes(lpar=node.lpar[-1:], rpar=node.rpar[:1])
+    return node.with_changes(lpar=(), rpar=())
+
+
+def _value(text: str) -> cst.BaseExpression:
+    """An expression that is to stand between brackets; it may run over several lines."""
+    node = cst.parse_expression(f"({text}\n)")
+    return node if isinstance(node, _LOOSE) else node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1])
+
+
+# --- arguments, parameters, items -----------------------------------------------------------------------------------
+
+
+def _edit_call(module: Module, call: cst.Call, edits: Sequence[Edit]) -> cst.Call:
+    opening = call.whitespace_before_args
+    arguments, tail = _without_tail(list(call.args), "whitespace_after_arg")
+    for edit in edits:
+        if isinstance(edit, RemoveArgument):
+            nodes = sorted((*edit.call.args, *edit.call.keywords), key=module.span)
+            original = [each for each in nodes if not _is_removed(each, edit, edits)]
+            opening, tail = _remove(arguments, original.index(edit.argument), opening, tail)
+    for edit in edits:
+        if isinstance(edit, AddArgument):
+            new = cst.Arg(
+                keyword=cst.Name(edit.name),
+                value=_value(edit.value),
+                equal=cst.AssignEqual(whitespace_before=_NOTHING, whitespace_after=_NOTHING),
+            )
+            index = next((at for at, each in enumerate(arguments) if each.star == "**"), len(arguments))
+            opening, tail = _add(arguments, index, new, opening, tail)
+    return call.with_changes(
+        args=_with_tail(arguments, tail, "whitespace_after_arg"),
+        whitespace_before_args=opening if arguments else _NOTHING,
+    )
+
+
+def _is_removed(argument: ast.expr | ast.keyword, edit: RemoveArgument, edits: Sequence[Edit]) -> bool:
+    """Whether an edit that comes before this one removes the argument."""
+    earlier = edits[: edits.index(edit)]
+    return any(isinstance(each, RemoveArgument) and each.argument is argument for each in earlier)
+
+
+def _add_parameter(node: cst.FunctionDef, name: str, default: str | None) -> cst.FunctionDef:
+    old = node.params
+    new = cst.Param(
+        name=cst.Name(name),
+        default=None if default is None else _value(default),
+        equal=cst.MaybeSentinel.DEFAULT
+        if default is None
+        else cst.AssignEqual(whitespace_before=_NOTHING, whitespace_after=_NOTHING),
+    )
+    slash = [old.posonly_ind] if isinstance(old.posonly_ind, cst.ParamSlash) else []
+    star = [old.star_arg] if isinstance(old.star_arg, (cst.Param, cst.ParamStar)) else []
+    last = [old.star_kwarg] if old.star_kwarg is not None else []
+    before: list[cst.Param | cst.ParamSlash | cst.ParamStar] = [*old.posonly_params, *slash, *old.params]
+    items, tail = _without_tail([*before, *star, *old.kwonly_params, *last], "whitespace_after_param")
+    opening, tail = _add(items, len(before), new, node.whitespace_before_params, tail)
+    items = _with_tail(items, tail, "whitespace_after_param")
+    take = iter(items)
+    changed = old.with_changes(
+        posonly_params=[next(take) for _ in old.posonly_params],
+        posonly_ind=next(take) if slash else old.posonly_ind,
+        params=[next(take) for _ in (*old.params, new)],
+        star_arg=next(take) if star else old.star_arg,
+        kwonly_params=[next(take) for _ in old.kwonly_params],
+        star_kwarg=next(take, None),
+    )
+    return node.with_changes(params=changed, whitespace_before_params=opening)
+
+
+def _add_item(node: cst.Dict, key: str, value: cst.BaseExpression) -> cst.Dict:
+    items = list(node.elements)
+    last = items[-1] if items else None
+    dense = isinstance(last, cst.DictElement) and last.whitespace_after_colon.deep_equals(_NOTHING)
+    new = cst.DictElement(
+        key=cst.SimpleString(key), value=value, whitespace_after_colon=_NOTHING if dense else _SPACE
+    )
+    opening, tail = _add(items, len(items), new, node.lbrace.whitespace_after, node.rbrace.whitespace_before)
+    return node.with_changes(
+        elements=items,
+        lbrace=node.lbrace.with_changes(whitespace_after=opening),
+        rbrace=node.rbrace.with_changes(whitespace_before=tail),
+    )
+
+
+def _quoted(key: str, others: Sequence[str]) -> str:
+    """The key as a string, in the quotes of the first other key that is a string."""
+    quotes = next((code[0] for code in others if code[0] in "'\""), '"')
+    return repr(key) if quotes == "'" or quotes in key else f'"{repr(key)[1:-1]}"'
+
+
+def _add(
+    items: list[_Item],
+    index: int,
+    new: _Item,
+    opening: BaseParenthesizableWhitespace,
+    tail: BaseParenthesizableWhitespace,
+) -> tuple[BaseParenthesizableWhitespace, BaseParenthesizableWhitespace]:
+    """Puts an item into a bracketed list in the list's own layout.
+
+    Args:
+        items: The items there, each with its comma; the last one's comma, if any, is followed by ``tail``.
+        index: Where the new item goes.
+        new: The new item, without a comma.
+        opening: What stands between the opening bracket and the first item.
+        tail: What stands before the closing bracket.
+
+    Returns:
+        The new ``opening`` and ``tail``.
+    """
+    if not items:
+        items.append(new)
+        return (opening if _has_comment(opening) else _NOTHING), (tail if _has_comment(tail) else _NOTHING)
+    gaps = [cast("cst.Comma", item.comma).whitespace_after for item in items[:-1]]
+    one_per_line = all(map(_breaks, gaps)) and (bool(gaps) or _breaks(opening))
+    gap = _line_break((gaps or [opening])[-1]) if one_per_line else _SPACE
+    if index < len(items):
+        items.insert(index, new.with_changes(comma=cst.Comma(whitespace_after=gap)))
+        return opening, tail
+    last = items[-1]
+    comma = last.comma
+    if isinstance(gap, cst.ParenthesizedWhitespace) and isinstance(tail, cst.ParenthesizedWhitespace):
+        # Comments between the last item and the bracket stay where they are, above the new line.
+        gap, tail = tail.with_changes(indent=gap.indent, last_line=gap.last_line), _line_break(tail)
+    trailing = comma if isinstance(comma, cst.Comma) else cst.Comma()
+    items[-1] = last.with_changes(comma=trailing.with_changes(whitespace_after=gap))
+    items.append(new.with_changes(comma=comma))
+    return opening, tail
+
+
+def _remove(
+    items: list[cst.Arg], index: int, opening: BaseParenthesizableWhitespace, tail: BaseParenthesizableWhitespace
+) -> tuple[BaseParenthesizableWhitespace, BaseParenthesizableWhitespace]:
+    """Takes an item out, with the comment on its line; arguments and result as in ``_add``."""
+    removed = items.pop(index)
+    if not items:
+        return opening, _NOTHING
+    if index == len(items):
+        last = items[-1]
+        gap = cast("cst.Comma", last.comma).whitespace_after
+        items[-1] = last.with_changes(comma=removed.comma)
+        if _breaks(gap) and not _breaks(tail):
+            return opening, gap.with_changes(last_line=_NOTHING) if _has_comment(gap) else tail
+        return opening, _merged(gap, tail)
+    after = cast("cst.Comma", removed.comma).whitespace_after
+    if index == 0:
+        return (_merged(opening, after) if _breaks(opening) or _has_comment(after) else opening), tail
+    previous = items[index - 1]
+    comma = cast("cst.Comma", previous.comma)
+    items[index - 1] = previous.with_changes(
+        comma=comma.with_changes(whitespace_after=_merged(comma.whitespace_after, after))
+    )
+    return opening, tail
+
+
+def _merged(
+    before: BaseParenthesizableWhitespace, after: BaseParenthesizableWhitespace
+) -> BaseParenthesizableWhitespace:
+    """What is left of the whitespace on both sides of an item: the comment on the line above, all comment lines."""
+    if isinstance(before, cst.ParenthesizedWhitespace) and isinstance(after, cst.ParenthesizedWhitespace):
+        lines = [*before.empty_lines, *after.empty_lines]
+        return after.with_changes(first_line=before.first_line, empty_lines=lines)
+    return before if _breaks(before) else after
+
+
+def _without_tail(items: list[_Item], name: str) -> tuple[list[_Item], BaseParenthesizableWhitespace]:
+    """Takes the whitespace before the closing bracket off the last item, where LibCST keeps it."""
+    if not items:
+        return items, _NOTHING
+    last = items[-1]
+    if isinstance(last.comma, cst.Comma):
+        tail = last.comma.whitespace_after
+        return [*items[:-1], last.with_changes(comma=last.comma.with_changes(whitespace_after=_NOTHING))], tail
+    name = "whitespace_after" if isinstance(last, cst.ParamSlash) else name
+    return [*items[:-1], last.with_changes(**{name: _NOTHING})], getattr(last, name)
+
+
+def _with_tail(items: list[_Item], tail: BaseParenthesizableWhitespace, name: str) -> list[_Item]:
+    if not items:
+        return items
+    last = items[-1]
+    if isinstance(last.comma, cst.Comma):
+        return [*items[:-1], last.with_changes(comma=last.comma.with_changes(whitespace_after=tail))]
+    name = "whitespace_after" if isinstance(last, cst.ParamSlash) else name
+    return [*items[:-1], last.with_changes(**{name: tail})]
+
+
+def _breaks(whitespace: BaseParenthesizableWhitespace) -> bool:
+    return isinstance(whitespace, cst.ParenthesizedWhitespace)
+
+
+def _has_comment(whitespace: BaseParenthesizableWhitespace) -> bool:
+    return isinstance(whitespace, cst.ParenthesizedWhitespace) and any(
+        line.comment is not None for line in (whitespace.first_line, *whitespace.empty_lines)
+    )
+
+
+def _line_break(like: BaseParenthesizableWhitespace) -> cst.ParenthesizedWhitespace:
+    """A line break to the same indentation, without comments and blank lines."""
+    model = cast("cst.ParenthesizedWhitespace", like)
+    return cst.ParenthesizedWhitespace(indent=model.indent, last_line=model.last_line)
