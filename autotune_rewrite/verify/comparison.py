@@ -195,6 +195,6 @@ def last_tenth(losses: Sequence[float]) -> float:
 
 def quantile_of_t(probability: float, freedom: int) -> float:
     """Of Student's t distribution with so many degrees of freedom."""
-    from scipy.special import stdtrit  # noqa: PLC0415 - only verifying needs scipy, and says so where it is missing
+    from scipy.special import stdtrit  # only verifying needs scipy, and says so where it is missing
 
     return float(stdtrit(freedom, probability))

@@ -104,15 +104,18 @@ class Losses:
         self.device = device
         self.iterations = array("q")
         self._chunks: list[torch.Tensor] = []
+        self._places: tuple[torch.Tensor, ...] = ()
+        """The elements of the last chunk: to index it each time would cost more than the copy."""
 
     def add(self, iteration: int, loss: torch.Tensor) -> None:
-        """Copies a detached loss with one element into the buffer, without waiting for it."""
+        """Copies a detached scalar into the buffer, without waiting for it."""
         at = len(self.iterations) % CHUNK
         if at == 0:
             dtype = torch.float32 if self.device.type == "mps" else torch.float64  # mps has no float64
             with torch.inference_mode(mode=False):
                 self._chunks.append(torch.zeros(CHUNK, dtype=dtype, device=self.device))
-        self._chunks[-1][at].copy_(loss.reshape(()))
+                self._places = self._chunks[-1].unbind()
+        self._places[at].copy_(loss)
         self.iterations.append(iteration)
 
     def read(self) -> Iterable[tuple[int, float]]:
@@ -198,7 +201,7 @@ class Recorder:
         value = loss.detach()
         if value.is_complex():
             value = value.abs()
-        if value.numel() != 1:
+        if value.dim():
             value = value.sum()
         scale: torch.Tensor | None = getattr(loss, SCALE, None)
         return value if scale is None else value / scale.to(value.device, non_blocking=True)
@@ -217,7 +220,7 @@ class Recorder:
     def _watched_compile(self, compile_: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compile_)
         def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on as it came
-            from torch._dynamo.decorators import skip  # noqa: PLC0415 - torch.compile imports it now, too
+            from torch._dynamo.decorators import skip  # torch.compile imports it now, too
 
             for hook in self._hooks:  # or a loop that is compiled whole would have them compiled into it
                 skip(hook)

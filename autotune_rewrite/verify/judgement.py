@@ -207,9 +207,9 @@ def _judge_spread(comparison: Comparison, promise: PromiseName) -> tuple[Equalit
         because = "The original is not repeatable: it differs from itself with the same seed. "
     summary = Summary.of(comparison.pairs)
     if summary is None:
-        if len(comparison.pairs) < MIN_SEEDS:
-            return "inconclusive", f"{because}Results differ, and fewer than {MIN_SEEDS} pairs say nothing of a spread."
-        return "inconclusive", f"{because}Results differ, and the last losses are not finite."
+        few = f"fewer than {MIN_SEEDS} pairs say nothing of a spread"
+        why = few if len(comparison.pairs) < MIN_SEEDS else "the last losses are not finite"
+        return "inconclusive", f"{because}Results differ, and {why}."
     if summary.margin == 0:
         return "inconclusive", f"{because}Results differ, and the original shows no spread over its seeds to judge by."
     figures = (
@@ -217,10 +217,10 @@ def _judge_spread(comparison: Comparison, promise: PromiseName) -> tuple[Equalit
         f"against the original's, with a margin of {summary.margin:.3g}, {MARGIN_SPREADS:g} standard deviations of the "
         "original over its seeds."
     )
+    if summary.low > summary.margin or summary.high < -summary.margin:
+        # Much better is no more "the same" than much worse: perhaps the loss itself was changed.
+        end = "worse" if summary.worse > 0 else "better"
+        return "different", f"{because}The rewritten script ends {end} than luck explains: {figures}"
     if summary.high < summary.margin:
         return "non-inferior", f"{because}Results differ no more than by luck: {figures}"
-    if summary.low > summary.margin:
-        return "different", f"{because}The rewritten script ends worse: {figures}"
-    if summary.high < -summary.margin:
-        return "different", f"{because}The rewritten script ends better than any promise but training explains: {figures}"
     return "inconclusive", f"{because}Results differ, and these pairs cannot tell whether it matters: {figures}"

@@ -1,0 +1,55 @@
+"""What watching costs one iteration: ``python tests/benchmarks/harness_overhead.py`` (about a minute, no test).
+
+The same script, which times its own loop, is run bare and under the harness in turn.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from autotune_rewrite.verify.plan import Plan, Turn
+from autotune_rewrite.verify.run import run
+
+SCRIPT = """
+import time
+import torch
+
+torch.set_num_threads(1)
+weight = torch.ones(64, 64, requires_grad=True)
+batch = torch.randn(64, 64)
+seconds = []
+for iteration in range(4000):
+    start = time.perf_counter()
+    loss = (batch @ weight).square().mean()
+    loss.backward()
+    seconds.append(time.perf_counter() - start)
+print(sorted(seconds)[len(seconds) // 2])
+"""
+TURNS = 5
+TARGET_ITERATION = 2e-3
+"""Seconds: a short iteration of a real script."""
+
+
+def main() -> None:
+    """Prints the median of both and the cost."""
+    bare, watched = [], []
+    with tempfile.TemporaryDirectory() as directory:
+        script = Path(directory) / "train.py"
+        script.write_text(SCRIPT, encoding="utf-8")
+        plan = Plan(script, script, device="cpu")
+        for _ in range(TURNS):
+            done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+            bare.append(float(done.stdout))
+            watched.append(float(run(plan, Turn("original", 0)).output[-1]))
+    cost = statistics.median(watched) - statistics.median(bare)
+    print(f"bare     {1e6 * statistics.median(bare):7.1f} µs an iteration")
+    print(f"watched  {1e6 * statistics.median(watched):7.1f} µs an iteration")
+    print(f"cost     {1e6 * cost:7.1f} µs, {cost / TARGET_ITERATION:.2%} of an iteration of 2 ms")
+
+
+if __name__ == "__main__":
+    main()

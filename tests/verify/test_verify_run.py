@@ -1,0 +1,331 @@
+"""One script in one real child process: how it is run, what is seen of it, how it may end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
+from autotune_rewrite.verify.run import Run, probe, run
+
+LOOP = """
+import torch
+
+weight = torch.zeros(2, requires_grad=True)
+inputs = torch.randn(40, 2)
+for row in inputs:
+    loss = (weight @ row - 1) ** 2
+    loss.backward()
+    with torch.no_grad():
+        weight -= 0.1 * weight.grad
+        weight.grad.zero_()
+"""
+"""Forty iterations without torch.optim, whose import takes longer than all the rest."""
+
+
+def ran(directory: Path, script: str, *, offset: int = 0, **options: object) -> Run:
+    path = directory / "train.py"
+    path.write_text(dedent(script))
+    plan = replace(Plan(path, path, device="cpu", timeout=120.0), **options)  # type: ignore[arg-type]
+    return run(plan, Turn("original", offset))
+
+
+def test_runs_as_python_script_py_does(tmp_path: Path) -> None:
+    script = """
+        import os, pickle, sys
+        import beside
+
+        class Local: ...
+
+        assert __name__ == "__main__" and sys.modules["__main__"].Local is Local
+        assert pickle.loads(pickle.dumps(Local())).__class__ is Local
+        assert (__spec__, __package__, __doc__) == (None, None, None), __spec__
+        report = [__file__, sys.path[0], *sys.argv, os.getcwd(), os.environ.get("CUDA_VISIBLE_DEVICES")]
+        if __name__ == "__main__":
+            sys.exit("\\n".join(map(str, report)))
+    """
+    (tmp_path / "beside.py").write_text("x = 1\n")
+    seen = ran(tmp_path, script, arguments=("--epochs", "2"))
+    train = str(tmp_path / "train.py")
+    assert seen.output == (train, str(tmp_path), train, "--epochs", "2", str(Path.cwd()))
+    assert (seen.outcome, seen.problem) == ("crashed", "ended with exit status 1")
+
+
+def test_sees_losses_times_and_a_clean_exit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    seen = ran(tmp_path, LOOP + "print('trained')\nraise SystemExit\n")
+    assert (seen.outcome, seen.ended, len(seen.losses)) == ("ok", "finished", 40)
+    assert seen.losses[0] == 1.0
+    assert list(seen.times) == sorted(seen.times)
+    assert 0 < seen.times[0] < seen.times[-1] < seen.script_seconds < seen.wall_seconds
+    assert seen.output == ("trained",)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_every_kind_of_backward_is_one_iteration(tmp_path: Path) -> None:
+    script = """
+        import torch
+        from torch.utils.checkpoint import checkpoint
+
+        def leaf(value):
+            return torch.tensor(value, requires_grad=True)
+
+        (leaf(3.0) * 1).backward()
+        torch.autograd.backward([leaf(1.0) * 2, leaf(2.0) * 2])
+        torch.autograd.backward(tensors=leaf(5.0) * 1)
+        (leaf([1.0, 2.0]) * 2).backward(torch.ones(2))
+        checkpoint(lambda x: (x * 7).sum(), leaf([1.0]), use_reentrant=True).backward()
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        scaler.scale(leaf(9.0) * 1).backward()
+        (leaf(float("nan")) * 1).backward()
+
+        weight = leaf([4.0])
+        optimizer = torch.optim.LBFGS([weight], max_iter=3)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (weight ** 2).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    """
+    seen = ran(tmp_path, script)
+    assert seen.outcome == "ok", seen.output
+    assert str(seen.losses[:8]) == str((3.0, 6.0, 5.0, 6.0, 7.0, 9.0, float("nan"), 16.0))
+    assert len(seen.losses) > 8, "the closure is called more than once"
+    assert len(seen.parameters) == 1
+
+
+def test_digest_tells_parameters_apart_after_the_optimizer_is_gone(tmp_path: Path) -> None:
+    script = """
+        import torch
+
+        def train(value):
+            weight = torch.nn.Parameter(torch.full((3,), value))
+            torch.optim.SGD([weight], lr=0.1)
+
+        for value in 1.0, 1.0, 1.0000001:
+            train(value)
+    """
+    first, second, third = ran(tmp_path, script).parameters
+    assert first == second != third
+
+
+def test_ends_after_so_many_iterations_and_leaves_no_worker(tmp_path: Path) -> None:
+    script = """
+        import os
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+
+        class Rows(Dataset):
+            def __len__(self):
+                return 1000
+
+            def __getitem__(self, index):
+                return torch.full((1,), float(index))
+
+        if __name__ == "__main__":
+            weight = torch.ones(1, requires_grad=True)
+            batches = iter(DataLoader(Rows(), num_workers=1, persistent_workers=True))
+            print(batches._workers[0].pid)
+            for batch in batches:
+                try:
+                    (weight * batch).sum().backward()
+                except Exception:
+                    print("a bare except does not see the end")
+            print("not reached")
+    """
+    seen = ran(tmp_path, script, iterations=5)
+    assert (seen.outcome, seen.ended, seen.losses) == ("ok", "cut", (0.0, 1.0, 2.0, 3.0, 4.0))
+    (worker,) = seen.output
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(worker), 0)
+
+
+def test_a_rewritten_text_acts_as_if_it_lay_in_the_project(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    elsewhere.mkdir()
+    (project / "train.py").write_text("raise SystemExit('the original must not be imported')\n")
+    (project / "rows.py").write_text("scale = 2.0\n")
+    script = """
+        import inspect
+        from pathlib import Path
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+        from rows import scale
+
+        HERE = Path(__file__).parent.name
+
+        class Rows(Dataset):
+            def __len__(self):
+                return 2
+
+            def __getitem__(self, index):
+                return torch.tensor(scale if HERE == "project" else 0.0)
+
+        if __name__ == "__main__":
+            assert "class Rows" in inspect.getsource(Rows)
+            weight = torch.ones(1, requires_grad=True)
+            for batch in DataLoader(Rows(), num_workers=1, multiprocessing_context="spawn"):
+                (weight * batch).sum().backward()
+    """
+    (elsewhere / "train.py").write_text(dedent(script))
+    plan = Plan(project / "train.py", elsewhere / "train.py", timeout=120.0, script_directory=project)
+    seen = run(plan, Turn("rewritten", 0))
+    assert (seen.outcome, seen.losses) == ("ok", (2.0, 2.0)), seen.output
+
+
+def test_a_rewritten_file_elsewhere_finds_the_originals_modules(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "rows.py").write_text("x = 1\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "fast.py").write_text("import rows, sys\nprint(sys.path[0])\nprint(__file__)\n")
+    seen = run(Plan(tmp_path / "train.py", elsewhere / "fast.py", timeout=120.0), Turn("rewritten", 0))
+    assert seen.output == (str(elsewhere), str(elsewhere / "fast.py"))
+
+
+def test_hooks_stay_out_of_a_compiled_loop(tmp_path: Path) -> None:
+    script = """
+        import torch
+
+        weight = torch.ones(2, requires_grad=True)
+
+        @torch.compile(backend="eager")
+        def iteration(batch):
+            loss = (weight * batch).sum()
+            loss.backward()
+            return loss
+
+        for value in range(4):
+            iteration(torch.full((2,), float(value)))
+    """
+    seen = ran(tmp_path, script)
+    assert (seen.outcome, seen.losses) == ("ok", (0.0, 2.0, 4.0, 6.0)), seen.output
+    assert "harness" not in "\n".join(seen.output)
+
+
+def test_the_same_seed_draws_the_same_and_another_pair_draws_otherwise(tmp_path: Path) -> None:
+    script = """
+        import random
+        import numpy
+        import torch
+
+        def draw():
+            return torch.rand(()).item() + numpy.random.rand() + random.random() + hash("a") % 97
+
+        def record():
+            (torch.ones((), requires_grad=True) * draw()).backward()
+
+        record()
+        torch.manual_seed(7)
+        numpy.random.seed(7)
+        random.seed(7)
+        record()
+    """
+    first, again, other = (ran(tmp_path, script, offset=offset).losses for offset in (0, 0, 1))
+    assert len(first) == 2
+    assert first == again
+    assert all(one != two for one, two in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("script", "problem", "last"),
+    [
+        pytest.param(
+            LOOP.replace("loss.backward()", "loss.backward()\n    if loss < 0.5: raise ValueError('in the middle')"),
+            "ended with exit status 1 after",
+            "ValueError: in the middle",
+            id="crash in mid-epoch",
+        ),
+        pytest.param(
+            f"{LOOP}raise ValueError('at the end')",
+            "ended with exit status 1 after 40 iterations",
+            "ValueError: at the end",
+            id="crash at the end",
+        ),
+        pytest.param(
+            LOOP.replace("loss.backward()", "loss.backward()\n    import os; os._exit(0)"),
+            "left before its end without a trace (os._exit?)",
+            "",
+            id="os._exit(0) halfway",
+        ),
+        pytest.param(
+            f"{LOOP}import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL", "", id="killed"
+        ),
+        pytest.param("import sys; sys.exit(3)", "ended with exit status 3", "", id="an exit status"),
+        pytest.param("input()", "ended with exit status 1", "EOFError: EOF when reading a line", id="reads stdin"),
+    ],
+)
+def test_a_crash_is_told(tmp_path: Path, script: str, problem: str, last: str) -> None:
+    seen = ran(tmp_path, script)
+    assert seen.outcome == "crashed"
+    assert seen.problem.startswith(problem)
+    assert (seen.output or ("",))[-1] == last
+    assert "harness.py" not in "\n".join(seen.output)
+
+
+def test_a_flood_of_output_neither_blocks_nor_is_kept(tmp_path: Path) -> None:
+    seen = ran(tmp_path, "for _ in range(300_000): print('x' * 99)\nprint('end')\n")
+    assert (seen.outcome, seen.output[-1]) == ("ok", "end")
+    assert sum(map(len, seen.output)) < 20_000
+
+
+def test_a_fork_that_runs_to_the_end_is_not_the_run(tmp_path: Path) -> None:
+    script = f"import os\nchild = os.fork()\nif child: os.waitpid(child, 0)\n{LOOP}"
+    seen = ran(tmp_path, script.replace("for row in inputs", "for row in inputs[: 40 if child else 3]"))
+    assert (seen.outcome, len(seen.losses)) == ("ok", 40)
+
+
+def test_a_timeout_ends_all_that_was_started(tmp_path: Path) -> None:
+    script = """
+        import subprocess, sys, time
+
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        print(child.pid, flush=True)
+        time.sleep(600)
+    """
+    seen = ran(tmp_path, script, timeout=15.0)
+    assert (seen.outcome, seen.problem) == ("timed-out", "did not end within 15 seconds")
+    assert seen.wall_seconds < 60
+    assert gone(int(seen.output[0]))
+
+
+def test_what_a_finished_script_leaves_behind_is_ended(tmp_path: Path) -> None:
+    script = """
+        import subprocess, sys
+
+        print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid)
+    """
+    seen = ran(tmp_path, script)
+    assert seen.outcome == "ok"
+    assert gone(int(seen.output[0]))
+
+
+def gone(process: int) -> bool:
+    """Whether it ends within a second; an orphan is a zombie until init has seen it."""
+    for _ in range(100):
+        status = Path(f"/proc/{process}/stat")
+        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_describes_the_machine_and_asks_for_cuda_only_where_it_is(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    environment = probe(Plan(script, script, device="cpu"))
+    assert environment["cuda"] is False
+    assert environment["python"] == ".".join(map(str, sys.version_info[:3]))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CUDA_VISIBLE_DEVICES", "")
+        with pytest.raises(VerifyError, match=r"^the device is cuda, but torch \S+ finds no CUDA device here$"):
+            probe(Plan(script, script, device="cuda"))

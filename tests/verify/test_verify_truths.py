@@ -1,0 +1,119 @@
+"""Real pairs of scripts with a known truth, through the whole verifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autotune_rewrite import verify as verifier
+from autotune_rewrite.verify import Judgement, Plan, Progress, verify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ORIGINAL = """
+import torch
+
+torch.manual_seed(1)
+inputs = torch.randn(256, 8)
+labels = inputs[:, :4].argmax(1)
+model = torch.nn.Linear(8, 4)
+rate = 0.1
+for epoch in range(2):
+    for batch, label in zip(inputs.split(8), labels.split(8)):
+        loss = torch.nn.functional.cross_entropy(model(batch), label)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= rate * parameter.grad
+                parameter.grad = None
+"""
+"""Two epochs of 32 iterations. It has no torch.optim, whose import takes longer than all the rest."""
+
+
+@pytest.fixture
+def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
+    # The probe has a test of its own, and would cost every test another import of torch.
+    monkeypatch.setattr(verifier, "probe", lambda _: {"cuda": False})
+    return Compared(tmp_path)
+
+
+class Compared:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.progress: list[Progress] = []
+
+    def __call__(self, original: str, rewritten: str, **options: object) -> Judgement:
+        paths = self.directory / "naive.py", self.directory / "fast.py"
+        for path, text in zip(paths, (original, rewritten), strict=True):
+            path.write_text(text)
+        chosen = {"promise": "bitwise", "pairs": 1, "device": "cpu", "timeout": 120.0, **options}
+        return verify(Plan(*paths, **chosen), self.progress.append)  # type: ignore[arg-type]
+
+
+def test_an_unchanged_script_is_equal(compared: Compared) -> None:
+    judgement = compared(ORIGINAL, ORIGINAL, pairs=2)
+    assert (judgement.run, judgement.equality, judgement.losses, judgement.pairs) == ("ok", "equal", 64, 2)
+    assert [(one.number, one.total) for one in compared.progress] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert sorted(one.side for one in compared.progress) == ["original"] * 2 + ["rewritten"] * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("rate = 0.1", "rate = 0.2", id="learning rate doubled"),
+        pytest.param("labels.split(8)", "labels.roll(1).split(8)", id="labels rolled by one"),
+        pytest.param("loss = ", "loss = float('nan') * ", id="losses are not numbers"),
+    ],
+)
+def test_another_training_is_different(compared: Compared, before: str, after: str) -> None:
+    judgement = compared(ORIGINAL, ORIGINAL.replace(before, after))
+    assert (judgement.run, judgement.equality, judgement.exit_code, judgement.fit) == ("ok", "different", 1, False)
+
+
+def test_a_script_that_ignores_the_seed_is_not_repeatable(compared: Compared) -> None:
+    script = ORIGINAL.replace("torch.manual_seed(1)", "torch.seed()")
+    judgement = compared(script, script)
+    assert (judgement.equality, judgement.exit_code) == ("inconclusive", 1)
+    assert judgement.reason.startswith("The original is not repeatable")
+    assert compared.progress[-1].side == "original"
+
+
+def test_no_backward_is_not_checked(compared: Compared) -> None:
+    judgement = compared("import torch", "import torch")
+    assert (judgement.run, judgement.equality, judgement.exit_code) == ("ok", "not-checked", 1)
+    assert judgement.iteration is None
+
+
+def test_a_crash_of_the_rewritten_script_alone_is_its_own(compared: Compared) -> None:
+    judgement = compared("import torch", "import torch\nraise ValueError('mine')", seed=0)
+    assert [one.side for one in compared.progress] == ["rewritten", "original"]
+    assert (judgement.run, judgement.side, judgement.exit_code) == ("crashed", "rewritten", 2)
+    assert judgement.output[-1] == "ValueError: mine"
+
+
+def test_where_both_crash_it_is_the_original(compared: Compared) -> None:
+    crash = "raise ValueError('ours')"
+    judgement = compared(crash, crash, seed=0)
+    assert compared.progress[0].side == "rewritten"
+    assert (judgement.run, judgement.side) == ("crashed", "original")
+    assert judgement.reason == (
+        "The original script ended with exit status 1. The rewritten script ended with exit status 1, too."
+    )
+
+
+def test_a_rewrite_that_waits_takes_longer_for_each_iteration(compared: Compared) -> None:
+    waiting = ORIGINAL.replace("loss.backward()", "loss.backward(); import time; time.sleep(0.02)")
+    judgement = compared(ORIGINAL, waiting, iterations=40)
+    assert (judgement.equality, judgement.losses, judgement.basis) == ("equal", 40, "cut")
+    assert judgement.iteration is not None
+    assert judgement.iteration.estimate < 0.7
+
+
+@pytest.mark.slow
+def test_three_milliseconds_more_for_each_iteration_are_slower(compared: Compared) -> None:
+    original = ORIGINAL.replace("range(2)", "range(60)")
+    waiting = original.replace("loss.backward()", "loss.backward(); import time; time.sleep(0.003)")
+    judgement = compared(original, waiting, pairs=4)
+    assert (judgement.speed, judgement.equality, judgement.exit_code) == ("slower", "equal", 1)
