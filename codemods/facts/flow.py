@@ -110,6 +110,7 @@ class Flow:
         self._dirty: dict[Unit, None] = {}
         self._by_name = {module.name: module for module in modules}
         self._stars = {module.tree: names.star_names(module) for module in modules}
+        self._written = frozenset(text for module in modules for text in _written_attributes(module))
         for module in modules:
             self._add_unit(Unit(module.tree, module, None))
         self._settle()
@@ -125,6 +126,10 @@ class Flow:
     def before(self, statement: ast.stmt) -> Mapping[str, Values]:
         """The local names of the statement's unit, as they are when it starts; a name that is not there is not bound."""
         return self._before.get(statement, {})
+
+    def read_module_name(self, module: Module, name: str) -> Values:
+        """What a module's own name may be, over all places that bind it."""
+        return self._heap["name", module.tree, name]
 
     def callers(self, function: Callee) -> Sequence[ast.Call]:
         """The calls of the project's function, in the order in which they were found."""
@@ -671,8 +676,9 @@ class Flow:
         if owner.sort is Sort.UNKNOWN:
             return frozenset({owner})
         if owner.sort is Sort.CHOICE:
-            written = self.read("chosen attribute", self.modules[0].tree, f"{owner.name}.{node.attr}")
-            return written or self._semantics.attribute(self, owner, node)
+            if ast.unparse(node) in self._written:
+                return self.read("chosen attribute", self.modules[0].tree, f"{owner.name}.{node.attr}")
+            return self._semantics.attribute(self, owner, node)
         class_ = owner.of.site if owner.sort is Sort.INSTANCE and owner.of else owner.site if owner.sort is Sort.CLASS else None
         if isinstance(class_, ast.ClassDef):
             return self._member(owner, class_, node)
@@ -681,9 +687,7 @@ class Flow:
             if resolved is not None:
                 return resolved
         if owner.site is not None and owner.sort is not Sort.CONTAINER:
-            extra = self.read("extra attribute", owner.site, node.attr)
-            if extra:
-                return extra
+            return self.read("extra attribute", owner.site, node.attr) | self._semantics.attribute(self, owner, node)
         return self._semantics.attribute(self, owner, node)
 
     def _module_member(self, module_name: str, attribute: str) -> Values | None:
@@ -700,7 +704,8 @@ class Flow:
         for relative in self._family(class_):
             values = self.read("attribute", relative, node.attr)
             found |= frozenset(each for each in values if each.site is not method or method is None)
-        return found or self._semantics.attribute(self, owner, node)
+        # What is written somewhere is not the base class's, even where it is not known yet what it is.
+        return found if method is not None or node.attr in self._written else self._semantics.attribute(self, owner, node)
 
     def _family(self, class_: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
         """The class, its bases and its subclasses in the project: ``self`` may be an object of any of them."""
@@ -979,6 +984,16 @@ def _combined(operands: Values) -> Values:
     if any(each.sort in tensors for each in operands):
         return frozenset({*found, Value(Sort.TENSOR)})
     return frozenset(found) or (PLAIN if operands else NOTHING)
+
+
+def _written_attributes(module: Module) -> Iterator[str]:
+    """The attributes that the module assigns, each by its name (``device``) and as it is written (``args.device``)."""
+    for node in module.nodes(ast.Attribute):
+        if isinstance(node.ctx, ast.Store) and not isinstance(module.parent(node), ast.AugAssign):
+            yield node.attr
+            yield ast.unparse(node)
+    for class_ in module.nodes(ast.ClassDef):
+        yield from names.bound_names(class_)
 
 
 def _parameters(function: Callee) -> list[ast.arg]:

@@ -8,13 +8,15 @@ import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 Positioned: TypeAlias = "ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excepthandler | ast.alias"
+
+Node = TypeVar("Node", bound=ast.AST)
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
@@ -113,9 +115,26 @@ class Module:
                     todo.append(child)
         return parents
 
+    @cached_property
+    def _by_type(self) -> dict[type, list[ast.AST]]:
+        found: dict[type, list[ast.AST]] = {}
+        for node in (self.tree, *self._parents):
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    def nodes(self, *types: type[Node]) -> list[Node]:
+        """All nodes of exactly these types, in the order of the text."""
+        found = [node for each in types for node in self._by_type.get(each, ())]
+        found.sort(key=lambda node: (node.lineno, node.col_offset))  # type: ignore[attr-defined]
+        return found  # type: ignore[return-value]
+
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node that holds this one, or None for the module itself."""
         return self._parents.get(node)
+
+    def holds(self, node: ast.AST) -> bool:
+        """Whether the node is one of this module's."""
+        return node in self._parents
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around this one, from the inside out, without the node itself."""

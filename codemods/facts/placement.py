@@ -1,0 +1,133 @@
+"""What can be said at a place: which names are bound there, with the same meaning, and how the module spells PyTorch."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.facts import names
+from codemods.facts.flow import is_main_guard
+from codemods.facts.values import Sort, external
+
+if TYPE_CHECKING:
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Module
+
+
+def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.stmt) -> bool:
+    """Whether a name or attribute of somewhere else in the module is bound at ``place``, to the same value.
+
+    Only what is certain counts: a local name of the same function that has exactly the same values before the statement,
+    or a name that the module binds once, unconditionally, before the function that holds the place is defined.
+    """
+    if isinstance(expression, ast.Attribute):
+        return means_the_same(flow, module, expression.value, place) and _attribute_stays(flow, module, expression, place)
+    if not isinstance(expression, ast.Name):
+        return False
+    name = expression.id
+    here = module.function(place)
+    there = module.function(expression)
+    local = flow.before(place).get(name)
+    if local is not None:
+        return (
+            not any(each.sort is Sort.UNBOUND for each in local)
+            and local == flow.values(expression)
+            and (there is here or there is None or here is None or not _is_parameter(here, name))
+        )
+    if here is None or (there is not None and there is not here and name in names.bound_names(there)):
+        return False
+    return bound_for(module, name, here)
+
+
+def bound_for(module: Module, name: str, function: ast.AST) -> bool:
+    """Whether a module's name is bound, once and unconditionally, before the top-level definition that holds ``function``."""
+    top = function
+    for above in module.ancestors(function):
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and name in names.bound_names(above):
+            return False
+        if isinstance(above, ast.Module):
+            break
+        top = above
+    if name in names.bound_names(function):
+        return False
+    bindings = [each for each in module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
+    imports = [each for each in module.tree.body if isinstance(each, (ast.Import, ast.ImportFrom)) and _binds(each, name)]
+    places = [*(module.statement(each) for each in bindings if module.function(each) is None), *imports]
+    return (
+        len(places) == 1
+        and module.parent(places[0]) is module.tree
+        and isinstance(top, ast.stmt)
+        and places[0].lineno < top.lineno
+    )
+
+
+def spelled(flow: Flow, module: Module, qualified: str, place: ast.stmt) -> str | None:
+    """How the module writes a library's qualified name at ``place``: ``torch.no_grad``, ``th.no_grad``, ``no_grad``.
+
+    None where no import that is visible there leads to it.
+    """
+    here = module.function(place)
+    head, tail = qualified, ""
+    while head:
+        for candidate in _imported_as(flow, module, head, place, here):
+            return candidate + tail
+        head, _, last = head.rpartition(".")
+        tail = f".{last}{tail}"
+    return None
+
+
+def _imported_as(flow: Flow, module: Module, qualified: str, place: ast.stmt, here: ast.AST | None) -> list[str]:
+    wanted = external(qualified)
+    found = [name for name, values in flow.before(place).items() if values == wanted]
+    if here is None:
+        return found
+    for statement in module.tree.body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for name, _ in names.imported(statement):
+                if flow.read_module_name(module, name) == wanted and bound_for_import(module, name, here):
+                    found.append(name)
+    return found
+
+
+def bound_for_import(module: Module, name: str, function: ast.AST) -> bool:
+    """Whether a name that the module imports at its top is the import wherever the function reads it."""
+    for scope in (function, *module.ancestors(function)):
+        if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and name in names.bound_names(scope):
+            return False
+    return True
+
+
+def _binds(statement: ast.Import | ast.ImportFrom, name: str) -> bool:
+    return any(bound == name for bound, _ in names.imported(statement))
+
+
+def _is_parameter(function: ast.AST, name: str) -> bool:
+    arguments = getattr(function, "args", None)
+    return arguments is not None and any(each.arg == name for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def _attribute_stays(flow: Flow, module: Module, expression: ast.Attribute, place: ast.stmt) -> bool:
+    """Whether ``args.cuda`` is the same at the place: the user's choice, or written only before it in the same suite."""
+    writes = [
+        each
+        for each in module.nodes(ast.Attribute)
+        if each.attr == expression.attr and isinstance(each.ctx, ast.Store) and ast.unparse(each.value) == ast.unparse(expression.value)
+    ]
+    if not writes:
+        return all(each.sort is Sort.CHOICE for each in flow.values(expression)) and bool(flow.values(expression))
+    return all(dominates(module, module.statement(each), place) for each in writes)
+
+
+def dominates(module: Module, first: ast.stmt, second: ast.stmt) -> bool:
+    """Whether ``first`` has certainly run when ``second`` starts, both in one function or both at module level."""
+    if module.function(first) is not module.function(second):
+        return False
+    chain = [second, *(each for each in module.ancestors(second) if isinstance(each, ast.stmt))]
+    for outer in chain:
+        suite = module.suite(outer)
+        if any(each is first for each in suite):
+            return suite.index(first) < suite.index(outer)
+        guard = next((each for each in suite if is_main_guard(each) and isinstance(each, ast.If) and first in each.body), None)
+        if guard is not None:
+            return suite.index(guard) < suite.index(outer)
+    return False

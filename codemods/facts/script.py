@@ -1,0 +1,263 @@
+"""All that is known of a training script: what the codemods ask."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.facts import placement
+from codemods.facts.data import Loader, Transfer, loaders, transfers
+from codemods.facts.devices import DeviceKind
+from codemods.facts.flow import Flow
+from codemods.facts.iterations import EvaluationRegion, Evaluations, Iterations, TrainingIteration
+from codemods.facts.kinds import Kind, TorchSemantics, framework, kind
+from codemods.facts.models import Model
+from codemods.facts.values import Sort, Value, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.facts.source import Module
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """An optimizer, scheduler or other object, and the call that makes it."""
+
+    module: Module
+    call: ast.Call
+    value: Value
+
+
+@dataclass(eq=False)
+class Script:
+    """An entry script, the other modules of its project that were read, and the facts about them."""
+
+    entry: Module
+    others: tuple[Module, ...] = ()
+    target: tuple[int, int] | None = None
+    """The oldest torch that the script is known to be run on: (2, 1); None where that is not known."""
+    flow: Flow = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.modules, TorchSemantics())
+
+    @classmethod
+    def of(cls, entry: Module, target: tuple[int, int] | None = None, others: Sequence[Module] = ()) -> Script:
+        """The facts of an entry script; the entry's findings are the ones that codemods yield.
+
+        Raises:
+            RecursionError: when the script is nested too deeply to be followed.
+        """
+        return cls(entry, tuple(others), target)
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """The entry first."""
+        return (self.entry, *self.others)
+
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """The moves of tensors to a device, in the order of the text."""
+        return tuple(transfers(self.flow, self.modules))
+
+    @cached_property
+    def loaders(self) -> tuple[Loader, ...]:
+        """The loaders that the script makes, in the order of the text."""
+        return tuple(loaders(self.flow, self.modules, self.transfers))
+
+    @cached_property
+    def models(self) -> tuple[Model, ...]:
+        """The models that the script makes and that no other model holds, in the order of the text."""
+        made = [Model(self.flow, each.value) for each in self._made(Kind.MODEL)]
+        held = {layer for model in made for layer in model.layers[1:]}
+        return tuple(model for model in made if model.value not in held)
+
+    @cached_property
+    def optimizers(self) -> tuple[Made, ...]:
+        """The optimizers that the script makes, in the order of the text."""
+        return tuple(self._made(Kind.OPTIMIZER))
+
+    @cached_property
+    def schedulers(self) -> tuple[Made, ...]:
+        """The learning rate schedulers that the script makes, in the order of the text."""
+        return tuple(self._made(Kind.SCHEDULER))
+
+    def _made(self, wanted: Kind) -> Iterator[Made]:
+        for module in self.modules:
+            for call in module.nodes(ast.Call):
+                for value in self.flow.values(call):
+                    if value.site is call and kind(self.flow, value) is wanted:
+                        yield Made(module, call, value)
+
+    @cached_property
+    def _iterations(self) -> Iterations:
+        return Iterations(self.flow, self.modules)
+
+    @property
+    def iterations(self) -> tuple[TrainingIteration, ...]:
+        """The training iterations, in the order of their first backward."""
+        return self._iterations.all
+
+    @property
+    def backwards(self) -> tuple[tuple[Module, ast.Call], ...]:
+        """Every call that computes gradients."""
+        return self._iterations.backwards
+
+    @cached_property
+    def evaluations(self) -> tuple[EvaluationRegion, ...]:
+        """The code that evaluates with gradients on."""
+        return tuple(Evaluations(self.flow, self.modules, self._iterations).find())
+
+    @cached_property
+    def framework(self) -> str | None:
+        """The framework that runs the training loop, where there is one: Lightning, Ignite …"""
+        for module in self.modules:
+            for node in module.nodes(ast.Call, ast.ClassDef):
+                values = self.flow.values(node) if isinstance(node, ast.Call) else {self._instance_of(node)}
+                for value in values:
+                    name = framework(self.flow, value) if value.site is node or isinstance(node, ast.ClassDef) else None
+                    if name is not None and kind(self.flow, value) is Kind.FRAMEWORK:
+                        return name
+        return None
+
+    def _instance_of(self, class_: ast.ClassDef) -> Value:
+        return Value(Sort.INSTANCE, class_.name, None, Value(Sort.CLASS, class_.name, class_))
+
+    @cached_property
+    def determinism(self) -> tuple[Module, ast.AST] | None:
+        """Where the script asks for results that repeat: ``cudnn.deterministic = True`` and the like."""
+        for module in self.modules:
+            for node in module.nodes(ast.Assign, ast.Call):
+                if self._asks_for_determinism(node):
+                    return module, node
+        return None
+
+    def _asks_for_determinism(self, node: ast.Assign | ast.Call) -> bool:
+        if isinstance(node, ast.Call):
+            names = {each.name for each in self.flow.values(node.func) if each.sort is Sort.EXTERNAL}
+            off = bool(node.args) and isinstance(node.args[0], ast.Constant) and not node.args[0].value
+            return not off and bool(names & {"torch.use_deterministic_algorithms", "torch.set_deterministic"})
+        return any(
+            isinstance(target, ast.Attribute)
+            and target.attr == "deterministic"
+            and not (isinstance(node.value, ast.Constant) and not node.value.value)
+            and self.is_cudnn(target.value)
+            for target in node.targets
+        )
+
+    def is_cudnn(self, node: ast.expr) -> bool:
+        """Whether the expression is the module ``torch.backends.cudnn``."""
+        return any(each.sort is Sort.EXTERNAL and each.name == "torch.backends.cudnn" for each in self.flow.values(node))
+
+    # How the script says things.
+
+    def spelled(self, module: Module, qualified: str, place: ast.stmt) -> str | None:
+        """How the module writes a library's qualified name at a place, or None where it imports nothing that leads to it."""
+        return placement.spelled(self.flow, module, qualified, place)
+
+    def cuda_condition(self, loader: Loader, place: ast.stmt) -> str | None:
+        """The expression, valid at ``place``, that says whether the loader's batches go to CUDA; ``"True"`` where they must.
+
+        The script's own device or flag where it is bound there with the same meaning, ``torch.cuda.is_available()`` else;
+        None where torch cannot be named there.
+        """
+        module = loader.module
+        if any(each.device.kind is DeviceKind.CUDA and not each.tests for each in loader.moves):
+            return "True"
+        for move in loader.moves:
+            said = self._condition_of(move, module, place)
+            if said is not None:
+                return said
+        torch = self.spelled(module, "torch.cuda.is_available", place)
+        return f"{torch}()" if torch is not None else None
+
+    def _condition_of(self, move: Transfer, module: Module, place: ast.stmt) -> str | None:
+        if move.module is not module:
+            return None
+        for test in reversed(move.tests):
+            if placement.means_the_same(self.flow, module, test, place):
+                return ast.unparse(test)
+        device = move.device
+        if device.kind is not DeviceKind.CONDITIONAL or device.node is None or move.method == "type":
+            return None
+        if not placement.means_the_same(self.flow, module, device.node, place):
+            return None
+        text = ast.unparse(device.node)
+        quote = self.quote(module)
+        if not device.is_string:
+            return f"{text}.type == {quote}cuda{quote}" if self._is_device_object(device.node) else None
+        return f"{text} == {quote}cuda{quote}" if self._literal_texts(device.node) == {"cuda", "cpu"} else None
+
+    def _is_device_object(self, node: ast.expr) -> bool:
+        values = without_none(self.flow.values(node))
+        return bool(values) and all(kind(self.flow, each) is Kind.DEVICE for each in values)
+
+    def _literal_texts(self, node: ast.expr) -> set[object]:
+        values = without_none(self.flow.values(node))
+        return {each.literal if each.sort is Sort.LITERAL else None for each in values}
+
+    @staticmethod
+    def quote(module: Module) -> str:
+        """The quote that most of the module's short texts are written with."""
+        double = sum(module.code(each).startswith('"') for each in module.nodes(ast.Constant) if isinstance(each.value, str))
+        texts = sum(isinstance(each.value, str) for each in module.nodes(ast.Constant))
+        return '"' if 2 * double >= texts else "'"
+
+    # The debugger.
+
+    def describe(self) -> Iterator[tuple[int, str]]:
+        """Line by line, what is known of the entry script."""
+        return iter(sorted(self._facts()))
+
+    def _facts(self) -> Iterator[tuple[int, str]]:
+        flow = self.flow
+        if self.framework is not None:
+            yield 1, f"framework: the training loop runs inside {self.framework}"
+        for loader in self.loaders:
+            if loader.module is self.entry:
+                yield loader.call.lineno, f"loader: {self._describe_loader(loader)}"
+        for move in self.transfers:
+            if move.module is self.entry:
+                what = sorted(each.sort.name.lower() for each in move.sources)
+                condition = "".join(f", if {ast.unparse(each)}" for each in reversed(move.tests))
+                yield move.call.lineno, f"transfer: {ast.unparse(move.receiver)} ({', '.join(what)}) to {move.device.kind.value}{condition}"
+        for model in self.models:
+            site = model.value.site
+            if site is not None and self.entry.holds(site):
+                convolution = ", convolution" if model.has_convolution else ""
+                missing = model.why_gradients_may_miss
+                gradients = "every parameter gets a gradient" if missing is None else f"gradients may miss: {missing}"
+                yield site.lineno, f"model: {model.value.name}, {len(model.layers) - 1} layers{convolution}, {gradients}"  # type: ignore[attr-defined]
+        for label, found in (("optimizer", self.optimizers), ("scheduler", self.schedulers)):
+            for made in found:
+                if made.module is self.entry:
+                    yield made.call.lineno, f"{label}: {made.value.name}"
+        for iteration in self.iterations:
+            if iteration.module is self.entry:
+                events = " ".join(each.kind.value for each in iteration.events)
+                yield getattr(iteration.owner, "lineno", 1), f"iteration: {events}"
+        for region in self.evaluations:
+            if region.module is self.entry:
+                why = f", needs gradients: {region.why_not}" if region.why_not else ""
+                yield region.node.lineno, f"evaluation: {len(region.calls)} calls of models with gradients on{why}"
+        for call in self.entry.nodes(ast.Call):
+            for value in flow.values(call):
+                if value.site is call and kind(flow, value) is Kind.DEVICE:
+                    yield call.lineno, f"device: {ast.unparse(call)}"
+
+    def _describe_loader(self, loader: Loader) -> str:
+        arguments = ", ".join(f"{name} {each.how.value}" for name, each in sorted(loader.arguments.items()))
+        parts = [arguments or "no arguments"]
+        if loader.unknown_arguments is not None:
+            parts.append(loader.unknown_arguments)
+        data = loader.dataset
+        parts.append("in memory" if data.is_in_memory else "not known to be in memory")
+        if data.draws is not None:
+            parts.append("draws random numbers" if data.draws else "draws nothing")
+        parts.append("iterable" if data.is_iterable else "map-style")
+        parts.append(f"batches moved at lines {[each.call.lineno for each in loader.transfers]}")
+        parts.append("can be pinned" if loader.can_be_pinned else loader.why_not_pinnable or "has its pin_memory")
+        return "; ".join(parts)
