@@ -170,7 +170,9 @@ class Loader:
     value: Value
     call: ast.Call
     transfers: tuple[Transfer, ...]
-    """The moves of its batches."""
+    """The moves of its batches, as they came."""
+    converted: tuple[Transfer, ...] = ()
+    """The moves of tensors that were made from its batches on the host, in pageable memory."""
 
     @cached_property
     def arguments(self) -> dict[str, Argument]:
@@ -244,6 +246,9 @@ class Loader:
     def _why_not_moved(self) -> str | None:
         if self.moves:
             return None
+        if not self.transfers and self.converted:
+            line = self.converted[0].call.lineno
+            return f"its batches are converted on the host before they are moved, which leaves pinned memory (line {line})"
         if not self.transfers:
             return "its batches are not moved to a device in this file"
         kinds = {each.device.kind for each in self.transfers}
@@ -282,7 +287,14 @@ def loaders(flow: Flow, modules: Sequence[Module], moves: Sequence[Transfer]) ->
             value = Value(Sort.MADE, LOADER, call)
             if value in flow.values(call) or _makes_loader(flow, call):
                 of_this = value if value in flow.values(call) else next(iter(flow.values(call)))
-                yield Loader(flow, module, of_this, call, tuple(each for each in moves if of_this in each.loaders))
+                yield Loader(
+                    flow,
+                    module,
+                    of_this,
+                    call,
+                    tuple(each for each in moves if of_this in each.loaders),
+                    tuple(each for each in moves if any(source.sort is Sort.HOST and source.of == of_this for source in each.sources)),
+                )
 
 
 def _makes_loader(flow: Flow, call: ast.Call) -> bool:

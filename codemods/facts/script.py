@@ -12,7 +12,7 @@ from codemods.facts.data import Loader, Transfer, loaders, transfers
 from codemods.facts.devices import DeviceKind
 from codemods.facts.flow import Flow
 from codemods.facts.iterations import EvaluationRegion, Evaluations, Iterations, TrainingIteration
-from codemods.facts.kinds import Kind, TorchSemantics, framework, kind
+from codemods.facts.kinds import Kind, TorchSemantics, framework, kind, may
 from codemods.facts.models import Model
 from codemods.facts.values import Sort, Value, without_none
 
@@ -68,6 +68,10 @@ class Script:
         """The loaders that the script makes, in the order of the text."""
         return tuple(loaders(self.flow, self.modules, self.transfers))
 
+    def loader(self, value: Value) -> Loader | None:
+        """The loader that the value is."""
+        return next((each for each in self.loaders if each.value == value), None)
+
     @cached_property
     def models(self) -> tuple[Model, ...]:
         """The models that the script makes and that no other model holds, in the order of the text."""
@@ -116,14 +120,16 @@ class Script:
         """The framework that runs the training loop, where there is one: Lightning, Ignite …"""
         for module in self.modules:
             for node in module.nodes(ast.Call, ast.ClassDef):
-                values = self.flow.values(node) if isinstance(node, ast.Call) else {self._instance_of(node)}
+                values = self.flow.values(node) if isinstance(node, ast.Call) else {self.instance_of(node)}
                 for value in values:
                     name = framework(self.flow, value) if value.site is node or isinstance(node, ast.ClassDef) else None
                     if name is not None and kind(self.flow, value) is Kind.FRAMEWORK:
                         return name
         return None
 
-    def _instance_of(self, class_: ast.ClassDef) -> Value:
+    @staticmethod
+    def instance_of(class_: ast.ClassDef) -> Value:
+        """An object of the project's class, whichever."""
         return Value(Sort.INSTANCE, class_.name, None, Value(Sort.CLASS, class_.name, class_))
 
     @cached_property
@@ -151,6 +157,18 @@ class Script:
     def is_cudnn(self, node: ast.expr) -> bool:
         """Whether the expression is the module ``torch.backends.cudnn``."""
         return any(each.sort is Sort.EXTERNAL and each.name == "torch.backends.cudnn" for each in self.flow.values(node))
+
+    @cached_property
+    def may_use_cuda(self) -> bool:
+        """Whether the script moves a model or tensors to what may be a CUDA device."""
+        if any(each.may_reach_cuda for each in self.transfers):
+            return True
+        for module in self.modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"} and may(self.flow, self.flow.values(call.func.value), Kind.MODEL):
+                    if Transfer(self.flow, module, call).may_reach_cuda:
+                        return True
+        return False
 
     # How the script says things.
 
