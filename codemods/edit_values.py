@@ -6,16 +6,18 @@ nodes by identity), so that an edit that two findings share is one edit. ``edits
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from codemods.facts.source import FunctionNode, Module
+if TYPE_CHECKING:
+    import ast
+
+    from codemods.facts.source import FunctionNode, Module
 
 
 @dataclass(frozen=True, slots=True)
 class AddArgument:
-    """``f(a)`` → ``f(a, name=value)``. A class's own argument list counts as a call's."""
+    """``f(a)`` → ``f(a, name=value)``, before ``**kwargs``, on a line of its own where each argument has one."""
 
     module: Module
     call: ast.Call
@@ -25,7 +27,10 @@ class AddArgument:
 
 @dataclass(frozen=True, slots=True)
 class RemoveArgument:
-    """``f(a, name=value)`` → ``f(a)``; the argument is one of ``call.keywords`` or the last of ``call.args``."""
+    """``f(a, name=value)`` → ``f(a)``, with the comment on its line.
+
+    The argument is one of ``call.keywords`` or the last of ``call.args``.
+    """
 
     module: Module
     call: ast.Call
@@ -34,7 +39,7 @@ class RemoveArgument:
 
 @dataclass(frozen=True, slots=True)
 class AddItem:
-    """``{'a': 1}`` → ``{'a': 1, 'key': value}``, with the quotes of the dictionary's other keys."""
+    """``{'a': 1}`` → ``{'a': 1, 'key': value}``, at the end, with the quotes of the dictionary's other keys."""
 
     module: Module
     dictionary: ast.Dict
@@ -57,6 +62,7 @@ class Replace:
     """The node becomes ``template``; each ``{hole}`` in it is the (possibly edited) text of a node inside it.
 
     Braces that are no hole are doubled, as in ``str.format``. A statement becomes one statement or several lines.
+    Parentheses are added where the expression, or what is in a hole, needs them.
     """
 
     module: Module
@@ -79,6 +85,8 @@ class Surround:
 class Insert:
     """One or more whole statements directly before or after a statement, at its indentation.
 
+    Comments above the statement stay above what is inserted before it.
+
     ``outside`` says on which side of an edge that a ``Wrap`` of the same round shares with the statement they land.
     """
 
@@ -91,7 +99,11 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Wrap:
-    """Neighbouring statements of one suite go, indented, under ``header`` (``with torch.no_grad():``)."""
+    """Neighbouring statements of one suite go, indented, under ``header`` (``with torch.no_grad():``).
+
+    Comments and blank lines above the first statement stay above the header. Of two wraps of the same statements the
+    later one is outside.
+    """
 
     module: Module
     statements: tuple[ast.stmt, ...]
@@ -108,7 +120,7 @@ class Unwrap:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The statement goes, with the comment on its line; an emptied suite keeps a ``pass``."""
+    """The statement goes, with the comment on its line; comments above it stay, an emptied suite keeps a ``pass``."""
 
     module: Module
     statement: ast.stmt
@@ -125,7 +137,11 @@ class Decorate:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An import statement at module level, beside the imports that are there (never before a docstring or ``__future__``)."""
+    """An import statement at module level.
+
+    It goes after the first imports of the same package, else after the first imports of all, else after the docstring
+    and the ``__future__`` imports.
+    """
 
     module: Module
     code: str

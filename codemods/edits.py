@@ -6,8 +6,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
@@ -30,14 +29,17 @@ from codemods.edit_values import (
 from codemods.placing import import_place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from libcst._nodes.whitespace import BaseParenthesizableWhitespace
+    from typing_extensions import Self
 
     from codemods.facts.source import Module
 
 _Span: TypeAlias = "tuple[int, int]"
 _Statement: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 _Lines: TypeAlias = "list[cst.EmptyLine | _Statement]"
-_Item = TypeVar("_Item", cst.Arg, "cst.Param | cst.ParamSlash | cst.ParamStar", cst.BaseDictElement)
+_Item = TypeVar("_Item", bound="_Listed")
 
 _NOTHING = cst.SimpleWhitespace("")
 _SPACE = cst.SimpleWhitespace(" ")
@@ -78,6 +80,15 @@ _ROOMY = (
     ast.Tuple,
     ast.While,
 )
+
+
+class _Listed(Protocol):
+    """An argument, a parameter or an item of a dictionary, with the comma after it."""
+
+    @property
+    def comma(self) -> cst.Comma | cst.MaybeSentinel: ...
+
+    def with_changes(self, **changes: object) -> Self: ...
 
 
 class NotEditableError(Exception):
@@ -292,7 +303,7 @@ class _Editor(cst.CSTTransformer):
                     case Insert(_, _, code, where, outside):
                         suite.slots[index, where, outside] += self._code(code)
                     case Wrap(module, statements, header):
-                        suite.wraps.append((index, at_start[module.span(statements[-1])[0]], header))
+                        suite.wraps.insert(0, (index, at_start[module.span(statements[-1])[0]], header))
                     case Remove():
                         suite.parts[index] = []
                     case Unwrap():
@@ -328,6 +339,7 @@ class _Suite:
         self.slots: defaultdict[tuple[int, str, bool], _Lines] = defaultdict(list)
         """By the statement's index, ``before`` or ``after``, and outside or inside a wrap that starts or ends here."""
         self.wraps: list[tuple[int, int, str]] = []
+        """First and last statement and header; of wraps of the same statements the first one is outside."""
         self.continuation = continuation
         """One unit of indentation, where the module has lines that a backslash continues."""
 
@@ -353,8 +365,7 @@ class _Suite:
         self.parts[index] = lines
 
     def lines(self) -> _Lines:
-        # Of wraps of the same statements the later one is outside.
-        wraps = sorted(reversed(self.wraps), key=lambda wrap: wrap[0] - wrap[1])
+        wraps = sorted(self.wraps, key=lambda wrap: wrap[0] - wrap[1])
         return list(self._lines(0, len(self.parts) - 1, wraps))
 
     def _lines(
@@ -541,7 +552,7 @@ def _edit_call(module: Module, call: cst.Call, edits: Sequence[Edit]) -> cst.Cal
     arguments, tail = _without_tail(list(call.args), "whitespace_after_arg")
     for edit in edits:
         if isinstance(edit, RemoveArgument):
-            nodes = sorted((*edit.call.args, *edit.call.keywords), key=module.span)
+            nodes: list[ast.expr | ast.keyword] = sorted((*edit.call.args, *edit.call.keywords), key=module.span)
             original = [each for each in nodes if not _is_removed(each, edit, edits)]
             opening, tail = _remove(arguments, original.index(edit.argument), opening, tail)
     for edit in edits:
@@ -597,9 +608,7 @@ def _add_item(node: cst.Dict, key: str, value: cst.BaseExpression) -> cst.Dict:
     items = list(node.elements)
     last = items[-1] if items else None
     dense = isinstance(last, cst.DictElement) and last.whitespace_after_colon.deep_equals(_NOTHING)
-    new = cst.DictElement(
-        key=cst.SimpleString(key), value=value, whitespace_after_colon=_NOTHING if dense else _SPACE
-    )
+    new = cst.DictElement(key=cst.SimpleString(key), value=value, whitespace_after_colon=_NOTHING if dense else _SPACE)
     opening, tail = _add(items, len(items), new, node.lbrace.whitespace_after, node.rbrace.whitespace_before)
     return node.with_changes(
         elements=items,
@@ -716,7 +725,8 @@ def _breaks(whitespace: BaseParenthesizableWhitespace) -> bool:
 
 def _has_comment(whitespace: BaseParenthesizableWhitespace) -> bool:
     return isinstance(whitespace, cst.ParenthesizedWhitespace) and any(
-        line.comment is not None for line in (whitespace.first_line, *whitespace.empty_lines)
+        comment is not None
+        for comment in (whitespace.first_line.comment, *(line.comment for line in whitespace.empty_lines))
     )
 
 

@@ -10,6 +10,7 @@ import io
 import re
 import tokenize
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from codemods.edit_values import (
@@ -49,7 +50,7 @@ _FORMATTED = (ast.JoinedStr, *([ast.TemplateStr] if hasattr(ast, "TemplateStr") 
 # --- problems of one edit -------------------------------------------------------------------------------------------
 
 
-def problem(edit: Edit) -> str | None:
+def problem(edit: Edit) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of edit
     """Why this edit cannot be carried out at its place, in the user's words, or None where it can."""
     if "\f" in edit.module.text and _FORM_FEED_BEFORE_CODE.search(edit.module.text):
         return "a form feed stands before code in this file"
@@ -66,12 +67,9 @@ def problem(edit: Edit) -> str | None:
             return _no_expression(module, dictionary)
         case AddParameter():
             return _no_parameter(edit)
-        case Replace(module, node, _, holes):
-            return (
-                (_no_statement(module, node) if isinstance(node, ast.stmt) else _no_replacement(edit))
-                or next((why for _, hole in holes if (why := _no_expression(module, hole))), None)
-                or (None if all(_inside(module.span(hole), _whole(module, node)) for _, hole in holes) else "a hole")
-            )
+        case Replace(module, node):
+            here = _no_statement(module, node) if isinstance(node, ast.stmt) else _no_expression(module, node)
+            return here or _no_template(edit)
         case Surround(module, node):
             if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
                 return "the expression is assigned to"
@@ -124,13 +122,18 @@ def _no_expression(module: Module, node: ast.expr) -> str | None:
     return None
 
 
-def _no_replacement(edit: Replace) -> str | None:
-    node = edit.node
+def _no_template(edit: Replace) -> str | None:
+    module, node = edit.module, edit.node
+    for _, hole in edit.holes:
+        if not _inside(module.span(hole), _whole(module, node)):
+            return "the template takes code from outside the replaced code"
+        if (why := _no_expression(module, hole) or _bare_generator(module, hole)) is not None:
+            return why
     if not isinstance(node, ast.expr):
         return None
-    if (why := _no_expression(edit.module, node) or _bare_generator(edit.module, node)) is not None:
-        return why
-    return "a comment inside the expression would be lost" if _loses_comment(edit) else None
+    if _loses_comment(edit):
+        return "a comment inside the expression would be lost"
+    return _bare_generator(module, node)
 
 
 def _bare_generator(module: Module, node: ast.expr) -> str | None:
@@ -287,7 +290,7 @@ def _packages(statement: ast.stmt) -> set[str]:
 # --- which lines an edit changes ------------------------------------------------------------------------------------
 
 
-def touched_lines(edit: Edit) -> tuple[int, int]:
+def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901, PLR0911 - one case for each kind of edit
     """The first and the last line of the original that the edit changes, from 1.
 
     An insertion before line n, which changes no line, is ``(n, n - 1)``.
@@ -337,7 +340,7 @@ def _insertion(module: Module, place: Place) -> tuple[int, int]:
 
 
 def _last_line_with_comments(module: Module, statement: ast.stmt) -> int:
-    """The statement's last line; comments below it, at the indentation of its suite, are a part of it."""
+    """The statement's last line; comments and blanks below it, at its suite's indentation, are a part of it."""
     last = _end_line(statement)
     body = getattr(statement, "body", None) or getattr(statement, "cases", None)
     if not isinstance(body, list) or _end_line(statement) == statement.lineno:
@@ -348,7 +351,7 @@ def _last_line_with_comments(module: Module, statement: ast.stmt) -> int:
     for number, line in enumerate(module.lines[last:], last + 1):
         if line.strip() and not line.lstrip().startswith("#"):
             break
-        if line.strip() and line.startswith(indentation):
+        if line.startswith(indentation):
             last = number
     return last
 
@@ -362,7 +365,7 @@ def _added(module: Module, spans: Sequence[Span], index: int, opening: int, clos
     if not spans:
         return module.line_of(opening), module.line_of(closing)
     first = re.split(r"[(\[{]", _plain(module, opening, spans[0][0]), maxsplit=1)[-1]
-    gaps = [_plain(module, one[1], next_[0]).partition(",")[2] for one, next_ in zip(spans, spans[1:], strict=False)]
+    gaps = [_plain(module, one[1], next_[0]).partition(",")[2] for one, next_ in pairwise(spans)]
     one_per_line = all(map(_LINE_BREAK.match, gaps)) and bool(gaps or _LINE_BREAK.match(first))
     if index < len(spans):
         line = module.line_of(spans[index][0])
@@ -384,22 +387,37 @@ def _plain(module: Module, start: int, end: int) -> str:
 def _parameter_lines(module: Module, function: FunctionNode) -> tuple[int, int]:
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
-    others = [arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
-    named = [*positional, *(argument for argument in others if argument is not None)]
-    without_default = [None] * (len(positional) - len(arguments.defaults))
-    keyword_defaults = dict(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
-    defaults = dict(zip(positional, [*without_default, *arguments.defaults], strict=True)) | keyword_defaults
-    spans = [(module.span(each)[0], module.span(defaults.get(each) or each)[1]) for each in named]
-    opening = module.span(function)[0]
-    after = spans[-1][1] if spans else opening
-    closing = after + len(_plain(module, after, module.span(function)[1]).partition(")")[0].encode())
-    return _added(module, spans, len(positional), opening, closing)
+    defaults: dict[ast.arg, ast.expr | None] = dict(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
+    defaults |= zip(reversed(positional), reversed(arguments.defaults), strict=False)
+    opening, end = module.span(function)
+    spans: list[Span] = []
+
+    def add(*parameters: ast.arg | None) -> None:
+        spans.extend(
+            (module.span(each)[0], module.span(defaults.get(each) or each)[1])
+            for each in parameters
+            if each is not None
+        )
+
+    def offset(sign: str) -> int:
+        after = spans[-1][1] if spans else opening
+        return after + len(_plain(module, after, end).partition(sign)[0].encode())
+
+    add(*arguments.posonlyargs)
+    if arguments.posonlyargs:
+        spans.append((offset("/"), offset("/") + 1))
+    add(*arguments.args)
+    index = len(spans)
+    if arguments.vararg is None and arguments.kwonlyargs:
+        spans.append((offset("*"), offset("*") + 1))
+    add(arguments.vararg, *arguments.kwonlyargs, arguments.kwarg)
+    return _added(module, spans, index, opening, offset(")"))
 
 
 def _removed(module: Module, call: ast.Call, argument: ast.expr | ast.keyword) -> tuple[int, int]:
     """The argument's lines; those of its neighbours too where they come to stand on one line with what was there."""
     start, end = argument.lineno, _end_line(argument)
-    arguments = sorted((*call.args, *call.keywords), key=module.span)
+    arguments: list[ast.expr | ast.keyword] = sorted((*call.args, *call.keywords), key=module.span)
     index = next(at for at, each in enumerate(arguments) if each is argument)
     opening, closing = module.span(call.func)[1], module.span(call)[1] - 1
     if len(arguments) == 1:
@@ -469,7 +487,7 @@ def conflict(edits: Iterable[Edit], accepted: Iterable[Edit]) -> str | None:
     return both.add(accepted) or both.add(edits)
 
 
-def _conflict(one: _Footprint, other: _Footprint) -> str | None:
+def _conflict(one: _Footprint, other: _Footprint) -> str | None:  # noqa: PLR0911 - one case for each kind of conflict
     if one.edit.module is not other.edit.module:
         return None
     line = one.edit.module.line_of(other.needs[0])
@@ -487,9 +505,9 @@ def _conflict(one: _Footprint, other: _Footprint) -> str | None:
         case AddParameter(_, function, name), AddParameter(_, same, other_name):
             if function is same and (name == other_name or _defaults_disagree(one.edit, other.edit)):
                 return f"another change gives the function on line {line} other parameters"
-        case (
-            (AddArgument(_, call, name), RemoveArgument(_, same, argument))
-            | (RemoveArgument(_, same, argument), AddArgument(_, call, name))
+        case (AddArgument(_, call, name), RemoveArgument(_, same, argument)) | (
+            RemoveArgument(_, same, argument),
+            AddArgument(_, call, name),
         ) if call is same and isinstance(argument, ast.keyword) and argument.arg == name:
             return f"another change adds or removes {name} on line {line}"
     return None
@@ -510,7 +528,7 @@ def _cross(one: Wrap, other: Wrap) -> bool:
     return bool(ours & theirs) and not (ours <= theirs or theirs <= ours)
 
 
-def _footprint(edit: Edit) -> _Footprint:
+def _footprint(edit: Edit) -> _Footprint:  # noqa: PLR0911 - one case for each kind of edit
     module = edit.module
     match edit:
         case AddArgument(_, node) | AddItem(_, node) | Surround(_, node):
