@@ -178,9 +178,12 @@ def _left(finding: Finding, reason: str) -> Finding:
 
 def _apply(module: Module, edits: Sequence[Edit]) -> str:
     """The module's text after the edits."""
-    from codemods.edits import apply
+    from codemods.edits import NotEditableError, apply
 
-    text = apply(module, edits)
+    try:
+        text = apply(module, edits)
+    except NotEditableError as error:
+        raise FileError(module.path, str(error).removeprefix(f"{module.path}:").strip()) from error
     try:
         Module(module.path, text)
     except SyntaxError as error:

@@ -141,7 +141,7 @@ def _pyproject(text: str) -> Iterator[str]:
         bound = _table(table, "dependencies").get("torch")
         if bound is not None:
             text = str(bound.get("version", "") if isinstance(bound, dict) else bound)
-            yield _POETRY_BOUND.sub(">=", text).removeprefix("*")
+            yield _poetry_bounds(text)
 
 
 def _requirements(lines: Iterable[str]) -> Iterator[str]:
@@ -158,6 +158,13 @@ def _requirements(lines: Iterable[str]) -> Iterator[str]:
             continue
         if requirement.name == "torch":
             yield str(requirement.specifier)
+
+
+def _poetry_bounds(text: str) -> str:
+    """Poetry's ``^2.1``, ``~2.1``, ``2.1.*`` and ``*`` in pip's words, as far as lower bounds go."""
+    if text[:1].isdigit():
+        return f"=={text}"
+    return _POETRY_BOUND.sub(">=", text).removeprefix("*")
 
 
 def _conda_bounds(text: str) -> str:

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from autotune_rewrite.cli import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parent.parent
+
+# Every process that a test starts is to run this checkout, whether or not it is installed.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+
+NAIVE = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+device = torch.device("cuda")
+data = datasets.MNIST("data", train=True, transform=transforms.ToTensor())
+loader = DataLoader(data, batch_size=64, shuffle=True)
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for images, labels in loader:
+        images, labels = images.to(device), labels.to(device)
+        optimizer.zero_grad(set_to_none=False)
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+"""
+"""A script with a site of ``loader-pin`` (line 8), ``h2d-non-blocking`` (13) and ``zero-grad-none`` (14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def torchfast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Answer]:
+    """The command, in this process and in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, stdin: bytes | None = None) -> Answer:
+        result = CliRunner().invoke(cli, [str(each) for each in arguments], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Answer(result.exit_code, result.stdout_bytes.decode(), result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def torchfast_process(tmp_path: Path) -> Callable[..., Answer]:
+    """The command as a process of its own, in an empty folder."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Answer:
+        command = [sys.executable, "-m", "autotune_rewrite", *arguments]
+        ended = subprocess.run(command, input=stdin, capture_output=True, cwd=tmp_path, check=False)
+        return Answer(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def naive(tmp_path: Path) -> Path:
+    """A naive training script in the test's folder."""
+    path = tmp_path / "train.py"
+    path.write_text(NAIVE)
+    return path

@@ -1,0 +1,139 @@
+"""What every rule declares, held against what it does, and against what is written about it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from autotune_rewrite.catalogue import GROUPS, ROUNDS, RULES
+from autotune_rewrite.config import Settings
+from autotune_rewrite.report.pages import markdown_table, page, summary
+from autotune_rewrite.rewrite import Rewrite, rewrite
+from autotune_rewrite.target import Target
+from codemods import commands
+from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+
+EXAMPLES = [(rule, example) for rule in RULES.values() for example in rule.examples]
+REWRITES = [
+    pytest.param(rule, example, id=f"{rule.name()}-{number}")
+    for number, (rule, example) in enumerate(EXAMPLES)
+    if isinstance(example, Rewrites)
+]
+LEAVES = [
+    pytest.param(rule, example, id=f"{rule.name()}: {example.because}")
+    for rule, example in EXAMPLES
+    if isinstance(example, Leaves)
+]
+
+
+def run(rule: type[Codemod], text: str, target: tuple[int, int] | None) -> Rewrite:
+    """This rule alone, at the farthest level."""
+    return rewrite("example.py", text, Settings(frozenset({rule.name()}), Promise.TRAINING, target=Target(target)))
+
+
+@pytest.mark.parametrize(("rule", "example"), REWRITES)
+def test_an_example_is_rewritten_exactly_so(rule: type[Codemod], example: Rewrites) -> None:
+    result = run(rule, example.before, example.target)
+
+    assert result.after == example.after
+    assert all(site.promise <= rule.promise for site in result.sites)
+
+
+@pytest.mark.parametrize(("rule", "example"), REWRITES)
+def test_a_second_pass_changes_nothing(rule: type[Codemod], example: Rewrites) -> None:
+    result = run(rule, example.after, example.target)
+
+    assert result.after == example.after
+    assert not result.fails
+
+
+@pytest.mark.parametrize(("rule", "example"), REWRITES)
+def test_a_rewritten_example_compiles(rule: type[Codemod], example: Rewrites) -> None:
+    compile(run(rule, example.before, example.target).after, "example.py", "exec")
+
+
+@pytest.mark.parametrize(("rule", "example"), LEAVES)
+def test_an_example_is_left_for_the_reason_given(rule: type[Codemod], example: Leaves) -> None:
+    result = run(rule, example.code, example.target)
+
+    assert result.after == example.code
+    assert example.because in [site.message for site in result.sites]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+class TestRule:
+    def test_has_examples_of_both_kinds_and_not_too_many(self, rule: type[Codemod]) -> None:
+        kinds = [type(example) for example in rule.examples]
+
+        assert rule.default is Default.ADVICE or 1 <= kinds.count(Rewrites) <= 3
+        assert 1 <= kinds.count(Leaves) <= 3
+
+    def test_has_a_page_with_the_fixed_headings_in_order(self, rule: type[Codemod]) -> None:
+        headings = re.findall(r"^## (.*)$", page(rule), re.MULTILINE)
+
+        assert headings == [*Codemod.HEADINGS, "Examples"]
+        sections = re.split(r"^## .*$", page(rule), flags=re.MULTILINE)
+        assert all(section.strip() for section in sections)
+
+    def test_has_a_first_line_that_is_a_sentence(self, rule: type[Codemod]) -> None:
+        assert re.fullmatch(r"[A-Z`].*\.", summary(rule))
+
+    def test_has_failure_signatures_that_are_patterns(self, rule: type[Codemod]) -> None:
+        for pattern in rule.failures:
+            re.compile(pattern)
+
+    def test_has_its_name_in_its_file_its_tests_and_its_command(self, rule: type[Codemod]) -> None:
+        name = rule.name().replace("-", "_")
+
+        assert rule.__module__ == f"codemods.{name}"
+        assert Path(inspect.getfile(rule)).name == f"{name}.py"
+        assert (ROOT / "tests" / "codemods" / f"test_{name}.py").is_file()
+        assert hasattr(commands, f"{rule.__name__}Command")
+
+    def test_changes_training_only_when_asked_for_by_name(self, rule: type[Codemod]) -> None:
+        assert rule.promise is not Promise.TRAINING or rule.default is not Default.ON
+
+
+def test_every_rule_is_in_one_round_only() -> None:
+    names = [rule.name() for group in ROUNDS for rule in group]
+
+    assert len(names) == len(set(names))
+    assert list(RULES) == names
+
+
+def test_every_module_with_a_rule_is_in_the_catalogue() -> None:
+    written = {path.stem for path in (ROOT / "codemods").glob("*.py") if "(Codemod):" in path.read_text(encoding="utf-8")}
+
+    assert written == {rule.__module__.removeprefix("codemods.") for rule in RULES.values()}
+
+
+def test_every_command_is_a_rule_s() -> None:
+    names = {name for name in vars(commands) if name.endswith("Command") and name.removesuffix("Command")}
+
+    assert {f"{rule.__name__}Command" for rule in RULES.values()} <= names
+    assert {name for name in names if getattr(commands, name).__module__ == commands.__name__} == {
+        f"{rule.__name__}Command" for rule in RULES.values()
+    }
+
+
+def test_the_groups_are_made_of_rules() -> None:
+    assert GROUPS["DEFAULT"] <= GROUPS["ALL"] == set(RULES)
+
+
+def test_the_table_in_the_readme_is_current() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- rules -->\n(.*)\n<!-- end of rules -->", readme, re.DOTALL)
+
+    assert table is not None
+    assert table[1] == markdown_table(RULES.values()), "torchfast rules --format markdown prints the current one"
+
+
+def test_the_import_contract_holds_every_rule_apart() -> None:
+    contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[tool.importlinter]")[2]
+
+    for rule in RULES.values():
+        assert f'"{rule.__module__}"' in contracts

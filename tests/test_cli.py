@@ -1,0 +1,653 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import NAIVE, Answer
+
+from autotune_rewrite import __version__
+from autotune_rewrite.catalogue import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from autotune_rewrite.verify import Judgement, Plan
+
+    Run = Callable[..., Answer]
+
+FAST = NAIVE.replace("shuffle=True)", "shuffle=True, pin_memory=True)").replace(
+    "images.to(device), labels.to(device)",
+    "images.to(device, non_blocking=True), labels.to(device, non_blocking=True)",
+).replace("set_to_none=False", "set_to_none=True")
+"""What the tool makes of ``NAIVE`` at level bitwise."""
+
+BITWISE = ("--level", "bitwise")
+
+
+def rule_lines(text: str) -> list[str]:
+    """``train.py:8 loader-pin`` of every line about a site that is rewritten."""
+    return [line.split("  ")[0] for line in text.splitlines() if line.startswith("train.py:") and "  left: " not in line]
+
+
+# --- rewrite --------------------------------------------------------------------------------------------------------
+
+
+def test_by_default_the_change_is_shown_and_nothing_written(torchfast: Run, naive: Path) -> None:
+    answer = torchfast("rewrite", "train.py", *BITWISE)
+
+    assert answer.code == 0
+    assert answer.out.startswith("--- train.py\n+++ train.py\n@@ ")
+    assert "-loader = DataLoader(data, batch_size=64, shuffle=True)\n" in answer.out
+    assert "+loader = DataLoader(data, batch_size=64, shuffle=True, pin_memory=True)\n" in answer.out
+    assert rule_lines(answer.out) == [
+        "train.py:8 loader-pin",
+        "train.py:13 h2d-non-blocking",
+        "train.py:14 zero-grad-none",
+    ]
+    assert all(line.endswith("  [bitwise]") for line in answer.out.splitlines() if line.startswith("train.py:8"))
+    assert "\x1b" not in answer.out
+    assert naive.read_text() == NAIVE
+
+
+def test_the_diff_is_one_that_patch_carries_out(torchfast: Run, naive: Path) -> None:
+    answer = torchfast("rewrite", "train.py", *BITWISE)
+
+    subprocess.run(["patch", "-p0"], input=answer.out.encode(), cwd=naive.parent, check=True, capture_output=True)
+
+    assert naive.read_text() == FAST
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(str, id="plain"),
+        pytest.param(lambda text: text.replace("\n", "\r\n"), id="CRLF"),
+        pytest.param(str.rstrip, id="no final newline"),
+        pytest.param(lambda text: "\ufeff" + text, id="byte order mark"),
+        pytest.param(lambda text: text.replace("    ", "\t"), id="tabs"),
+        pytest.param(lambda text: text.replace("device)", "device)  # ≤ \x0b\u2028"), id="other line separators"),
+    ],
+)
+def test_git_carries_out_the_diff_of_any_text(torchfast: Run, naive: Path, change: Callable[[str], str]) -> None:
+    naive.write_bytes(change(NAIVE).encode())
+
+    answer = torchfast("rewrite", "train.py", *BITWISE)
+    command = ["git", "apply", "-p0", "--whitespace=nowarn"]
+    subprocess.run(command, input=answer.out.encode(), cwd=naive.parent, check=True, capture_output=True)
+
+    assert naive.read_bytes() == change(FAST).encode()
+
+
+def test_what_is_left_is_said_last_and_quiet_hides_it(torchfast: Run, naive: Path) -> None:
+    naive.write_text(NAIVE.replace("set_to_none=False)", "set_to_none=False)  # torchfast: ignore[zero-grad-none] why"))
+
+    answer = torchfast("rewrite", "train.py", *BITWISE)
+    quiet = torchfast("rewrite", "train.py", *BITWISE, "--quiet")
+
+    assert "train.py:14 zero-grad-none  left: ignored here: why\n" in answer.out
+    assert "left: " not in quiet.out
+    assert rule_lines(quiet.out) == rule_lines(answer.out) == ["train.py:8 loader-pin", "train.py:13 h2d-non-blocking"]
+
+
+def test_apply_writes_the_file_and_a_second_run_changes_nothing(torchfast: Run, naive: Path) -> None:
+    naive.chmod(0o750)
+
+    first = torchfast("rewrite", "train.py", "--apply", *BITWISE)
+    second = torchfast("rewrite", "train.py", "--apply", *BITWISE)
+
+    assert (first.code, second.code) == (0, 0)
+    assert rule_lines(first.out) != []
+    assert rule_lines(second.out) == []
+    assert naive.read_text() == FAST
+    assert stat.S_IMODE(naive.stat().st_mode) == 0o750
+
+
+def test_output_writes_another_file(torchfast: Run, naive: Path) -> None:
+    answer = torchfast("rewrite", "train.py", "--output", "fast.py", *BITWISE)
+
+    assert answer.code == 0
+    assert naive.read_text() == NAIVE
+    assert (naive.parent / "fast.py").read_text() == FAST
+
+
+def test_output_is_written_also_where_nothing_changes(torchfast: Run, tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_bytes(b"print 'h\xe9llo'\r\n")
+
+    assert torchfast("rewrite", "plain.py", "--output", "copy.py").code == 0
+    assert (tmp_path / "copy.py").read_bytes() == b"print 'h\xe9llo'\r\n"
+
+
+def test_standard_input_goes_to_standard_output(torchfast: Run) -> None:
+    answer = torchfast("rewrite", "-", *BITWISE, stdin=NAIVE.encode())
+
+    assert answer.code == 0
+    assert answer.out == FAST
+    assert "<stdin>:8 loader-pin" in answer.err
+
+
+def test_standard_input_without_torch_comes_back_byte_for_byte(torchfast_process: Run) -> None:
+    answer = torchfast_process("rewrite", "-", stdin="print 'no'\r\n\f\x1a".encode())
+
+    assert (answer.code, answer.out) == (0, "print 'no'\r\n\f\x1a")
+
+
+def test_many_files_go_through_several_processes_in_order(torchfast_process: Run, tmp_path: Path) -> None:
+    names = [f"train_{number:02}.py" for number in range(40)]
+    for name in names:
+        (tmp_path / name).write_text(NAIVE)
+    (tmp_path / "train_20.py").write_text("import torch\nx = (\n")
+
+    answer = torchfast_process("rewrite", ".", "--apply", "--format", "json", *BITWISE)
+
+    assert answer.code == 2
+    said = json.loads(answer.out)
+    paths = [each["path"] for each in said["diffs"]]
+    assert paths == [name for name in names if name != "train_20.py"]
+    assert [error["path"] for error in said["errors"]] == ["train_20.py"]
+    assert all((tmp_path / name).read_text() == FAST for name in paths)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train.py", "--apply", "--output", "x.py"), "--diff, --apply and --output exclude each other"),
+        (("train.py", "--diff", "--apply"), "--diff, --apply and --output exclude each other"),
+        (("-", "--apply"), "--apply and --verify need a file, not standard input"),
+        (("-", "--verify"), "--apply and --verify need a file, not standard input"),
+        ((".", "--verify"), "--verify, --output and standard input take one script"),
+        (("train.py", "train.py", "--output", "x.py"), "--verify, --output and standard input take one script"),
+        (("train.py", "-"), "--verify, --output and standard input take one script"),
+        (("train.py", "--select", "loader-pinn"), "unknown rule 'loader-pinn'; did you mean 'loader-pin'?"),
+        (("train.py", "--ignore", "x,loader_pin"), "unknown rule 'x'"),
+        (("train.py", "--level", "bitwize"), "unknown level 'bitwize'; did you mean 'bitwise'?"),
+        (("train.py", "--level", "training"), "unknown level 'training'"),
+        (("train.py", "--target-torch", "new"), "'new' is not a torch version such as '2.1'"),
+    ],
+)
+def test_what_cannot_be_followed_is_an_error(
+    torchfast: Run, naive: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    answer = torchfast("rewrite", *arguments, stdin=b"")
+
+    assert answer.code == 2
+    assert message in answer.err
+    assert answer.out == ""
+    assert naive.read_text() == NAIVE
+
+
+# --- what may be wrong with a file ----------------------------------------------------------------------------------
+
+BROKEN = {
+    "syntax.py": (b"import torch\nx = (\n", "syntax.py:2: "),
+    "python2.py": (b"import torch\nprint 'x'\n", "python2.py:2: not Python 3"),
+    "unknown.py": (b"# coding: klingon\nimport torch\n", "unknown.py:1: unknown encoding"),
+    "latin.py": (b"import torch\n# \xe9\n", "latin.py:2: not utf-8"),
+    "binary.py": (b"\x7fELF\0\0torch", "binary.py:1: not a text file"),
+    "deep.py": (b"import torch\nx = " + b"-" * 100_000 + b"1\n", "deep.py: nested too deeply"),
+    "comment.py": (b"import torch  # torchfast: ignore[x]\n", "comment.py:1: unknown rule 'x'"),
+}
+
+
+@pytest.mark.parametrize("command", ["check", "rewrite"])
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_one_line_and_holds_up_no_other(
+    torchfast: Run, naive: Path, command: str, name: str
+) -> None:
+    data, line = BROKEN[name]
+    (naive.parent / name).write_bytes(data)
+
+    answer = torchfast(command, name, "train.py", *BITWISE)
+
+    assert answer.code == 2
+    assert answer.err.startswith(line)
+    assert answer.err.count("\n") == 1
+    assert len(rule_lines(answer.out)) == 3
+    assert (naive.parent / name).read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "message"),
+    [
+        pytest.param(lambda _: None, "missing.py", "missing.py: no such file or directory", id="missing"),
+        pytest.param(Path.mkdir, "empty", "empty: no Python files in this directory", id="directory without Python"),
+        pytest.param(os.mkfifo, "pipe.py", "pipe.py: not a regular file", id="pipe"),
+    ],
+)
+def test_what_is_no_file_is_one_line(
+    torchfast: Run, tmp_path: Path, make: Callable[[Path], object], name: str, message: str
+) -> None:
+    make(tmp_path / name)
+
+    answer = torchfast("check", name)
+
+    assert (answer.code, answer.err) == (2, f"{message}\n")
+
+
+def test_an_unreadable_file_is_one_line(torchfast: Run, naive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+
+    answer = torchfast("check", naive.name)
+
+    assert (answer.code, answer.err) == (2, "train.py: permission denied\n")
+
+
+def test_a_read_only_file_is_not_written(torchfast: Run, naive: Path) -> None:
+    naive.chmod(0o444)
+
+    answer = torchfast("rewrite", "train.py", "--apply", *BITWISE)
+
+    assert (answer.code, answer.err) == (2, "train.py: is read-only: not written\n")
+    assert naive.read_text() == NAIVE
+
+
+def test_an_empty_file_is_left(torchfast: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.py").touch()
+
+    assert torchfast("check", "empty.py") == Answer(0, "", "")
+
+
+def test_a_symbolic_link_is_followed_and_kept(torchfast: Run, naive: Path) -> None:
+    link = naive.parent / "link.py"
+    link.symlink_to("train.py")
+
+    assert torchfast("rewrite", "link.py", "--apply", *BITWISE).code == 0
+    assert link.is_symlink()
+    assert naive.read_text() == FAST
+
+
+def test_a_long_script_takes_no_minutes(torchfast: Run, tmp_path: Path) -> None:
+    body = "".join(f"def f{number}(x, y={number}):\n    return [x + y for _ in range(3)]\n\n\n" for number in range(5000))
+    (tmp_path / "train.py").write_text(body + NAIVE)
+    start = time.monotonic()
+
+    answer = torchfast("rewrite", "train.py", *BITWISE)
+
+    assert len(rule_lines(answer.out)) == 3
+    assert time.monotonic() - start < 120
+
+
+def test_a_fault_in_the_configuration_is_one_line(torchfast: Run, naive: Path) -> None:
+    (naive.parent / "pyproject.toml").write_text("[tool.torchfast]\nselct = []\n")
+    (naive.parent / "other.py").write_text(NAIVE)
+
+    answer = torchfast("check", ".")
+
+    path = naive.parent / "pyproject.toml"
+    assert (answer.code, answer.err) == (2, f"{path}: [tool.torchfast]: unknown key 'selct'; did you mean 'select'?\n")
+
+
+def test_no_interrupted_run_leaves_a_traceback(naive: Path) -> None:
+    command = [sys.executable, "-m", "autotune_rewrite", "rewrite", "-"]
+    process = subprocess.Popen(command, cwd=naive.parent, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1)  # it waits for its standard input
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=10)
+
+    assert process.returncode != 0
+    assert b"Traceback" not in errors
+
+
+# --- check ----------------------------------------------------------------------------------------------------------
+
+
+def test_check_has_one_line_for_each_site_with_its_gain(torchfast: Run, naive: Path) -> None:
+    answer = torchfast("check", "train.py", *BITWISE, "--quiet")
+
+    assert answer.code == 1
+    lines = answer.out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("train.py:8 loader-pin  ")
+    assert lines[0].partition("  [bitwise]  ")[2] != ""
+    assert naive.read_text() == NAIVE
+
+
+def test_check_is_content_with_a_rewritten_script(torchfast: Run, naive: Path) -> None:
+    naive.write_text(FAST)
+
+    assert torchfast("check", "train.py", *BITWISE).code == 0
+
+
+def test_check_passes_what_is_not_selected_or_configured_away(torchfast: Run, naive: Path) -> None:
+    (naive.parent / "pyproject.toml").write_text('[tool.torchfast]\nignore = ["loader-pin", "zero-grad-none"]\n')
+
+    assert torchfast("check", "train.py", "--select", "cudnn-benchmark", *BITWISE).code == 0
+    assert rule_lines(torchfast("check", "train.py", *BITWISE).out) == ["train.py:13 h2d-non-blocking"]
+    assert len(rule_lines(torchfast("check", "train.py", *BITWISE, "--ignore", "no-grad-eval").out)) == 3
+
+
+def test_a_missing_set_to_none_is_no_failure_where_torch_may_be_new(torchfast: Run, naive: Path) -> None:
+    naive.write_text(NAIVE.replace("set_to_none=False", ""))
+
+    answer = torchfast("check", "train.py", "--select", "zero-grad-none", "--format", "json")
+
+    assert answer.code == 0
+    assert [(each["status"], each["fails"]) for each in json.loads(answer.out)["findings"]] == [("rewrites", False)]
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def test_json_of_a_rewrite(torchfast: Run, naive: Path) -> None:
+    (naive.parent / "broken.py").write_text("import torch\nx = (\n")
+
+    answer = torchfast("rewrite", "train.py", "broken.py", "--format", "json", *BITWISE)
+
+    said = json.loads(answer.out)
+    assert answer.code == 2
+    assert list(said) == ["version", "findings", "errors", "diffs"]
+    assert said["version"] == 1
+    finding = next(each for each in said["findings"] if each["rule"] == "loader-pin")
+    message, gain = finding.pop("message"), finding.pop("gain")
+    assert message
+    assert gain
+    assert finding == {
+        "rule": "loader-pin",
+        "path": "train.py",
+        "line": 8,
+        "column": 10,
+        "end_line": 8,
+        "end_column": 54,
+        "status": "rewrites",
+        "promise": "bitwise",
+        "fails": True,
+        "edits": [{"path": "train.py", "line": 8, "end_line": 8}],
+    }
+    assert [(error["path"], error["line"]) for error in said["errors"]] == [("broken.py", 2)]
+    (diff,) = said["diffs"]
+    assert diff["path"] == "train.py"
+    assert diff["diff"].startswith("--- train.py\n+++ train.py\n@@ ")
+
+
+def test_json_of_a_check_has_the_same_findings_and_no_diffs(torchfast: Run, naive: Path) -> None:
+    checked = json.loads(torchfast("check", "train.py", "--format", "json").out)
+    rewritten = json.loads(torchfast("rewrite", "train.py", "--format", "json").out)
+
+    assert checked["diffs"] == []
+    assert checked["findings"] == rewritten["findings"]
+    assert naive.read_text() == NAIVE
+
+
+def test_json_says_which_sites_are_left(torchfast: Run, naive: Path) -> None:
+    naive.write_text(NAIVE.replace("shuffle=True)", "shuffle=True)  # torchfast: ignore[loader-pin]"))
+
+    said = json.loads(torchfast("check", "train.py", "--select", "loader-pin", "--format", "json").out)
+
+    (finding,) = said["findings"]
+    assert (finding["status"], finding["message"], finding["edits"]) == ("left", "ignored here", [])
+    assert finding["fails"] is False
+
+
+# --- rewrite --verify -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """Judge every plan as an equal and faster run on a CPU; the plans come here, with the text that would run."""
+    from autotune_rewrite import verify
+
+    plans: list[Plan] = []
+
+    def run(plan: Plan, _: object) -> Judgement:
+        assert plan.rewritten.read_text() == FAST
+        assert plan.rewritten.name == plan.original.name
+        plans.append(plan)
+        return verify.Judgement("ok", "no-difference", "equal", "They compute the same.", plan.promise)
+
+    monkeypatch.setattr(verify, "verify", run)
+    return plans
+
+
+def worse(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
+    """Judge with other answers from now on."""
+    from autotune_rewrite import verify
+
+    better: Callable[..., Judgement] = verify.verify
+    monkeypatch.setattr(verify, "verify", lambda plan, progress: replace(better(plan, progress), **answers))
+
+
+def test_verify_runs_the_result_as_if_it_lay_beside_the_script(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", *BITWISE)
+
+    assert answer.code == 0
+    (plan,) = judged
+    assert (plan.original, plan.promise, plan.script_directory) == (Path("train.py"), "bitwise", Path())
+    assert not plan.rewritten.exists()
+    assert "+loader = DataLoader(" in answer.out
+    assert "They compute the same." in answer.out
+    assert naive.read_text() == NAIVE
+
+
+def test_what_cannot_act_here_is_said_to_be_not_measured(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", *BITWISE)
+
+    assert len(judged) == 1
+    line = next(line for line in answer.out.splitlines() if line.startswith("Not measured here"))
+    assert "loader-pin" in line
+    assert "h2d-non-blocking" in line
+    assert "zero-grad-none" not in line
+    assert naive.exists()
+
+
+def test_on_a_cuda_device_everything_is_measured(
+    torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse(monkeypatch, environment={"cuda": True})  # type: ignore[arg-type]
+
+    assert "Not measured here" not in torchfast("rewrite", "train.py", "--verify", *BITWISE).out
+    assert len(judged) == 1
+    assert naive.exists()
+
+
+def test_what_is_fit_is_applied(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    assert torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE).code == 0
+    assert len(judged) == 1
+    assert naive.read_text() == FAST
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param({"speed": "slower"}, id="slower"),
+        pytest.param({"equality": "different"}, id="different"),
+        pytest.param({"equality": "not-checked"}, id="not checked"),
+        pytest.param({"run": "crashed", "speed": "not-checked", "equality": "not-checked"}, id="crashed"),
+    ],
+)
+def test_what_is_not_fit_is_not_applied(
+    torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch, answers: dict[str, str]
+) -> None:
+    worse(monkeypatch, **answers)
+
+    assert torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE).code == 1
+    assert torchfast("rewrite", "train.py", "--verify", "--output", "fast.py", *BITWISE).code == 1
+    assert len(judged) == 2
+    assert naive.read_text() == NAIVE
+    assert not (naive.parent / "fast.py").exists()
+
+
+def test_an_inconclusive_speed_is_not_punished(
+    torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse(monkeypatch, speed="inconclusive")
+
+    assert torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE).code == 0
+    assert len(judged) == 1
+    assert naive.read_text() == FAST
+
+
+def test_json_of_a_verified_rewrite_holds_the_judgement(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", "--format", "json", *BITWISE)
+
+    said = json.loads(answer.out)
+    assert len(judged) == 1
+    assert said["verification"]["equality"] == "equal"
+    assert naive.exists()
+
+
+def test_nothing_rewritten_is_nothing_to_verify(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    naive.write_text(FAST)
+
+    answer = torchfast("rewrite", "train.py", "--verify", *BITWISE)
+
+    assert (answer.code, answer.err) == (0, "nothing was rewritten: nothing to verify\n")
+    assert judged == []
+
+
+# --- verify ---------------------------------------------------------------------------------------------------------
+
+
+def test_verify_passes_on_what_was_asked(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autotune_rewrite import verify
+
+    plans: list[Plan] = []
+
+    def run(plan: Plan, _: object) -> Judgement:
+        plans.append(plan)
+        return verify.Judgement("ok", "slower", "equal", "It is slower.", plan.promise)
+
+    monkeypatch.setattr(verify, "verify", run)
+    options = ("--promise", "random", "--pairs", "3", "--iterations", "9", "--seed", "7", "--device", "cpu")
+
+    answer = torchfast("verify", "a.py", "b.py", *options, "--timeout", "1.5", "--format", "json", "--", "--epochs", "2")
+
+    assert plans == [
+        verify.Plan(Path("a.py"), Path("b.py"), "random", 3, 9, 7, "cpu", 1.5, ("--epochs", "2")),
+    ]
+    assert answer.code == 1
+    assert json.loads(answer.out)["speed"] == "slower"
+
+
+def test_verify_leaves_to_the_plan_what_was_not_asked(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autotune_rewrite import verify
+
+    plans: list[Plan] = []
+
+    def run(plan: Plan, _: object) -> Judgement:
+        plans.append(plan)
+        return verify.Judgement("crashed", "not-checked", "not-checked", "It crashed.", plan.promise, "rewritten")
+
+    monkeypatch.setattr(verify, "verify", run)
+
+    answer = torchfast("verify", "a.py", "b.py")
+
+    assert plans == [verify.Plan(Path("a.py"), Path("b.py"))]
+    assert answer.code == 2
+    assert "It crashed." in answer.out
+
+
+def test_verify_says_in_one_line_what_cannot_be_run(torchfast: Run) -> None:
+    answer = torchfast("verify", "missing.py", "missing.py")
+
+    assert answer.code == 2
+    assert answer.err.startswith("Error: missing.py: ")
+    assert answer.err.count("\n") == 1
+
+
+# --- facts, explain, rules ------------------------------------------------------------------------------------------
+
+
+def test_facts_are_printed_line_by_line(torchfast: Run, naive: Path) -> None:
+    answer = torchfast("facts", naive.name)
+
+    assert answer.code == 0
+    assert any(line.startswith("8: ") for line in answer.out.splitlines())
+
+
+def test_facts_of_a_broken_script_are_an_error(torchfast: Run, naive: Path) -> None:
+    naive.write_text("import torch\nx = (\n")
+
+    answer = torchfast("facts", naive.name)
+
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert answer.err.startswith("Error: train.py:2: ")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_explained(torchfast: Run, rule: str) -> None:
+    answer = torchfast("explain", rule)
+
+    assert answer.code == 0
+    assert answer.out.startswith(f"# {rule}\n")
+    for heading in RULES[rule].HEADINGS:
+        assert f"\n## {heading}\n" in answer.out
+
+
+def test_an_unknown_rule_is_not_explained(torchfast: Run) -> None:
+    answer = torchfast("explain", "loader-pinn")
+
+    assert (answer.code, answer.err) == (2, "Error: unknown rule 'loader-pinn'; did you mean 'loader-pin'?\n")
+
+
+def test_rules_are_listed_one_a_line(torchfast: Run) -> None:
+    header, *lines = torchfast("rules").out.splitlines()
+
+    assert header.startswith("Rule ")
+    assert [line.split()[0] for line in lines] == list(RULES)
+
+
+# --- the process ----------------------------------------------------------------------------------------------------
+
+
+def test_the_version_is_the_package_s(torchfast: Run) -> None:
+    assert torchfast("--version").out == f"torchfast, version {__version__}\n"
+
+
+def test_check_imports_nothing_heavy(naive: Path) -> None:
+    program = (
+        "import sys; from autotune_rewrite.cli import cli\n"
+        "try: cli(['check', 'train.py'])\n"
+        "except SystemExit as end: assert end.code == 1\n"
+        "print(sorted({'torch', 'numpy', 'scipy', 'libcst', 'rich', 'pathspec'} & set(sys.modules)))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], cwd=naive.parent, capture_output=True, text=True, check=True)
+
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+def test_a_name_that_no_terminal_can_show_is_no_traceback(naive: Path, encoding: str) -> None:
+    os.rename(os.fsencode(naive), os.fsencode(naive.parent) + b"/caf\xe9.py")
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "autotune_rewrite", "rewrite", "."],
+        cwd=naive.parent,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=True,
+    )
+
+    assert b".py:8 loader-pin" in ended.stdout
+    assert ended.stderr == b""
+
+
+def own_seconds(*command: str, folder: Path) -> float:
+    """The least time that the command took of five."""
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, check=False)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def test_check_of_a_long_script_takes_less_than_eight_imports_of_click(naive: Path) -> None:
+    function = "\n\ndef report_{0}(epoch, losses):\n    mean = sum(losses) / len(losses)\n    print(epoch, mean)\n"
+    naive.write_text(NAIVE + "".join(function.format(number) for number in range(97)))
+    assert len(naive.read_text().splitlines()) >= 500
+
+    whole = own_seconds("-m", "autotune_rewrite", "check", "train.py", folder=naive.parent)
+
+    assert whole < 8 * own_seconds("-c", "import click", folder=naive.parent)
