@@ -56,7 +56,11 @@ def write(path: Path, text: str) -> None:
         ),
         pytest.param("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '^1.12'\n", (1, 12), None, id="Poetry"),
         pytest.param(
-            "pyproject.toml", "[tool.poetry.dependencies]\ntorch = {version = '2.1.*'}\n", (2, 1), None, id="Poetry table"
+            "pyproject.toml",
+            "[tool.poetry.dependencies]\ntorch = {version = '2.1.*'}\n",
+            (2, 1),
+            None,
+            id="Poetry table",
         ),
         pytest.param("pyproject.toml", "project = 'torch'\n", None, None, id="no project table"),
         pytest.param("pyproject.toml", "torch = = \n", None, None, id="broken TOML"),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,6 @@ from conftest import NAIVE, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 
@@ -38,7 +38,7 @@ def commit(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     (commands / "torchfast").chmod(0o755)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        "PATH": os.pathsep.join([str(commands), os.path.dirname(sys.executable), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PRE_COMMIT_HOME": str(tmp_path / "cache"),
     }
 

@@ -13,33 +13,28 @@ if TYPE_CHECKING:
 
     from codemods.declaration import Codemod, Leaves
 
+_INDENTATION = " " * 4
+"""Of a section's text under its heading."""
+
 _HEADER = ("Rule", "Promise", "Default", "From torch", "What it does", "Typical gain")
 
 
 def page(rule: type[Codemod]) -> str:
     """The rule's page in Markdown: what it declares, its docstring, its examples."""
-    summary, _, body = inspect.cleandoc(rule.__doc__ or "").partition("\n")
+    first, _, body = _docstring(rule).partition("\n")
     declared = (
         f"- Promise: {rule.promise}",
         f"- Default: {rule.default}",
         f"- From torch: {_version(rule)}",
         f"- Typical gain: {rule.gain}",
     )
-    examples = "\n\n".join(_example(each) for each in rule.examples)
-    sections = (
-        f"# {rule.name()}",
-        summary,
-        "\n".join(declared),
-        _headings(rule, body.strip()),
-        "## Examples",
-        examples,
-    )
-    return "\n\n".join(sections)
+    examples = (_example(each) for each in rule.examples)
+    return "\n\n".join((f"# {rule.name()}", first, "\n".join(declared), _sections(body), "## Examples", *examples))
 
 
 def summary(rule: type[Codemod]) -> str:
     """The first line of the rule's page."""
-    return inspect.cleandoc(rule.__doc__ or "").partition("\n")[0]
+    return _docstring(rule).partition("\n")[0]
 
 
 def markdown_table(rules: Iterable[type[Codemod]]) -> str:
@@ -64,12 +59,19 @@ def _version(rule: type[Codemod]) -> str:
     return ".".join(map(str, rule.min_torch))
 
 
-def _headings(rule: type[Codemod], body: str) -> str:
-    """The docstring's body with its headings as Markdown ones."""
-    names = {f"{name}:" for name in rule.HEADINGS} | set(rule.HEADINGS)
-    return "\n".join(
-        f"## {line.strip().removesuffix(':')}\n" if line.strip() in names else line for line in body.splitlines()
-    )
+def _docstring(rule: type[Codemod]) -> str:
+    """The rule's docstring, its code marked as in Markdown."""
+    return inspect.cleandoc(rule.__doc__ or "").replace("``", "`")
+
+
+def _sections(body: str) -> str:
+    """The sections of a Google style docstring as those of a Markdown page."""
+    lines = body.strip().splitlines()
+    return "\n".join(line.removeprefix(_INDENTATION) if line[:1].isspace() else _heading(line) for line in lines)
+
+
+def _heading(line: str) -> str:
+    return f"## {line.removesuffix(':')}\n" if line.endswith(":") else line
 
 
 def _example(example: Rewrites | Leaves) -> str:
