@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.harness import Config
 
 HARNESS = Path(__file__).with_name("harness.py")
-VERSION = 1
-"""Of the records that this module understands; ``harness.VERSION`` is the one it writes."""
-
 KEPT_OUTPUT = 16_384
 """The last bytes of each output stream that are kept; a flood must not fill the memory."""
 KEPT_LINES = 20
@@ -66,25 +63,6 @@ class Run:
     def cut(self) -> bool:
         """Whether it was ended before its own end."""
         return self.ended == "cut"
-
-    def as_json(self) -> dict[str, Any]:
-        """The run as plain values, from which ``from_json`` makes it again."""
-        return {"version": VERSION, **asdict(self), "losses": [str(loss) for loss in self.losses]}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Run:
-        """The run that ``as_json`` described.
-
-        Raises:
-            VerifyError: The values are of another version.
-        """
-        if values["version"] != VERSION:
-            message = f"a record of version {values['version']}, but only version {VERSION} is understood"
-            raise VerifyError(message)
-        known = {name: value for name, value in values.items() if name != "version"}
-        for name, kind in (("output", str), ("times", float), ("losses", float), ("parameters", str)):
-            known[name] = tuple(kind(value) for value in known[name])
-        return cls(**known)
 
 
 class Tail(threading.Thread):
@@ -140,21 +118,19 @@ def run(plan: Plan, turn: Turn) -> Run:
     """Runs the turn's script to its end, to the plan's number of iterations, or to the timeout."""
     script = plan.script(turn.side).absolute()
     directories = [script.resolve().parent]
-    shown_as = script
+    shown_as = plan.script(turn.side)
     if turn.side == "rewritten":
         beside = plan.script_directory
         if beside is not None:
-            shown_as = beside.absolute() / script.name
+            shown_as = beside / script.name
             directories = [beside.resolve()]
         original = plan.original.resolve().parent
         if original not in directories:
             directories.append(original)
-    # What the script reads as sys.argv[0] is what the user would have typed, relative or not.
-    typed = str(plan.script(turn.side)) if shown_as == script else str(shown_as)
     config: Config = {
         "script": str(script),
-        "shown_as": str(shown_as),
-        "argv": [typed, *plan.arguments],
+        "shown_as": str(shown_as.absolute()),
+        "argv": [str(shown_as), *plan.arguments],  # relative where the user typed it so
         "path": [str(directory) for directory in directories],
         "seed": plan.seed + turn.offset,
         "offset": turn.offset,
