@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.verify.comparison import Comparison, Pair
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
 from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
-from autotune_rewrite.verify.run import Run, probe, run
+from autotune_rewrite.verify.run import Run, probe, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def verify(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Ju
         number += 1
         if progress is not None:
             progress(Progress(number, max(number, total), turn.side))
-        return run(plan, turn)
+        return run_script(plan, turn)
 
     pairs: list[Pair] = []
     for turns in plan.pair_turns:

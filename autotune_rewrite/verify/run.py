@@ -114,7 +114,7 @@ def probe(plan: Plan) -> Environment:
     return environment
 
 
-def run(plan: Plan, turn: Turn) -> Run:
+def run_script(plan: Plan, turn: Turn) -> Run:
     """Runs the turn's script to its end, to the plan's number of iterations, or to the timeout."""
     script = plan.script(turn.side).absolute()
     directories = [script.resolve().parent]

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from autotune_rewrite.verify.plan import Plan, Turn
-from autotune_rewrite.verify.run import run
+from autotune_rewrite.verify.run import run_script
 
 SCRIPT = """
 import time
@@ -44,7 +44,7 @@ def main() -> None:
         for _ in range(TURNS):
             done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
             bare.append(float(done.stdout))
-            watched.append(float(run(plan, Turn("original", 0)).output[-1]))
+            watched.append(float(run_script(plan, Turn("original", 0)).output[-1]))
     cost = statistics.median(watched) - statistics.median(bare)
     print(f"bare     {1e6 * statistics.median(bare):7.1f} µs an iteration")
     print(f"watched  {1e6 * statistics.median(watched):7.1f} µs an iteration")

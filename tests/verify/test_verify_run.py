@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.run import Run, probe, run
+from autotune_rewrite.verify.run import Run, probe, run_script
 
 LOOP = """
 import torch
@@ -34,7 +34,7 @@ def ran(directory: Path, script: str, *, offset: int = 0, **options: object) -> 
     path = directory / "train.py"
     path.write_text(dedent(script))
     plan = replace(Plan(path, path, device="cpu", timeout=120.0), **options)  # type: ignore[arg-type]
-    return run(plan, Turn("original", offset))
+    return run_script(plan, Turn("original", offset))
 
 
 def test_runs_as_python_script_py_does(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_rewritten_text_acts_as_if_it_lay_in_the_project(tmp_path: Path) -> No
     """
     (elsewhere / "train.py").write_text(dedent(script))
     plan = Plan(project / "train.py", elsewhere / "train.py", timeout=120.0, script_directory=project)
-    seen = run(plan, Turn("rewritten", 0))
+    seen = run_script(plan, Turn("rewritten", 0))
     assert (seen.outcome, seen.losses) == ("ok", (2.0, 2.0)), seen.output
 
 
@@ -191,7 +191,7 @@ def test_a_rewritten_file_elsewhere_finds_the_originals_modules(tmp_path: Path) 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "fast.py").write_text("import rows, sys\nprint(sys.path[0])\nprint(__file__)\n")
-    seen = run(Plan(tmp_path / "train.py", elsewhere / "fast.py", timeout=120.0), Turn("rewritten", 0))
+    seen = run_script(Plan(tmp_path / "train.py", elsewhere / "fast.py", timeout=120.0), Turn("rewritten", 0))
     assert seen.output == (str(elsewhere), str(elsewhere / "fast.py"))
 
 
