@@ -244,9 +244,10 @@ class _Editor(cst.CSTTransformer):
     def _is_plain(self, place: ast.expr, left: Sequence[cst.LeftParen], right: Sequence[cst.RightParen]) -> bool:
         """Whether ``(expression)`` may become ``atom``: ``(a + b).sum()`` → ``f(a + b).sum()``."""
         start, end = self.module.span(place)
-        one_pair = len(left) == 1 and left[0].whitespace_after == right[0].whitespace_before
-        simple = isinstance(left[0].whitespace_after, cst.SimpleWhitespace) and not left[0].whitespace_after.value
-        return one_pair and simple and "\n" not in self.module.between(start, end) and not self._is_word(start - 2)
+        idle = len(left) == 1 and all(
+            blank.deep_equals(_NOTHING) for blank in (left[0].whitespace_after, right[0].whitespace_before)
+        )
+        return idle and "\n" not in self.module.between(start, end) and not self._is_word(start - 2)
 
     def _touches_a_word(self, place: ast.expr) -> bool:
         """``return[1]``, ``1if x else 2``: what stands there now needs no blank, a name would."""
@@ -292,10 +293,13 @@ class _Editor(cst.CSTTransformer):
                 at = max(index for index, each in enumerate(starts) if each <= start or index == 0)
                 suite.slots[at, where, True] += self._code(edit.code)
         statements, left = _fold([*imports, *suite.lines()])
-        return updated.with_changes(body=statements, footer=[*left, *updated.footer])
+        footer = [*left, *updated.footer]
+        # A final newline is kept, or missing, as it was; a module without lines has none.
+        newline = bool(statements or footer or updated.header) and (updated.has_trailing_newline or not original.body)
+        return updated.with_changes(body=statements, footer=footer, has_trailing_newline=newline)
 
     def _suite(self, original: Sequence[cst.CSTNode], updated: Sequence[_Statement]) -> _Suite:
-        suite = _Suite(updated, self.tree.default_indent if _CONTINUATION.search(self.module.text) else None)
+        suite = _Suite(updated, self.tree.default_indent)
         at_start = {self.starts[node]: index for index, node in enumerate(original)}
         for index, node in enumerate(original):
             for edit in self.statements.get(node, ()):
@@ -307,7 +311,7 @@ class _Editor(cst.CSTTransformer):
                     case Remove():
                         suite.parts[index] = []
                     case Unwrap():
-                        suite.unwrap(index, self.tree.default_indent)
+                        suite.unwrap(index)
                     case Replace(_, _, template, holes):
                         filled = {name: self._hole(hole) for name, hole in holes}
                         suite.replace(index, self._code(_with_placeholders(template, filled), filled))
@@ -319,7 +323,7 @@ class _Editor(cst.CSTTransformer):
         parsed = cst.parse_module(lines)
         if holes:
             parsed = parsed.visit(_Fill(holes))
-        return [*parsed.header, *_lines_of(parsed.body), *parsed.footer]
+        return _Moved().lines([*parsed.header, *_lines_of(parsed.body), *parsed.footer])
 
 
 def _any_within(offsets: Sequence[int], start: int, end: int) -> bool:
@@ -333,24 +337,21 @@ def _any_within(offsets: Sequence[int], start: int, end: int) -> bool:
 class _Suite:
     """The statements of one suite, and what goes before, after, around and in the place of each."""
 
-    def __init__(self, statements: Sequence[_Statement], continuation: str | None) -> None:
+    def __init__(self, statements: Sequence[_Statement], indent: str) -> None:
+        self.indent = indent
+        """The file's unit of indentation."""
         self.above = [list(statement.leading_lines) for statement in statements]
         self.parts: list[_Lines] = [[statement.with_changes(leading_lines=())] for statement in statements]
         self.slots: defaultdict[tuple[int, str, bool], _Lines] = defaultdict(list)
         """By the statement's index, ``before`` or ``after``, and outside or inside a wrap that starts or ends here."""
         self.wraps: list[tuple[int, int, str]] = []
         """First and last statement and header; of wraps of the same statements the first one is outside."""
-        self.continuation = continuation
-        """One unit of indentation, where the module has lines that a backslash continues."""
 
-    def unwrap(self, index: int, default_indent: str) -> None:
+    def unwrap(self, index: int) -> None:
         (statement,) = self.parts[index]
         block = cast("cst.IndentedBlock", cast("cst.With | cst.If", statement).body)
         lines: _Lines = [*_lines_of(cast("Sequence[_Statement]", block.body)), *block.footer]
-        if self.continuation is not None:
-            indent = default_indent if block.indent is None else block.indent
-            lines = [line.visit(_Continuations(drop=indent)) for line in lines]  # type: ignore[misc]
-        self.parts[index] = lines
+        self.parts[index] = _Moved(drop=self.indent if block.indent is None else block.indent).lines(lines)
 
     def replace(self, index: int, lines: _Lines) -> None:
         (old,) = self.parts[index]
@@ -397,10 +398,8 @@ class _Suite:
         yield from taken
 
     def _wrapped(self, header: str, lines: _Lines) -> _Statement:
-        if self.continuation is not None:
-            lines = [line.visit(_Continuations(add=self.continuation)) for line in lines]  # type: ignore[misc]
         wrapper = cast("cst.BaseCompoundStatement", cst.parse_statement(f"{header}\n    pass\n"))
-        return wrapper.with_changes(body=_filled(cst.IndentedBlock(body=()), lines))
+        return wrapper.with_changes(body=_filled(cst.IndentedBlock(body=()), _Moved(add=self.indent).lines(lines)))
 
 
 def _lines_of(statements: Sequence[_Statement]) -> _Lines:
@@ -432,21 +431,33 @@ def _filled(block: cst.IndentedBlock, lines: _Lines) -> cst.IndentedBlock:
     return block.with_changes(body=statements, footer=left)
 
 
-class _Continuations(cst.CSTTransformer):
-    """Moves the lines that a backslash continues along with their statement; LibCST moves all others."""
+class _Moved(cst.CSTTransformer):
+    """Mends what LibCST does not re-indent where statements move to another level."""
 
     def __init__(self, add: str = "", drop: str = "") -> None:
         super().__init__()
         self.add = add
         self.pattern = re.compile(rf"({_CONTINUATION.pattern})(?:{re.escape(drop)})?")
 
+    def leave_EmptyLine(  # noqa: N802 - LibCST's name
+        self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
+    ) -> cst.EmptyLine:
+        """An empty line at module level counts as indented, by nothing: it would get blanks."""
+        del original_node
+        blank = updated_node.comment is None and not updated_node.whitespace.value
+        return updated_node.with_changes(indent=False) if blank else updated_node
+
     def leave_SimpleWhitespace(  # noqa: N802 - LibCST's name
         self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
     ) -> cst.SimpleWhitespace:
+        """A line that a backslash continues moves along with its statement."""
         del original_node
         if "\\" not in updated_node.value:
             return updated_node
         return updated_node.with_changes(value=self.pattern.sub(rf"\g<1>{self.add}", updated_node.value))
+
+    def lines(self, lines: _Lines) -> _Lines:
+        return [cast("cst.EmptyLine | _Statement", line.visit(self)) for line in lines]
 
 
 # --- templates ------------------------------------------------------------------------------------------------------
@@ -541,7 +552,8 @@ def _without_parentheses(node: cst.BaseExpression) -> cst.BaseExpression:
 def _value(text: str) -> cst.BaseExpression:
     """An expression that is to stand between brackets; it may run over several lines."""
     node = cst.parse_expression(f"({text}\n)")
-    return node if isinstance(node, _LOOSE) else node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1])
+    node = node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[:-1])
+    return _parenthesized(node) if isinstance(node, _LOOSE) and not node.lpar else node
 
 
 # --- arguments, parameters, items -----------------------------------------------------------------------------------

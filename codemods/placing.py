@@ -50,7 +50,7 @@ _FORMATTED = (ast.JoinedStr, *([ast.TemplateStr] if hasattr(ast, "TemplateStr") 
 # --- problems of one edit -------------------------------------------------------------------------------------------
 
 
-def problem(edit: Edit) -> str | None:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of edit
+def problem(edit: Edit) -> str | None:  # noqa: C901 - one case for each kind of edit
     """Why this edit cannot be carried out at its place, in the user's words, or None where it can."""
     if "\f" in edit.module.text and _FORM_FEED_BEFORE_CODE.search(edit.module.text):
         return "a form feed stands before code in this file"
@@ -290,7 +290,7 @@ def _packages(statement: ast.stmt) -> set[str]:
 # --- which lines an edit changes ------------------------------------------------------------------------------------
 
 
-def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901, PLR0911 - one case for each kind of edit
+def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901 - one case for each kind of edit
     """The first and the last line of the original that the edit changes, from 1.
 
     An insertion before line n, which changes no line, is ``(n, n - 1)``.
@@ -487,7 +487,7 @@ def conflict(edits: Iterable[Edit], accepted: Iterable[Edit]) -> str | None:
     return both.add(accepted) or both.add(edits)
 
 
-def _conflict(one: _Footprint, other: _Footprint) -> str | None:  # noqa: PLR0911 - one case for each kind of conflict
+def _conflict(one: _Footprint, other: _Footprint) -> str | None:
     if one.edit.module is not other.edit.module:
         return None
     line = one.edit.module.line_of(other.needs[0])
@@ -528,7 +528,7 @@ def _cross(one: Wrap, other: Wrap) -> bool:
     return bool(ours & theirs) and not (ours <= theirs or theirs <= ours)
 
 
-def _footprint(edit: Edit) -> _Footprint:  # noqa: PLR0911 - one case for each kind of edit
+def _footprint(edit: Edit) -> _Footprint:
     module = edit.module
     match edit:
         case AddArgument(_, node) | AddItem(_, node) | Surround(_, node):

@@ -1,0 +1,668 @@
+"""What each edit does to the text, byte by byte, in the layouts that people write."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from codemods import placing
+from codemods.edit_values import (
+    AddArgument,
+    AddItem,
+    AddParameter,
+    Decorate,
+    Edit,
+    Import,
+    Insert,
+    Remove,
+    RemoveArgument,
+    Replace,
+    Surround,
+    Unwrap,
+    Wrap,
+)
+from codemods.edits import NotEditableError, apply
+from codemods.facts.source import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def find(module: Module, kind: type[Node], code: str = "") -> Node:
+    """The first node of the kind, from the outside in, whose text starts with the code."""
+    return next(node for node in ast.walk(module.tree) if isinstance(node, kind) and module.code(node).startswith(code))
+
+
+def edited(text: str, edits: Callable[[Module], Iterable[Edit]]) -> str:
+    """The text after the edits, which must be possible, fit together and leave Python."""
+    module = Module("train.py", text)
+    accepted = placing.Accepted()
+    for edit in edits(module):
+        assert placing.problem(edit) is None
+        assert accepted.add([edit]) is None
+    result = apply(module, accepted.edits)
+    ast.parse(result)
+    return result
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("f()", "f(new=1)", id="the first argument has no comma"),
+        pytest.param("f( )", "f(new=1)", id="the first argument takes the place of a blank"),
+        pytest.param("f(a)", "f(a, new=1)", id="on one line"),
+        pytest.param("f( a )", "f( a, new=1 )", id="blanks inside the parentheses stay"),
+        pytest.param("f(a,)", "f(a, new=1,)", id="a trailing comma stays trailing"),
+        pytest.param("f(a,b=2)", "f(a,b=2, new=1)", id="commas without blanks are not imitated"),
+        pytest.param("f(a, **kw)", "f(a, new=1, **kw)", id="before a spread dictionary"),
+        pytest.param("f(**kw)", "f(new=1, **kw)", id="before the only spread dictionary"),
+        pytest.param("f(*a)", "f(*a, new=1)", id="after a spread list"),
+        pytest.param("f(g(x for x in y))", "f(g(x for x in y), new=1)", id="after a call of a generator"),
+        pytest.param("f((x for x in y))", "f((x for x in y), new=1)", id="after a generator in parentheses"),
+        pytest.param(
+            "f(\n    a,\n    b,\n)", "f(\n    a,\n    b,\n    new=1,\n)", id="one per line, with a last comma"
+        ),
+        pytest.param(
+            "f(\n    a,\n    b\n)", "f(\n    a,\n    b,\n    new=1\n)", id="one per line, without a last comma"
+        ),
+        pytest.param("f(a,\n  b)", "f(a,\n  b,\n  new=1)", id="one per line, aligned to the parenthesis"),
+        pytest.param("f(\n    a\n)", "f(\n    a,\n    new=1\n)", id="one argument on a line of its own"),
+        pytest.param("f(\n    a, b\n)", "f(\n    a, b, new=1\n)", id="several on one line stay on one line"),
+        pytest.param("f(a, b,\n  c)", "f(a, b,\n  c, new=1)", id="filled lines stay filled"),
+        pytest.param("f([\n  1,\n])", "f([\n  1,\n], new=1)", id="after an argument of several lines"),
+        pytest.param(
+            "f(\n    a,  # why a\n    # b=2,\n)",
+            "f(\n    a,  # why a\n    # b=2,\n    new=1,\n)",
+            id="comments stay with what they are about",
+        ),
+        pytest.param(
+            "f(\n    a,\n    b  # why b\n)",
+            "f(\n    a,\n    b,  # why b\n    new=1\n)",
+            id="the comma goes before the comment of the last argument",
+        ),
+        pytest.param("f(a, b,  # why\n)", "f(a, b, new=1,  # why\n)", id="a comment on a shared line stays at its end"),
+        pytest.param("f(  # why\n)", "f(  # why\nnew=1)", id="a comment in an empty call stays"),
+        pytest.param(
+            "f(\n    a,\n    # the rest\n    **kw,\n)",
+            "f(\n    a,\n    # the rest\n    new=1,\n    **kw,\n)",
+            id="one per line, before a spread dictionary",
+        ),
+        pytest.param("f(a,\r\n  b)\r\n", "f(a,\r\n  b,\r\n  new=1)\r\n", id="CRLF"),
+        pytest.param("f(\n\ta,\n\tb,\n)", "f(\n\ta,\n\tb,\n\tnew=1,\n)", id="tabs"),
+        pytest.param("x = 'é' + 'ü'; f('ö')", "x = 'é' + 'ü'; f('ö', new=1)", id="after letters of several bytes"),
+        pytest.param("if x: f(a); g(b)", "if x: f(a, new=1); g(b)", id="in a suite on the header's line"),
+        pytest.param("x = \\\n  f(a)", "x = \\\n  f(a, new=1)", id="after a continued line"),
+        pytest.param("x = lambda a: f(a)", "x = lambda a: f(a, new=1)", id="in a lambda"),
+        pytest.param("if (n := f(a)): pass", "if (n := f(a, new=1)): pass", id="in a walrus"),
+        pytest.param("@f(a)\nclass A: pass", "@f(a, new=1)\nclass A: pass", id="in a class's decorator"),
+        pytest.param("class A(f(a)): pass", "class A(f(a, new=1)): pass", id="among a class's bases"),
+        pytest.param("def g(x=f(a)) -> int: pass", "def g(x=f(a, new=1)) -> int: pass", id="in a default"),
+        pytest.param("x = f(f'{a!r}')", "x = f(f'{a!r}', new=1)", id="beside an f-string"),
+        pytest.param(
+            "match f(a):\n    case 1: pass", "match f(a, new=1):\n    case 1: pass", id="in the subject of a match"
+        ),
+    ],
+)
+def test_an_argument_is_added_in_the_layout_of_the_call(before: str, after: str) -> None:
+    assert edited(before, lambda module: [AddArgument(module, find(module, ast.Call, "f("), "new", "1")]) == after
+
+
+def test_arguments_come_in_the_order_of_the_edits_and_equal_ones_once() -> None:
+    def edits(module: Module) -> list[Edit]:
+        call = find(module, ast.Call)
+        return [AddArgument(module, call, name, "1") for name in ("b", "a", "b")]
+
+    assert edited("f()", edits) == "f(b=1, a=1)"
+
+
+@pytest.mark.parametrize(
+    ("value", "after"),
+    [
+        pytest.param("a and\n  b", "f(new=a and\n  b)", id="lines that only parentheses hold together"),
+        pytest.param("x for x in y", "f(new=(x for x in y))", id="a generator gets parentheses"),
+        pytest.param("(1, 2)", "f(new=(1, 2))", id="a tuple keeps its own"),
+        pytest.param("a := 1", "f(new=(a := 1))", id="a walrus gets parentheses"),
+        pytest.param("device.type == 'cuda'", "f(new=device.type == 'cuda')", id="a comparison needs none"),
+    ],
+)
+def test_an_arguments_value_is_any_expression(value: str, after: str) -> None:
+    assert edited("f()", lambda module: [AddArgument(module, find(module, ast.Call), "new", value)]) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("f(old=1)", "f()", id="the only one"),
+        pytest.param("f(\n    old=1,\n)", "f()", id="the only one on a line of its own"),
+        pytest.param("f(a, old=1)", "f(a)", id="the last one"),
+        pytest.param("f(a, old=1,)", "f(a,)", id="the last one before a trailing comma"),
+        pytest.param("f(a,\n  old=1)", "f(a)", id="the last one on a line of its own"),
+        pytest.param("f(\n    a,\n    old=1,\n)", "f(\n    a,\n)", id="the last line"),
+        pytest.param(
+            "f(\n    a,  # why a\n    old=1  # why\n)", "f(\n    a  # why a\n)", id="the last line with comments"
+        ),
+        pytest.param("f(\n    a,  # why a\n    old=1)", "f(\n    a  # why a\n)", id="the last before a comment"),
+        pytest.param("f(old=1, b=2)", "f(b=2)", id="the first one"),
+        pytest.param("f(old=1,\n  b=2)", "f(b=2)", id="the first line"),
+        pytest.param("f(\n    old=1,  # why\n    b=2,\n)", "f(\n    b=2,\n)", id="the first line with its comment"),
+        pytest.param(
+            "f(\n    old=1,\n    # why b\n    b=2,\n)",
+            "f(\n    # why b\n    b=2,\n)",
+            id="the next one's comment stays",
+        ),
+        pytest.param("f(a, old=1, b=2)", "f(a, b=2)", id="one in the middle"),
+        pytest.param("f(a, old=1,\n  b=2)", "f(a,\n  b=2)", id="the last on its line"),
+        pytest.param(
+            "f(\n    a,  # why a\n    old=1,  # why\n    b=2,\n)",
+            "f(\n    a,  # why a\n    b=2,\n)",
+            id="a line in the middle",
+        ),
+    ],
+)
+def test_an_argument_is_removed_with_its_line_and_comment(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        call = find(module, ast.Call)
+        return [RemoveArgument(module, call, next(each for each in call.keywords if each.arg == "old"))]
+
+    assert edited(before, edits) == after
+
+
+def test_arguments_are_removed_and_added_in_one_call() -> None:
+    def edits(module: Module) -> list[Edit]:
+        call = find(module, ast.Call)
+        return [
+            AddArgument(module, call, "new", "1"),
+            RemoveArgument(module, call, call.args[-1]),
+            RemoveArgument(module, call, call.keywords[0]),
+        ]
+
+    assert edited("f(a, b, c=1, **kw)", edits) == "f(a, new=1, **kw)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("{}", '{"new": 1}', id="the first item"),
+        pytest.param("{'a': 2}", "{'a': 2, 'new': 1}", id="in single quotes as the others"),
+        pytest.param('{"a": 2,}', '{"a": 2, "new": 1,}', id="a trailing comma stays trailing"),
+        pytest.param("{'a':2}", "{'a':2, 'new':1}", id="no blank after the colon as the last one"),
+        pytest.param("{'a': 2, **b}", "{'a': 2, **b, 'new': 1}", id="after a spread, which it overrides"),
+        pytest.param("{k: 2}", '{k: 2, "new": 1}', id="after keys that are no strings"),
+        pytest.param(
+            "{\n    'a': 2,\n    'b': 3  # why\n}",
+            "{\n    'a': 2,\n    'b': 3,  # why\n    'new': 1\n}",
+            id="one per line",
+        ),
+        pytest.param("{\r\n  'a': 2,\r\n}", "{\r\n  'a': 2,\r\n  'new': 1,\r\n}", id="CRLF"),
+    ],
+)
+def test_an_item_is_added_in_the_layout_of_the_dictionary(before: str, after: str) -> None:
+    assert (
+        edited(f"x = {before}", lambda module: [AddItem(module, find(module, ast.Dict), "new", "1")]) == f"x = {after}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("def f(): pass", "def f(new=None): pass", id="the first one"),
+        pytest.param("def f(a, b=1): pass", "def f(a, b=1, new=None): pass", id="the last one"),
+        pytest.param("def f(a, /): pass", "def f(a, /, new=None): pass", id="after positional-only parameters"),
+        pytest.param("def f(*a): pass", "def f(new=None, *a): pass", id="before *args"),
+        pytest.param("def f(a, *, b): pass", "def f(a, new=None, *, b): pass", id="before keyword-only parameters"),
+        pytest.param("def f(a, **k): pass", "def f(a, new=None, **k): pass", id="before **kwargs"),
+        pytest.param(
+            "async def f(\n    self,\n    a: int = 1,  # why\n) -> int:\n    pass",
+            "async def f(\n    self,\n    a: int = 1,  # why\n    new=None,\n) -> int:\n    pass",
+            id="one per line",
+        ),
+    ],
+)
+def test_a_parameter_is_added_after_the_positional_ones(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        function = next(each for each in module.tree.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        return [AddParameter(module, function, "new", "None")]
+
+    assert edited(before, edits) == after
+
+
+# --- expressions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "template", "after"),
+    [
+        pytest.param("y = a(x)", "b", "y = b", id="by a name"),
+        pytest.param("y = -a(x)", "b + c", "y = -(b + c)", id="parentheses where the new expression binds less"),
+        pytest.param("y = a(x)", "b + c", "y = b + c", id="no parentheses after an equals sign"),
+        pytest.param("y = [a(x), 1]", "b + c", "y = [b + c, 1]", id="no parentheses in a list"),
+        pytest.param("y = g(*a(x))", "b or c", "y = g(*(b or c))", id="parentheses after a star"),
+        pytest.param("y = (a(x))", "b + c", "y = (b + c)", id="parentheses that are there stay"),
+        pytest.param("y = a(x).z", "1", "y = (1).z", id="a number before an attribute"),
+        pytest.param("y = a(x)if z else 1", "b", "y = (b)if z else 1", id="no blank before the next word"),
+        pytest.param("y = a(x), 1", "b, c", "y = (b, c), 1", id="a tuple inside a tuple"),
+        pytest.param("for y in a(x): pass", "b if c else d", "for y in b if c else d: pass", id="in a for"),
+        pytest.param("y = z[a(x)]", "b if c else d", "y = z[b if c else d]", id="in an index"),
+        pytest.param("y = a(x)", "{{'k': {x}}}", "y = {'k': x}", id="braces are doubled"),
+        pytest.param("y = a(b + c)", "{x}.sum()", "y = (b + c).sum()", id="a hole before an attribute"),
+        pytest.param("y = a(b + c)", "g({x}, 1)", "y = g(b + c, 1)", id="a hole as an argument"),
+        pytest.param("y = a((b, c))", "g({x})", "y = g((b, c))", id="a tuple in a hole keeps its parentheses"),
+        pytest.param("y = a(b\n   .c)", "{x}", "y = (b\n   .c)", id="lines in a hole outside of brackets"),
+        pytest.param("y = a(b\n   .c)", "g({x})", "y = g(b\n   .c)", id="lines in a hole inside of brackets"),
+        pytest.param("y = a(b  # why\n)", "g({x})", None, id="a comment would be lost"),
+        pytest.param("y = a('#')", "g({x})", "y = g('#')", id="no comment in a string"),
+        pytest.param("y = a(b(  # why\n))", "g({x})", "y = g(b(  # why\n))", id="a comment in a hole stays"),
+    ],
+)
+def test_an_expression_is_replaced(before: str, template: str, after: str | None) -> None:
+    module = Module("train.py", before)
+    call = find(module, ast.Call, "a(")
+    edit = Replace(module, call, template, (("x", call.args[0]),) if "{x}" in template else ())
+    if after is None:
+        assert placing.problem(edit) == "a comment inside the expression would be lost"
+    else:
+        assert edited(before, lambda _: [edit]) == after or apply(module, [edit]) == after
+
+
+def test_edits_inside_a_hole_survive() -> None:
+    def edits(module: Module) -> list[Edit]:
+        outer, inner = find(module, ast.Call, "a("), find(module, ast.Call, "b(")
+        return [Replace(module, outer, "g({x})", (("x", inner),)), AddArgument(module, inner, "new", "1")]
+
+    assert edited("y = a(b(c))", edits) == "y = g(b(c, new=1))"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("loss.backward()", "s.scale(loss).backward()", id="a name"),
+        pytest.param("(loss + x).backward()", "s.scale(loss + x).backward()", id="parentheses that are idle then go"),
+        pytest.param("(loss +\n x).backward()", "(s.scale(loss +\n x)).backward()", id="parentheses around lines stay"),
+        pytest.param("return_((loss))", "return_((s.scale(loss)))", id="parentheses elsewhere stay"),
+        pytest.param("f(loss for i in x)", "f(s.scale(loss) for i in x)", id="in a generator"),
+    ],
+)
+def test_an_expression_is_surrounded(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        node = next(each for each in ast.walk(module.tree) if isinstance(each, ast.BinOp) or _is_loss(each))
+        assert isinstance(node, ast.expr)
+        return [Surround(module, node, "s.scale(", ")")]
+
+    assert edited(before, edits) == after
+
+
+def _is_loss(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "loss"
+
+
+def test_an_argument_and_a_surrounding_of_one_call() -> None:
+    def edits(module: Module) -> list[Edit]:
+        call = find(module, ast.Call)
+        return [Surround(module, call, "g({'a': ", "})"), AddArgument(module, call, "new", "1")]
+
+    assert edited("f(a)", edits) == "g({'a': f(a, new=1)})"
+
+
+# --- statements -----------------------------------------------------------------------------------------------------
+
+
+def body(module: Module) -> list[ast.stmt]:
+    """The statements of the function or class that the module starts with, or of the module."""
+    first = module.tree.body[0]
+    return first.body if isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else module.tree.body
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("a\nb\n", "a\nwith w:\n    b\n", id="at module level"),
+        pytest.param("a\nb", "a\nwith w:\n    b", id="without a final newline"),
+        pytest.param("def f():\n  a\n  b\n", "def f():\n  a\n  with w:\n    b\n", id="by the file's own unit"),
+        pytest.param("def f():\n\ta\n\tb\n", "def f():\n\ta\n\twith w:\n\t\tb\n", id="by tabs"),
+        pytest.param("def f():\r\n    a\r\n    b\r\n", "def f():\r\n    a\r\n    with w:\r\n        b\r\n", id="CRLF"),
+        pytest.param(
+            "a\n\n# why b\nb  # b\n# after\n",
+            "a\n\n# why b\nwith w:\n    b  # b\n# after\n",
+            id="comments above stay above",
+        ),
+        pytest.param("a\nb = '''x\n  y'''\n", "a\nwith w:\n    b = '''x\n  y'''\n", id="strings of several lines stay"),
+        pytest.param("a\nb(\n  x,\n)\n", "a\nwith w:\n    b(\n      x,\n    )\n", id="lines in brackets move"),
+        pytest.param("a\nb(\n\n)\n", "a\nwith w:\n    b(\n\n    )\n", id="empty lines get no blanks"),
+        pytest.param("a\nb = \\\n  c\n", "a\nwith w:\n    b = \\\n      c\n", id="continued lines move"),
+        pytest.param(
+            "a\nfor x in y:\n    b\n    # end\nelse:\n    c\n",
+            "a\nwith w:\n    for x in y:\n        b\n        # end\n    else:\n        c\n",
+            id="a loop with its else",
+        ),
+        pytest.param(
+            "a\n@d\nclass C:\n    x\n", "a\nwith w:\n    @d\n    class C:\n        x\n", id="a decorated class"
+        ),
+        pytest.param("a\nif x: y; z\n", "a\nwith w:\n    if x: y; z\n", id="a suite on its header's line"),
+        pytest.param("a\nb;\n", "a\nwith w:\n    b;\n", id="a semicolon at the end"),
+        pytest.param(
+            "a\ntry:\n  b\nfinally:\n  c\n",
+            "a\nwith w:\n  try:\n    b\n  finally:\n    c\n",
+            id="a try with its finally",
+        ),
+    ],
+)
+def test_a_statement_is_wrapped(before: str, after: str) -> None:
+    assert edited(before, lambda module: [Wrap(module, (body(module)[1],), "with w:")]) == after
+
+
+def test_comments_between_wrapped_statements_move_with_them() -> None:
+    before = "a\n# why b\nb\n\n# why c\nc\nd\n"
+    after = "a\n# why b\nwith w:\n    b\n\n    # why c\n    c\nd\n"
+    assert edited(before, lambda module: [Wrap(module, tuple(module.tree.body[1:3]), "with w:")]) == after
+
+
+def test_wraps_nest_and_of_equal_ones_the_later_is_outside() -> None:
+    def edits(module: Module) -> list[Edit]:
+        a, b, c = module.tree.body
+        return [
+            Wrap(module, (a, b), "with inner:"),
+            Wrap(module, (b,), "with innermost:"),
+            Wrap(module, (a, b), "with outer:"),
+            Wrap(module, (a, b, c), "if x:"),
+        ]
+
+    assert edited("a\nb\nc\n", edits) == (
+        "if x:\n"
+        "    with outer:\n"
+        "        with inner:\n"
+        "            a\n"
+        "            with innermost:\n"
+        "                b\n"
+        "    c\n"
+    )
+
+
+def test_insertions_at_the_edges_of_a_wrap_land_inside_or_outside() -> None:
+    def edits(module: Module) -> list[Edit]:
+        first, last = module.tree.body
+        return [
+            Insert(module, first, "in1", "before", outside=False),
+            Insert(module, first, "out1", "before"),
+            Insert(module, last, "in2", "after", outside=False),
+            Insert(module, last, "out2", "after"),
+            Insert(module, last, "between", "before"),
+            Wrap(module, (first, last), "with w:"),
+        ]
+
+    assert edited("# top\n\n# why\na\nb\n", edits) == (
+        "# top\n\n# why\nout1\nwith w:\n    in1\n    a\n    between\n    b\n    in2\nout2\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "code", "where", "after"),
+    [
+        pytest.param("a\nb\n", "new", "before", "a\nnew\nb\n", id="before"),
+        pytest.param(
+            "def f():\n  a\n  b\n",
+            "x\n\ny(\n\n)",
+            "before",
+            "def f():\n  a\n  x\n\n  y(\n\n  )\n  b\n",
+            id="empty lines get no blanks",
+        ),
+        pytest.param("a\nb", "new", "after", "a\nb\nnew", id="after the last line without a newline"),
+        pytest.param("a\n# why b\nb\n", "new", "before", "a\n# why b\nnew\nb\n", id="comments above stay above"),
+        pytest.param("a\nb  # b\n\n\nc\n", "new", "after", "a\nb  # b\nnew\n\n\nc\n", id="before the blank lines"),
+        pytest.param(
+            "a\nif x:\n    y\n    # end\nc\n",
+            "new",
+            "after",
+            "a\nif x:\n    y\n    # end\nnew\nc\n",
+            id="after a suite",
+        ),
+        pytest.param("a\n@d\ndef f(): pass\n", "new", "before", "a\nnew\n@d\ndef f(): pass\n", id="before decorators"),
+        pytest.param(
+            "class C:\n  a\n  b\n",
+            "# why\nif x:\n    y\nz",
+            "after",
+            "class C:\n  a\n  b\n  # why\n  if x:\n    y\n  z\n",
+            id="several lines in the file's own indentation",
+        ),
+        pytest.param(
+            "def f():\r\n\ta\r\n\tb\r\n",
+            "if x:\n    y",
+            "before",
+            "def f():\r\n\ta\r\n\tif x:\r\n\t\ty\r\n\tb\r\n",
+            id="CRLF and tabs",
+        ),
+        pytest.param(
+            "async def f():\n    a\n    await b\n",
+            "await c",
+            "after",
+            "async def f():\n    a\n    await b\n    await c\n",
+            id="in a coroutine",
+        ),
+    ],
+)
+def test_statements_are_inserted(before: str, code: str, where: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        return [Insert(module, body(module)[1], code, "before" if where == "before" else "after")]
+
+    assert edited(before, edits) == after
+
+
+def test_insertions_at_one_place_come_in_the_order_of_the_edits() -> None:
+    def edits(module: Module) -> list[Edit]:
+        (a,) = module.tree.body
+        return [Insert(module, a, code, where) for where in ("before", "after") for code in ("one", "two")]
+
+    assert edited("a\n", edits) == "one\ntwo\na\none\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("a\nb  # why b\nc\n", "a\nc\n", id="with the comment on its line"),
+        pytest.param("a\n\n# above\nb\nc\n", "a\n\n# above\nc\n", id="comments above it stay"),
+        pytest.param("def f():\n    b\nc\n", "def f():\n    pass\nc\n", id="an emptied suite keeps a pass"),
+        pytest.param(
+            "def f():\n    # one\n    b\n    # two\n",
+            "def f():\n    # one\n    pass\n    # two\n",
+            id="the pass stands between the comments",
+        ),
+        pytest.param("a\nb", "a", id="without a final newline"),
+        pytest.param("match x:\n    case 1:\n        b\n", "match x:\n    case 1:\n        pass\n", id="in a match"),
+        pytest.param("b\n", "", id="the only statement of the module"),
+        pytest.param("# top\nb\n# end\n", "# top\n# end\n", id="comments of the module stay"),
+        pytest.param(
+            "try:\n    a\nexcept E:\n    b\nelse:\n    c\n",
+            "try:\n    a\nexcept E:\n    pass\nelse:\n    c\n",
+            id="in a handler",
+        ),
+    ],
+)
+def test_a_statement_is_removed(before: str, after: str) -> None:
+    assert edited(before, lambda module: [Remove(module, find(module, ast.Expr, "b"))]) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("with w:  # gone\n    a\n    b\nc\n", "a\nb\nc\n", id="a with"),
+        pytest.param(
+            "# why\nwith w:\n    # a\n    a\n    # end\n", "# why\n# a\na\n# end\n", id="comments move with it"
+        ),
+        pytest.param(
+            "if w:\n    a(\n      x)\n    if b:\n        c\n", "a(\n  x)\nif b:\n    c\n", id="an if, lines in brackets"
+        ),
+        pytest.param("with w:\n    a = \\\n        b\n", "a = \\\n    b\n", id="continued lines"),
+        pytest.param("with w:\n    a = '''\n    b'''\n", "a = '''\n    b'''\n", id="strings of several lines stay"),
+        pytest.param("with w:\r\n\ta\r\n", "a\r\n", id="CRLF and tabs"),
+    ],
+)
+def test_a_block_is_unwrapped(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        statement = module.tree.body[0]
+        assert isinstance(statement, (ast.With, ast.If))
+        return [Unwrap(module, statement)]
+
+    assert edited(before, edits) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("a\nb = f(x)  # why\n", "a\nb = g(f(x))  # why\n", id="the comment on its line stays"),
+        pytest.param("a\n# above\nb = f(\n  x)\n", "a\n# above\nb = g(f(\n  x))\n", id="comments above it stay"),
+    ],
+)
+def test_a_statement_is_replaced_by_one(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        return [Replace(module, module.tree.body[1], "b = g({x})", (("x", find(module, ast.Call)),))]
+
+    assert edited(before, edits) == after
+
+
+def test_a_statement_is_replaced_by_several_in_the_files_indentation() -> None:
+    def edits(module: Module) -> list[Edit]:
+        statement, call = body(module)[1], find(module, ast.Call)
+        template = "if {x}:\n    b = {{}}\nelse:\n    b = {x}"
+        return [Replace(module, statement, template, (("x", call),)), AddArgument(module, call, "new", "1")]
+
+    before = "def f():\n  a\n  b = f(x)  # why\n  c\n"
+    after = "def f():\n  a\n  # why\n  if f(x, new=1):\n    b = {}\n  else:\n    b = f(x, new=1)\n  c\n"
+    assert edited(before, edits) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("def f(): pass\n", "@d(1)\ndef f(): pass\n", id="the first decorator"),
+        pytest.param(
+            "# why\n@a\n# b\ndef f(): pass\n", "# why\n@a\n@d(1)\n# b\ndef f(): pass\n", id="the innermost one"
+        ),
+        pytest.param(
+            "class C:\r\n\tasync def f(): pass\r\n",
+            "class C:\r\n\t@d(1)\r\n\tasync def f(): pass\r\n",
+            id="of a method",
+        ),
+    ],
+)
+def test_a_function_is_decorated(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        nodes = (node for node in ast.walk(module.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        return [Decorate(module, next(nodes), "d(1)")]
+
+    assert edited(before, edits) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("", "NEW\n", id="an empty module"),
+        pytest.param("# only\n", "# only\nNEW\n", id="a module of comments"),
+        pytest.param("x = 1\n", "NEW\nx = 1\n", id="without imports"),
+        pytest.param('"""Docs."""\n\nx = 1\n', '"""Docs."""\nNEW\n\nx = 1\n', id="after the docstring"),
+        pytest.param(
+            '"""Docs."""\nfrom __future__ import annotations\n\nx = 1\n',
+            '"""Docs."""\nfrom __future__ import annotations\nNEW\n\nx = 1\n',
+            id="after __future__ imports",
+        ),
+        pytest.param(
+            "import os\nimport sys\n\nx = 1\nimport re\n",
+            "import os\nimport sys\nNEW\n\nx = 1\nimport re\n",
+            id="after the first imports",
+        ),
+        pytest.param(
+            "import os\nos.environ['A'] = '1'\nimport torch\nfrom torch import nn\nimport torchvision\n",
+            "import os\nos.environ['A'] = '1'\nimport torch\nfrom torch import nn\nNEW\nimport torchvision\n",
+            id="after the first imports of its package",
+        ),
+        pytest.param("import os; x = 1\ny\n", "import os; x = 1\nNEW\ny\n", id="after a shared line"),
+        pytest.param(
+            "try:\n    import torch\nexcept ImportError:\n    torch = None\n",
+            "NEW\ntry:\n    import torch\nexcept ImportError:\n    torch = None\n",
+            id="never inside a try",
+        ),
+        pytest.param(
+            "#!/usr/bin/env python\r\nimport torch\r\n", "#!/usr/bin/env python\r\nimport torch\r\nNEW\r\n", id="CRLF"
+        ),
+    ],
+)
+def test_an_import_goes_beside_the_imports(before: str, after: str) -> None:
+    code = "from torch.amp import autocast"
+    assert edited(before, lambda module: [Import(module, code)]) == after.replace("NEW", code)
+
+
+# --- the whole text -------------------------------------------------------------------------------------------------
+
+
+def test_without_edits_the_text_stays() -> None:
+    text = "x = (\f1 ,\t2)\r\ny\r"
+    assert apply(Module("train.py", text), []) == text
+
+
+def test_every_byte_outside_the_edits_stays() -> None:
+    before = (
+        "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n\n\f\nimport  os ;import sys\r\n\nx=[1 , 2,]   # é  \n"
+        "if x :\n\tfor y in x :   pass\n\telse :\n\t\tz =  '''\r\n \t'''  ;  u = `f`(x)\n   \n# end"
+    ).replace("`f`", "f")
+    after = before.replace("f(x)", "f(x, new=1)")
+    assert edited(before, lambda module: [AddArgument(module, find(module, ast.Call), "new", "1")]) == after
+
+
+def test_edits_of_every_kind_fit_into_one_pass() -> None:
+    def edits(module: Module) -> list[Edit]:
+        call = find(module, ast.Call, "DataLoader")
+        function = find(module, ast.FunctionDef)
+        loop = function.body[0]
+        assert isinstance(loop, ast.For)
+        move = find(module, ast.Call, "x.to")
+        return [
+            AddArgument(module, call, "pin_memory", "True"),
+            AddArgument(module, move, "non_blocking", "True"),
+            Decorate(module, function, "torch.no_grad()"),
+            Wrap(module, (loop.body[1],), "with torch.autocast('cuda'):"),
+            Import(module, "import copy"),
+            Remove(module, loop.body[2]),
+        ]
+
+    before = """\
+import torch
+
+loader = DataLoader(data, batch_size=64)
+
+def test(model):
+    for x in loader:
+        x = x.to(device)
+        y = model(x)  # forward
+        torch.cuda.synchronize()
+"""
+    after = """\
+import torch
+import copy
+
+loader = DataLoader(data, batch_size=64, pin_memory=True)
+
+@torch.no_grad()
+def test(model):
+    for x in loader:
+        x = x.to(device, non_blocking=True)
+        with torch.autocast('cuda'):
+            y = model(x)  # forward
+"""
+    assert edited(before, edits) == after
+
+
+def test_a_text_that_libcst_cannot_keep_is_refused() -> None:
+    module = Module("train.py", "a\n\ff(x)\n")
+    with pytest.raises(NotEditableError, match=r"^train\.py: LibCST does not keep"):
+        apply(module, [AddArgument(module, find(module, ast.Call), "new", "1")])
+
+
+def test_deep_nesting_is_refused() -> None:
+    module = Module("train.py", "x = " + "-" * 900 + "f(1)\n")
+    with pytest.raises(NotEditableError, match=r"^train\.py: nested too deeply"):
+        apply(module, [AddArgument(module, find(module, ast.Call), "new", "1")])
