@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from codemods.facts import names
 from codemods.facts.source import FunctionNode, Module
-from codemods.facts.values import NONE, NOTHING, PLAIN, Sort, Value, Values, external, unknown
+from codemods.facts.values import (
+    NONE,
+    NOTHING,
+    PLAIN,
+    Sort,
+    Value,
+    Values,
+    external,
+    leading_text,
+    text_starting,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,6 +51,8 @@ class Arguments:
     keywords: Mapping[str, Values]
     spread: bool
     """Whether there are more, from ``*`` or ``**`` of something whose items are not known one by one."""
+    further: Values = NOTHING
+    """What each of those may be, where that is known: ``f(*batch)``."""
 
     def get(self, position: int, name: str) -> Values:
         """The argument given at that position (from 0) or by that name; nothing if it is not given."""
@@ -88,6 +101,7 @@ class Unit:
 
 
 NOTHING_SHARED: frozenset[str] = frozenset()
+_TENSORS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
 
 
 class Flow:
@@ -315,7 +329,7 @@ class Flow:
             name = "a lambda" if isinstance(node, ast.Lambda) else f"{node.name}()"
             how = "which code outside this file calls" if node in self._escaped else "which nothing in this file calls"
             for argument in _parameters(node)[1 if self._binds_self(unit) else 0 :]:
-                self.write("name", node, argument.arg, unknown(f"'{argument.arg}' is a parameter of {name}, {how}"))
+                self.write("parameter", node, argument.arg, unknown(f"'{argument.arg}' is a parameter of {name}, {how}"))
 
     def _binds_self(self, unit: Unit) -> bool:
         return unit.owner is not None and "staticmethod" not in _decorator_names(unit.node)
@@ -332,7 +346,7 @@ class Flow:
             return
         parameters = _parameters(node)
         for argument in parameters:
-            env[argument.arg] = self.read("name", node, argument.arg)
+            env[argument.arg] = self.read("parameter", node, argument.arg)
         if self._binds_self(unit) and parameters and unit.owner is not None:
             owner = Value(Sort.CLASS, unit.owner.name, unit.owner)
             is_class_method = "classmethod" in _decorator_names(node)
@@ -391,8 +405,9 @@ class Flow:
                 for each in operand:
                     if each.sort is Sort.CONTAINER:
                         self.put(value.site, UNKNOWN_KEY, self.take(each))
-        kept = frozenset(each for each in load if each.sort is Sort.CONTAINER)
-        return self._bind(statement.target, kept or _combined(load | operand), env)
+        # `images /= 255` writes into the same memory.
+        kept = frozenset(each for each in load if each.sort in {Sort.CONTAINER, *_TENSORS})
+        return self._bind(statement.target, kept | _combined(load - kept | operand if load - kept else NOTHING), env)
 
     def _load(self, target: ast.expr, env: Environment) -> Values:
         if isinstance(target, ast.Name):
@@ -568,7 +583,7 @@ class Flow:
         if statement not in self._units:
             self._add_unit(Unit(statement, self._unit.module, self._unit, self._class))
         for argument, default in _defaults(statement):
-            self.write("name", statement, argument.arg, self._evaluate(default, env))
+            self.write("parameter", statement, argument.arg, self._evaluate(default, env))
         return self._bind_name(statement.name, frozenset({Value(Sort.FUNCTION, statement.name, statement)}), env)
 
     def _class_definition(self, statement: ast.ClassDef, env: Environment) -> Environment:
@@ -636,6 +651,11 @@ class Flow:
         if isinstance(node.value, (str, int, bool, type(None))):
             return frozenset({Value(Sort.LITERAL, repr(node.value))})
         return PLAIN
+
+    def _formatted(self, node: ast.JoinedStr, env: Environment) -> Values:
+        self._parts(node, env)
+        first = node.values[0] if node.values else None
+        return text_starting(first.value) if isinstance(first, ast.Constant) and isinstance(first.value, str) else PLAIN
 
     def _named(self, node: ast.Name, env: Environment) -> Values:
         return self._name(node.id, env)
@@ -804,7 +824,7 @@ class Flow:
         if node not in self._units:
             self._add_unit(Unit(node, self._unit.module, self._unit))
         for argument, default in _defaults(node):
-            self.write("name", node, argument.arg, self._evaluate(default, env))
+            self.write("parameter", node, argument.arg, self._evaluate(default, env))
         return frozenset({Value(Sort.FUNCTION, "a lambda", node)})
 
     def _conditional(self, node: ast.IfExp, env: Environment) -> Values:
@@ -826,6 +846,11 @@ class Flow:
     def _binary(self, node: ast.BinOp, env: Environment) -> Values:
         left, right = self._evaluate(node.left, env), self._evaluate(node.right, env)
         lists = [each for each in left | right if each.sort is Sort.CONTAINER]
+        if lists and isinstance(node.op, ast.BitOr) and all(each.name == "dict" for each in lists):
+            self._merge(node, left | right)
+            return self.container("dict", node)
+        if isinstance(node.op, (ast.Add, ast.Mod)) and (start := leading_text(left)) is not None:
+            return text_starting(start)
         if lists and isinstance(node.op, (ast.Add, ast.Mult, ast.BitOr)):
             joined = NOTHING.union(*[self.take(each) for each in lists])
             return self.container(lists[0].name, node, {UNKNOWN_KEY: joined})
@@ -865,13 +890,17 @@ class Flow:
         positional: list[Values] = []
         keywords: dict[str, Values] = {}
         spread = False
+        further = NOTHING
         for argument in node.args:
             if not isinstance(argument, ast.Starred):
                 positional.append(self._evaluate(argument, env))
                 continue
-            self._evaluate(argument, env)
+            elements = self._evaluate(argument, env)
             fixed = self._fixed_items(self._seen[argument.value])
-            spread = spread or fixed is None
+            if fixed is None:
+                spread = True
+                is_known = argument is node.args[-1] and not any(each.sort is Sort.UNKNOWN for each in elements)
+                further = elements if is_known else NOTHING
             positional.extend(fixed or ())
         for keyword in node.keywords:
             values = self._evaluate(keyword.value, env)
@@ -881,11 +910,12 @@ class Flow:
             for each in values:
                 self.take(each)
                 known = self.keys(each) if each.sort is Sort.CONTAINER else {UNKNOWN_KEY}
-                spread = spread or UNKNOWN_KEY in known
+                if UNKNOWN_KEY in known:
+                    spread, further = True, NOTHING
                 for key in known:
                     if isinstance(key, str):
                         keywords[key] = keywords.get(key, NOTHING) | self.take(each, key)
-        return Arguments(tuple(positional), keywords, spread)
+        return Arguments(tuple(positional), keywords, spread, further)
 
     def _fixed_items(self, values: Values) -> list[Values] | None:
         """The items, in order, of what is spread into a call, where it is one sequence of known length."""
@@ -935,20 +965,20 @@ class Flow:
             self._callers[function].append(node)
         parameters = [*function.args.posonlyargs, *function.args.args][skip:]
         for parameter, values in zip(parameters, arguments.positional, strict=False):
-            self.write("name", function, parameter.arg, values)
+            self.write("parameter", function, parameter.arg, values)
         if function.args.vararg is not None:
             for index, values in enumerate(arguments.positional[len(parameters) :]):
                 self.put(function.args.vararg, index, values)
         named = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
         for name, values in arguments.keywords.items():
             if name in named:
-                self.write("name", function, name, values)
+                self.write("parameter", function, name, values)
             elif function.args.kwarg is not None:
                 self.put(function.args.kwarg, name, values)
         if arguments.spread:
             for parameter in _parameters(function)[skip:]:
                 reason = f"'{parameter.arg}' may be filled by a * or ** argument"
-                self.write("name", function, parameter.arg, unknown(reason))
+                self.write("parameter", function, parameter.arg, arguments.further or unknown(reason))
         return self.read("return", function)
 
 
@@ -977,11 +1007,13 @@ def _join(one: Environment | None, other: Environment | None) -> Environment | N
 
 def _combined(operands: Values) -> Values:
     """What an operation on these yields: a tensor where one of them is, unknown where one of them is, else plain."""
-    tensors = {Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR}
     found = {each for each in operands if each.sort in {Sort.UNKNOWN, Sort.CHOICE}}
     if any(each.sort is Sort.MOVED for each in operands):
         return frozenset({*found, Value(Sort.MOVED)})
-    if any(each.sort in tensors for each in operands):
+    on_host = {Value(Sort.HOST, of=each.of) for each in operands if each.sort in {Sort.BATCH, Sort.HOST} and each.of is not None}
+    if on_host:
+        return frozenset({*found, *on_host})
+    if any(each.sort in _TENSORS for each in operands):
         return frozenset({*found, Value(Sort.TENSOR)})
     return frozenset(found) or (PLAIN if operands else NOTHING)
 
@@ -1046,6 +1078,7 @@ if hasattr(ast, "TryStar"):
 
 _EXPRESSIONS: dict[type, Callable[[Flow, ast.expr, Environment], Values]] = {
     ast.Constant: Flow._constant,
+    ast.JoinedStr: Flow._formatted,
     ast.Name: Flow._named,
     ast.Attribute: Flow._attribute,
     ast.Subscript: Flow._subscript,

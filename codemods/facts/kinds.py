@@ -11,12 +11,14 @@ from codemods.facts.flow import UNKNOWN_KEY, Arguments, Flow
 from codemods.facts.values import (
     NONE,
     NOTHING,
+    NUMBER,
     PLAIN,
     TENSOR,
     Sort,
     Value,
     Values,
     external,
+    text_starting,
     unknown,
     why_unknown,
     without_none,
@@ -154,6 +156,8 @@ class TorchSemantics:
             return frozenset({owner if deep else Value(Sort.CHOICE, f"{owner.name}.{name}")})
         if owner.sort in TENSOR_SORTS:
             return self._tensor_attribute(owner, name)
+        if owner.sort is Sort.LITERAL and name == "format":
+            return frozenset({Value(Sort.METHOD, name, None, owner)})
         if owner.sort in {Sort.PLAIN, Sort.LITERAL, Sort.UNBOUND}:
             return NOTHING if owner == NONE else PLAIN
         if owner.sort is Sort.METHOD:
@@ -260,9 +264,13 @@ class TorchSemantics:
         if name == "super":
             instance = flow.current_self()
             return frozenset({Value(Sort.METHOD, "super", None, instance)}) if instance is not None else PLAIN
-        if name in {"map", "filter"}:
-            flow.escape(first)
-            return flow.container("iterator", node, {UNKNOWN_KEY: unknown(f"{name}() is not followed")})
+        if name == "map":
+            elements = [flow.elements(each, node) for each in arguments.positional[1:]]
+            return flow.container("iterator", node, {UNKNOWN_KEY: flow.apply(first, node, Arguments(tuple(elements), {}, spread=False))})
+        if name == "filter":
+            return flow.container("iterator", node, {UNKNOWN_KEY: flow.elements(arguments.get(1, ""), node)})
+        if name == "int":
+            return NUMBER
         if name in {"vars", "eval", "exec", "__import__", "globals", "locals"}:
             return unknown(f"{name}() is not followed")
         if name in {"sum", "max", "min", "abs", "round", "pow"}:
@@ -289,7 +297,7 @@ class TorchSemantics:
         for given in arguments.get(1, "args"):
             count = sum(isinstance(key, int) for key in flow.keys(given))
             rest = tuple(flow.take(given, index) for index in range(count))
-        return flow.apply(arguments.get(0, "fn"), node, Arguments((PLAIN, *rest), {}, spread=False))
+        return flow.apply(arguments.get(0, "fn"), node, Arguments((NUMBER, *rest), {}, spread=False))
 
     def _torch(self, flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values:  # noqa: PLR0911 - a table of cases
         last = name.rpartition(".")[2]
@@ -307,10 +315,10 @@ class TorchSemantics:
                 return frozenset({Value(Sort.MADE, name, node)})
         if name in _JOINS:
             parts = NOTHING.union(*[flow.take(each) if each.sort is Sort.CONTAINER else {each} for each in arguments.all()])
-            return _computed(parts)
+            return _computed_by_torch(parts, node)
         is_function = last[:1].islower() and (name.count(".") == 1 or name.startswith(("torch.nn.functional.", "torch.linalg.", "torch.fft.")))
         if is_function:
-            return _computed(arguments.all())
+            return _computed_by_torch(arguments.all(), node)
         return frozenset({Value(Sort.MADE, name, node)})
 
     def _called_object(self, flow: Flow, callee: Value, node: ast.Call, arguments: Arguments) -> Values:
@@ -322,6 +330,8 @@ class TorchSemantics:
         return unknown(f"what {described(callee)} returns is not known")
 
     def _method(self, flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:  # noqa: C901, PLR0911 - a table of cases
+        if owner.sort is Sort.LITERAL:
+            return text_starting(str(owner.literal).partition("{")[0])
         if owner.sort is Sort.CONTAINER:
             return self._container_method(flow, owner, name, node, arguments)
         if owner.sort in TENSOR_SORTS:
@@ -389,7 +399,9 @@ class TorchSemantics:
             return PLAIN
         if name in _VIEWS:
             return frozenset({owner})
-        if owner.sort is Sort.BATCH and name in _CASTS:
+        if name.endswith("_") and not name.endswith("__"):
+            return frozenset({owner})
+        if owner.sort is Sort.BATCH:
             return frozenset({Value(Sort.HOST, site=node, of=owner.of)})
         if owner.sort is Sort.MOVED:
             return frozenset({Value(Sort.MOVED)})
@@ -585,6 +597,15 @@ def why(flow: Flow, values: Values, wanted: Kind) -> str:
 def _computed(operands: Iterable[Value]) -> Values:
     """What a function of these tensors yields: on a device where one of them is."""
     return frozenset({Value(Sort.MOVED)}) if any(each.sort is Sort.MOVED for each in operands) else TENSOR
+
+
+def _computed_by_torch(operands: Iterable[Value], node: ast.Call) -> Values:
+    """What a function without parameters of its own yields: on the host where it is given a batch that is there."""
+    operands = tuple(operands)
+    if any(each.sort is Sort.MOVED for each in operands):
+        return _computed(operands)
+    on_host = {Value(Sort.HOST, site=node, of=each.of) for each in operands if each.sort in {Sort.BATCH, Sort.HOST} and each.of is not None}
+    return frozenset(on_host) or _computed(operands)
 
 
 def _argument_values(flow: Flow, call: ast.Call, position: int, name: str) -> Values:

@@ -38,7 +38,7 @@ class Sort(enum.IntEnum):
     TENSOR = enum.auto()
     """A tensor of which nothing more is known."""
     PLAIN = enum.auto()
-    """A number, text or other object that is none of the above."""
+    """A number, text or other object that is none of the above; ``name`` is what is known of it, if anything."""
     UNKNOWN = enum.auto()
     """Anything: ``name`` is the reason why nothing is known, in the user's words."""
     UNBOUND = enum.auto()
@@ -66,6 +66,7 @@ NOTHING: Values = frozenset()
 """Not known yet, or never there: the bottom of the lattice."""
 PLAIN: Values = frozenset({Value(Sort.PLAIN)})
 TENSOR: Values = frozenset({Value(Sort.TENSOR)})
+NUMBER: Values = frozenset({Value(Sort.PLAIN, "a number")})
 NONE = Value(Sort.LITERAL, "None")
 
 
@@ -77,6 +78,21 @@ def unknown(reason: str) -> Values:
 def external(name: str) -> Values:
     """The library's thing of that qualified name."""
     return frozenset({Value(Sort.EXTERNAL, name)})
+
+
+def text_starting(start: str) -> Values:
+    """A text of which only the start is known: ``f"cuda:{rank}"``."""
+    return frozenset({Value(Sort.PLAIN, f"{start!r}…")})
+
+
+def leading_text(values: Values) -> str | None:
+    """What the one text that the values are starts with; None where they are anything else."""
+    (value,) = values if len(values) == 1 else (NONE,)
+    if value.sort is Sort.LITERAL:
+        return value.literal if isinstance(value.literal, str) else None
+    if value.sort is Sort.PLAIN and value.name.endswith("…"):
+        return str(ast.literal_eval(value.name.removesuffix("…")))
+    return None
 
 
 def without_none(values: Values) -> Values:
