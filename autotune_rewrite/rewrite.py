@@ -183,7 +183,8 @@ def _apply(module: Module, edits: Sequence[Edit]) -> str:
     try:
         text = apply(module, edits)
     except NotEditableError as error:
-        raise FileError(module.path, str(error).removeprefix(f"{module.path}:").strip()) from error
+        # LibCST shows the code in question, on lines of its own.
+        raise FileError(module.path, " ".join(str(error).removeprefix(f"{module.path}:").split())) from error
     try:
         Module(module.path, text)
     except SyntaxError as error:

@@ -647,6 +647,51 @@ def test_a_name_that_no_terminal_can_show_is_no_traceback(naive: Path, encoding:
     assert ended.stderr == b""
 
 
+def shown(folder: Path, *arguments: str, **environment: str) -> str:
+    """What a terminal gets."""
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "wb"):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "autotune_rewrite", *arguments],
+            cwd=folder,
+            stdout=theirs,
+            env={**os.environ, "TERM": "xterm-256color", **environment},
+        )
+    said = b""
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        while True:
+            try:
+                piece = terminal.read(4096)
+            except OSError:  # Linux says so where the other end is closed
+                break
+            if not piece:
+                break
+            said += piece
+    assert process.wait() == 0
+    return said.decode()
+
+
+def test_on_a_terminal_the_diff_is_coloured_and_whole(naive: Path) -> None:
+    naive.write_text(NAIVE.replace("shuffle=True)", f"shuffle=True)  # [red]{'long ' * 50}"))
+
+    said = shown(naive.parent, "rewrite", "train.py", *BITWISE, COLUMNS="80")
+
+    assert f"\x1b[31m-loader = DataLoader(data, batch_size=64, shuffle=True)  # [red]{'long ' * 50}\x1b[0m\r\n" in said
+    assert "\x1b[32m+loader = DataLoader(data, batch_size=64, shuffle=True, pin_memory=True)" in said
+
+
+def test_on_a_terminal_no_color_is_heeded(naive: Path) -> None:
+    assert "\x1b[3" not in shown(naive.parent, "rewrite", "train.py", *BITWISE, NO_COLOR="1")
+
+
+def test_on_a_terminal_a_page_is_rendered(tmp_path: Path) -> None:
+    said = shown(tmp_path, "explain", "loader-pin")
+
+    assert "loader-pin" in said
+    assert "## Why it is faster" not in said
+    assert "Why it is faster" in said
+
+
 def own_seconds(*command: str, folder: Path) -> float:
     """The least time that the command took of five."""
     seconds = []
