@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
@@ -116,7 +116,7 @@ def apply(module: Module, edits: Sequence[Edit]) -> str:
             raise NotEditableError(msg)
         return tree.visit(_Editor(module, tree, tuple(dict.fromkeys(edits)))).code
     except cst.ParserSyntaxError as error:
-        msg = f"{module.path}:{error.raw_line}: LibCST cannot read this file: {error.message}"
+        msg = f"{module.path}: LibCST cannot read the file or an edit of it: {error}"
         raise NotEditableError(msg) from error
     except RecursionError as error:
         msg = f"{module.path}: nested too deeply"
@@ -282,17 +282,15 @@ class _Editor(cst.CSTTransformer):
             return updated
         suite = self._suite(original.body, updated.body)
         starts = [self.starts[statement] for statement in original.body]
-        imports: _Lines = []
+        first: _Lines = []
         for edit in self.imports:
-            place = import_place(self.module, edit.code)
-            if place is None:
-                imports += self._code(edit.code)
-            else:
-                where, anchor = place
-                start = self.module.span(anchor)[0]
-                at = max(index for index, each in enumerate(starts) if each <= start or index == 0)
-                suite.slots[at, where, True] += self._code(edit.code)
-        statements, left = _fold([*imports, *suite.lines()])
+            match import_place(self.module, edit.code):
+                case ("after", anchor):
+                    # Next to the statement, so that what is inserted after it can use the import.
+                    suite.parts[bisect_right(starts, self.module.span(anchor)[0]) - 1] += self._code(edit.code)
+                case _:
+                    first += self._code(edit.code)
+        statements, left = _fold([*first, *suite.lines()])
         footer = [*left, *updated.footer]
         # A final newline is kept, or missing, as it was; a module without lines has none.
         newline = bool(statements or footer or updated.header) and (updated.has_trailing_newline or not original.body)

@@ -596,6 +596,16 @@ def test_an_import_goes_beside_the_imports(before: str, after: str) -> None:
     assert edited(before, lambda module: [Import(module, code)]) == after.replace("NEW", code)
 
 
+def test_an_import_comes_before_what_is_inserted_beside_it() -> None:
+    def edits(module: Module) -> list[Edit]:
+        first = module.tree.body[0]
+        after = Insert(module, first, "re.purge()", "after", outside=False)
+        return [after, Import(module, "import re"), Import(module, "import copy")]
+
+    assert edited("import os\n", edits) == "import os\nimport re\nimport copy\nre.purge()\n"
+    assert edited("# why\nx\n", lambda m: edits(m)[1:2]) == "# why\nimport re\nx\n"
+
+
 # --- the whole text -------------------------------------------------------------------------------------------------
 
 

@@ -254,7 +254,15 @@ class _Edited(ast.NodeTransformer):
         if isinstance(owner, ast.Module):
             here += [edit for edit in self.edits if isinstance(edit, Import)]
         result: list[Any] = list(suite)
-        # Inside first, then the wraps from the inside out, then what stands outside of them.
+        top: list[ast.stmt] = []
+        # Imports first, then what stands inside, the wraps from the inside out, and what stands outside of them.
+        for edit in here:
+            if isinstance(edit, Import):
+                match placing.import_place(self.module, edit.code):
+                    case ("after", anchor):
+                        self.insert(result, anchor, "after", edit.code, outside=False)
+                    case _:
+                        top += ast.parse(edit.code).body
         for edit in here:
             if isinstance(edit, Insert) and not edit.outside:
                 self.insert(result, edit.anchor, edit.where, edit.code, outside=edit.outside)
@@ -272,13 +280,7 @@ class _Edited(ast.NodeTransformer):
         for edit in here:
             if isinstance(edit, Insert) and edit.outside:
                 self.insert(result, edit.anchor, edit.where, edit.code, outside=edit.outside)
-            elif isinstance(edit, Import):
-                place = placing.import_place(self.module, edit.code)
-                if place is None:
-                    result += ast.parse(edit.code).body
-                else:
-                    self.insert(result, place[1], place[0], edit.code, outside=True)
-        changed = self.expanded(result, here)
+        changed = top + self.expanded(result, here)
         return changed or ([] if isinstance(owner, ast.Module) else [ast.Pass()])
 
     def insert(self, result: list[Any], anchor: ast.stmt, where: str, code: str, *, outside: bool) -> None:
