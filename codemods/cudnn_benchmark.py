@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Insert
+from codemods.facts.devices import DeviceKind, device
+from codemods.facts.flow import is_main_guard
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.placement import dominates
-from codemods.facts.values import NONE, Sort
+from codemods.facts.values import NONE, Sort, why_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,12 +20,21 @@ if TYPE_CHECKING:
     from codemods.declaration import Finding
     from codemods.facts.models import Model
     from codemods.facts.script import Script
+    from codemods.facts.source import Module
 
 _FLAG = "torch.backends.cudnn.benchmark"
 _MESSAGE = "cuDNN guesses the convolution algorithms instead of measuring them"
 _SEEDS = frozenset(
     {"torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.manual_seed"}
     | {"numpy.random.seed", "random.seed", "torch.seed"}
+)
+_SMALL = 12
+"""Statements of a helper that seeds; a longer function that seeds first is none."""
+_SEEDING = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
+# Packages whose functions of such a name do not touch cuDNN.
+_KNOWN_SEEDING = frozenset(
+    {"torch", "numpy", "random", "builtins", "transformers", "accelerate", "lightning", "pytorch_lightning", "ignite"}
+    | {"jax", "tensorflow", "gym", "gymnasium", "sklearn"}
 )
 
 
@@ -95,96 +107,194 @@ for images, labels in loader:
     def find(self, script: Script) -> Iterator[Finding]:
         """One site a script: where its first convolutional network is made."""
         model = next((each for each in script.models if each.has_convolution and each.value.site is not None), None)
-        if model is None or not script.backwards or not script.may_use_cuda or self._is_set(script):
+        if model is None or not script.backwards or not script.may_use_cuda:
             return
         site = model.value.site
-        if site is not None and script.entry.holds(site):
+        if site is not None and script.entry.holds(site) and not any(_is_true(value) for _, _, value in _settings(script)):
             yield self._site(script, model, site)
-
-    def _is_set(self, script: Script) -> bool:
-        """Whether the flag is written, either way."""
-        return any(
-            isinstance(target, ast.Attribute) and target.attr == "benchmark" and script.is_cudnn(target.value)
-            for module in script.modules
-            for node in module.nodes(ast.Assign)
-            for target in node.targets
-        )
 
     def _site(self, script: Script, model: Model, site: ast.AST) -> Finding:
         module = script.entry
-        reason = self._why_not(script, model)
+        reason = _why_decided(script) or _why_size_varies(script, model)
         if reason is not None:
             return self.left(module, site, because=reason)
-        anchor = self._anchor(script, module.statement(site))
-        flag = script.spelled(module, _FLAG, module.statement(site)) if anchor is not None else None
-        if anchor is None or flag is None:
-            return self.left(module, site, because="torch is not imported at the top of the file")
-        after_imports = isinstance(anchor, (ast.Import, ast.ImportFrom))
+        place = _place(script, site)
+        flag = script.spelled(module, _FLAG, _following(module, place)) if place is not None else None
+        if place is None or flag is None:
+            return self.left(module, site, because="torch.backends.cudnn cannot be named before the model is made")
+        after_imports = isinstance(place, (ast.Import, ast.ImportFrom, ast.Try))
         code = f"\n{flag} = True" if after_imports else f"{flag} = True"
-        return self.rewrites(module, site, _MESSAGE, Insert(module, anchor, code, "after"))
+        return self.rewrites(module, site, _MESSAGE, Insert(module, place, code, "after"))
 
-    def _why_not(self, script: Script, model: Model) -> str | None:
-        if script.determinism is not None:
-            where, node = script.determinism
-            place = f"line {node.lineno}" if where is script.entry else where.path  # type: ignore[attr-defined]
-            return f"determinism requested ({place})"
-        if model.takes_any_size:
-            return "input size not provably fixed: the model is made for images that differ in size"
-        feeding = [each for each in script.loaders if each.transfers or each.converted]
-        if not feeding:
-            return "input size not provably fixed: the batches do not come from a loader that can be seen"
-        for loader in feeding:
-            reason = loader.unknown_arguments or loader.dataset.why_size_varies
-            if reason is not None:
-                return f"input size not provably fixed: {reason}"
-            collate = loader.arguments.get("collate_fn")
-            if collate is not None and collate.values != {NONE}:
-                return f"input size not provably fixed: the loader in line {loader.call.lineno} has a collate_fn of its own"
-        for node in script.entry.nodes(ast.Call):
-            if any(each.sort is Sort.EXTERNAL and each.name.endswith(".interpolate") for each in script.flow.values(node.func)):
-                if script.entry.function(node) is None or not self._in_model(script, node):
-                    return f"input size not provably fixed: images are resized (line {node.lineno})"
-        return None
 
-    def _in_model(self, script: Script, node: ast.AST) -> bool:
-        """Whether the node stands in a method of a model, where sizes follow from the input's."""
-        return any(
-            isinstance(each, ast.ClassDef) and kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in script.entry.ancestors(node)
-        )
+def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, ast.expr | None]]:
+    """Where the flag is set, to what: ``cudnn.benchmark = …``, ``cudnn.flags(…)``."""
+    for module in script.modules:
+        for statement in module.nodes(ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Attribute) and target.attr == "benchmark" and script.is_cudnn(target.value):
+                    yield module, statement, statement.value
+        for call in module.nodes(ast.Call):
+            if any(each.name == "torch.backends.cudnn.flags" for each in script.flow.values(call.func)):
+                yield module, call, next((each.value for each in call.keywords if each.arg == "benchmark"), None)
 
-    def _anchor(self, script: Script, model: ast.stmt) -> ast.stmt | None:
-        """The statement after which a colleague would set the flag: the last seed before the model, else the last import."""
-        module = script.entry
-        seeds = [
-            statement
-            for statement in module.nodes(ast.Expr)
-            if isinstance(statement.value, ast.Call) and self._seeds(script, statement.value) and dominates(module, statement, model)
-        ]
+
+def _is_true(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and bool(value.value)
+
+
+def _why_decided(script: Script) -> str | None:
+    """Why the script decides otherwise, or may: it asks for determinism, or sets the flag."""
+    if script.determinism is not None:
+        return f"determinism requested ({_where(script, *script.determinism)})"
+    for module, node, value in _settings(script):
+        said = "to False" if isinstance(value, ast.Constant) else "by a choice of the script's own"
+        return f"the flag is set {said} ({_where(script, module, node)})"
+    for module in script.modules:
+        for statement in module.nodes(ast.Assign):
+            for target in statement.targets:
+                switch = isinstance(target, ast.Attribute) and target.attr == "enabled" and script.is_cudnn(target.value)
+                if switch and not _is_true(statement.value):
+                    return f"cuDNN is switched off ({_where(script, module, statement)})"
+        for call in module.nodes(ast.Call):
+            name = _unread_seeding(script, call)
+            if name is not None:
+                return f"{name}(), which was not read, may ask for determinism ({_where(script, module, call)})"
+    return None
+
+
+def _where(script: Script, module: Module, node: ast.AST) -> str:
+    line = getattr(node, "lineno", 1)
+    return f"line {line}" if module is script.entry else f"{module.path}, line {line}"
+
+
+def _unread_seeding(script: Script, call: ast.Call) -> str | None:
+    """The name of a function of a file that was not read, where it seems to seed: ``utils.set_seed``."""
+    for callee in script.flow.values(call.func):
+        name = ast.unparse(call.func) if callee.sort is Sort.UNKNOWN else callee.name
+        if callee.sort in {Sort.EXTERNAL, Sort.UNKNOWN} and _SEEDING.search(name.rpartition(".")[2]):
+            if name.partition(".")[0] not in _KNOWN_SEEDING:
+                return name
+    return None
+
+
+def _why_size_varies(script: Script, model: Model) -> str | None:
+    reason = _size_varies(script, model)
+    return None if reason is None else f"input size not provably fixed: {reason}"
+
+
+def _size_varies(script: Script, model: Model) -> str | None:
+    if model.takes_any_size:
+        return "the model is made for images that differ in size"
+    if not script.loaders:
+        unknown = [why_unknown(each.sources) for each in script.transfers]
+        return min((each for each in unknown if each is not None), default="no DataLoader is seen in this file")
+    feeding = [each for each in script.loaders if each.transfers or each.converted]
+    for loader in feeding or script.loaders:
+        reason = loader.unknown_arguments or loader.dataset.why_size_varies
+        if reason is not None:
+            return reason
+        collate = loader.arguments.get("collate_fn")
+        if collate is not None and collate.values != {NONE}:
+            return f"the loader in line {loader.call.lineno} has a collate_fn of its own"
+    for call in script.entry.nodes(ast.Call):
+        resizes = any(each.name.endswith(".interpolate") for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL)
+        if resizes and not _in_model(script, call):
+            return f"images are resized (line {call.lineno})"
+    return None
+
+
+def _in_model(script: Script, node: ast.AST) -> bool:
+    """Whether the node stands in a method of a model, where sizes follow from the input's."""
+    classes = [each for each in script.entry.ancestors(node) if isinstance(each, ast.ClassDef)]
+    return any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes)
+
+
+# Where a colleague would set the flag.
+
+
+def _place(script: Script, site: ast.AST) -> ast.stmt | None:
+    """The statement after which it goes: the last seed, else where ``main()`` finds its device, else the imports."""
+    module = script.entry
+    frames = list(_frames(script, site))
+    for frame in frames:
+        seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and dominates(module, each, frame)]
         if seeds:
-            return seeds[-1]
-        imports = [
-            each for each in module.tree.body if isinstance(each, (ast.Import, ast.ImportFrom)) and each.lineno < self._top(script, model).lineno
-        ]
-        first_code = next((i for i, each in enumerate(module.tree.body) if not isinstance(each, (ast.Import, ast.ImportFrom, ast.Expr))), None)
-        leading = [each for each in imports if first_code is None or module.tree.body.index(each) < first_code]
-        return leading[-1] if leading else None
+            return _last_of_run(script, seeds[-1])
+    functions = [each for each in frames if module.function(each) is not None]
+    in_guard = any(is_main_guard(each) for each in module.ancestors(frames[-1]) if isinstance(each, ast.stmt))
+    if functions or in_guard:
+        frame = functions[-1] if functions else frames[-1]
+        devices = [each for each in module.nodes(ast.Assign) if _finds_device(script, each) and dominates(module, each, frame)]
+        if devices:
+            return devices[-1]
+    return _last_import(script, frames[-1])
 
-    def _seeds(self, script: Script, call: ast.Call) -> bool:
-        """Whether the call sets a random seed, itself or in a function of the script."""
-        for callee in script.flow.values(call.func):
-            if callee.sort is Sort.EXTERNAL and callee.name in _SEEDS:
-                return True
-            if callee.sort is Sort.FUNCTION and isinstance(callee.site, ast.FunctionDef):
-                inner = [each for each in ast.walk(callee.site) if isinstance(each, ast.Call)]
-                small = len(callee.site.body) <= 12  # noqa: PLR2004 - a helper that seeds, not a main() that seeds first
-                if small and any(value.sort is Sort.EXTERNAL and value.name in _SEEDS for each in inner for value in script.flow.values(each.func)):
-                    return True
+
+def _frames(script: Script, site: ast.AST) -> Iterator[ast.stmt]:
+    """The statement of the site, the one that calls its function, and so on outwards, while there is one such call."""
+    module = script.entry
+    seen: set[ast.AST] = set()
+    node: ast.AST | None = site
+    while node is not None:
+        statement = module.statement(node)
+        yield statement
+        function = module.function(statement)
+        calls = script.flow.callers(function) if function is not None and function not in seen else ()
+        seen.add(function or module.tree)
+        node = calls[0] if len(calls) == 1 and module.holds(calls[0]) else None
+
+
+def _seeds(script: Script, statement: ast.Expr) -> bool:
+    """Whether the statement sets a random seed, itself or in a small function of the script."""
+    if not isinstance(statement.value, ast.Call):
         return False
+    for callee in script.flow.values(statement.value.func):
+        if callee.sort is Sort.EXTERNAL and callee.name in _SEEDS:
+            return True
+        helper = callee.site
+        if callee.sort is Sort.FUNCTION and isinstance(helper, ast.FunctionDef) and len(helper.body) <= _SMALL:
+            calls = [each.func for each in ast.walk(helper) if isinstance(each, ast.Call)]
+            if any(value.sort is Sort.EXTERNAL and value.name in _SEEDS for func in calls for value in script.flow.values(func)):
+                return True
+    return False
 
-    def _top(self, script: Script, statement: ast.stmt) -> ast.stmt:
-        """The top-level statement that holds the statement."""
-        top: ast.stmt = statement
-        for above in script.entry.ancestors(statement):
-            if isinstance(above, ast.stmt):
-                top = above
-        return top
+
+def _last_of_run(script: Script, seed: ast.stmt) -> ast.stmt:
+    """The last of the seeds that follow each other, a seed under an ``if`` among them."""
+    suite = script.entry.suite(seed)
+    last = seed
+    for statement in suite[suite.index(seed) + 1 :]:
+        body = statement.body if isinstance(statement, ast.If) and not statement.orelse else [statement]
+        if not all(isinstance(each, ast.Expr) and _seeds(script, each) for each in body):
+            break
+        last = statement
+    return last
+
+
+def _finds_device(script: Script, statement: ast.Assign) -> bool:
+    found = device(script.flow, statement.value)
+    named = any(isinstance(each, ast.Name) and "dev" in each.id.lower() for each in statement.targets)
+    return named and found.kind in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
+
+
+def _last_import(script: Script, frame: ast.stmt) -> ast.stmt | None:
+    """The last import of the first run of imports that leads to torch; calls between imports do not end the run."""
+    module = script.entry
+    tops = [frame, *(each for each in module.ancestors(frame) if isinstance(each, ast.stmt))]
+    body = module.tree.body[: module.tree.body.index(tops[-1])]
+    last: ast.stmt | None = None
+    for statement in body:
+        inner = statement.body if isinstance(statement, ast.Try) else [statement]
+        if any(isinstance(each, (ast.Import, ast.ImportFrom)) for each in inner):
+            if last is not None or script.spelled(module, _FLAG, _following(module, statement)) is not None:
+                last = statement
+        elif last is not None and not isinstance(statement, ast.Expr):
+            break
+    return last
+
+
+def _following(module: Module, place: ast.stmt) -> ast.stmt:
+    """The statement before which the flag comes to stand."""
+    suite = module.suite(place)
+    return suite[min(suite.index(place) + 1, len(suite) - 1)]

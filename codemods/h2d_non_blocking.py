@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument
-from codemods.facts.devices import DeviceKind
-from codemods.facts.values import NONE, Sort
+from codemods.facts.devices import DeviceKind, is_on_cuda
+from codemods.facts.kinds import TENSOR_SORTS, described
+from codemods.facts.values import NONE, Sort, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.declaration import Finding
-    from codemods.facts.data import Loader, Transfer
+    from codemods.facts.data import Loader
     from codemods.facts.script import Script
+    from codemods.facts.source import Module
+    from codemods.facts.transfers import Transfer
 
+_MPS = "the device may be MPS, where a batch copied without blocking may be read too early: compare it with 'cuda'"
+_NO_TENSOR = "its collate_fn may return something else than tensors"
+# Methods that end in an underscore and leave the elements as they are.
+_NO_WRITES = frozenset(
+    {"requires_grad_", "squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "share_memory_", "rename_"}
+)
 _MESSAGE = "the host waits for the copy of a batch that is in pinned memory"
 
 
@@ -74,14 +83,14 @@ loader = DataLoader(datasets.MNIST("data"), batch_size=64, pin_memory=False)
 for images, labels in loader:
     images = images.cuda()
 """,
-            because="the loader in line 5 does not pin its batches: pin_memory=False is written there",
+            because="the loader in line 5 does not pin its batches: pin_memory is False there",
         ),
     )
 
     def find(self, script: Script) -> Iterator[Finding]:
-        """Every copy of a batch to what may be a CUDA device that blocks."""
+        """Every copy to what may be a CUDA device that blocks, of a batch or of what was made from one."""
         for move in script.transfers:
-            if move.module is not script.entry or not move.loaders or move.device.kind is DeviceKind.CPU:
+            if move.module is not script.entry or move.device.kind is DeviceKind.CPU or not _is_about_batches(move):
                 continue
             given = move.non_blocking
             if given is None:
@@ -90,85 +99,183 @@ for images, labels in loader:
                 yield self.left(move.module, move.call, because="non_blocking=False is written there")
 
     def _site(self, script: Script, move: Transfer) -> Finding:
-        reason = self._why_not(script, move)
+        reason = _why_not(script, move)
         if reason is not None:
             return self.left(move.module, move.call, because=reason)
-        return self.rewrites(move.module, move.call, _MESSAGE, AddArgument(move.module, move.call, "non_blocking", "True"))
-
-    def _why_not(self, script: Script, move: Transfer) -> str | None:
-        if move.device.kind is DeviceKind.UNKNOWN:
-            return f"the device is not known: {move.device.reason}"
-        if not move.may_reach_cuda:
-            return "the batch goes to another accelerator than CUDA"
-        for source in move.sources:
-            if source.sort is Sort.UNKNOWN:
-                return f"what is moved is not always a batch: {source.name}"
-            if source.sort is not Sort.BATCH:
-                return "what is moved is not always a batch as the loader made it"
-        for value in move.loaders:
-            loader = script.loader(value)
-            if loader is None:
-                return "the loader is not made in a way that can be seen"
-            reason = _why_pageable(loader) or _why_no_tensor(loader, move)
-            if reason is not None:
-                return reason
-        written = _written_after(move)
-        return None if written is None else f"the host buffer is written again while it may be copied (line {written.lineno})"
+        value: str | None = "True"
+        if move.may_reach_mps:
+            value = _on_cuda(script, move)
+            if value is None:
+                return self.left(move.module, move.call, because=_MPS)
+        return self.rewrites(
+            move.module, move.call, _MESSAGE, AddArgument(move.module, move.call, "non_blocking", value)
+        )
 
 
-def _why_pageable(loader: Loader) -> str | None:
-    if loader.is_pinned or loader.can_be_pinned:
+def _is_about_batches(move: Transfer) -> bool:
+    """Whether a batch is moved, something made from one, or an element of something unknown."""
+    return bool(move.loaders or move.made_from) or all(each.sort is Sort.UNKNOWN for each in move.sources)
+
+
+def _on_cuda(script: Script, move: Transfer) -> str | None:
+    """The expression that says whether this move is one to CUDA."""
+    node = move.device.node
+    if move.method != "to" or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return None
-    reason = "pin_memory=False is written there" if loader.is_left_unpinned else loader.unknown_arguments or loader.why_not_pinnable
-    return f"the loader in line {loader.call.lineno} does not pin its batches: {reason}"
+    return is_on_cuda(script.flow, node, move.module.code(node), script.quote(move.module))
 
 
-def _why_no_tensor(loader: Loader, move: Transfer) -> str | None:
+def _why_not(script: Script, move: Transfer) -> str | None:
+    why_unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
+    if why_unknown is not None:
+        return f"what is moved is not known to be a batch: {why_unknown}"
+    if not move.loaders:
+        line = min((each.site.lineno for each in move.sources if isinstance(each.site, ast.expr)), default=None)
+        where = "" if line is None else f" (line {line})"
+        return f"what is moved was made from the batch on the host{where}, and is not in pinned memory"
+    if move.device.kind is DeviceKind.UNKNOWN:
+        return f"the device is not known: {move.device.reason}"
+    if not move.may_reach_cuda:
+        return "the batch goes to another accelerator than CUDA"
+    return _why_other(move) or _why_pageable(script, move) or _why_written(script, move)
+
+
+def _why_other(move: Transfer) -> str | None:
+    """Why what is moved may be something for which a copy must block, or that knows no ``non_blocking``."""
+    for source in move.sources:
+        if source.sort not in TENSOR_SORTS:
+            return f"what is moved may be something else than a batch: {described(source)}"
+        on_host = source.sort in {Sort.BATCH, Sort.HOST}
+        if not on_host and move.device.kind is not DeviceKind.CUDA and not _same_target(source, move):
+            # From CUDA to the CPU, a copy that does not block is read before it is there.
+            return "what is moved may be on a device already, and the target may be the CPU"
+    return None
+
+
+def _same_target(source: Value, move: Transfer) -> bool:
+    """Whether a moved tensor was moved to the same device, so that this is no copy at all."""
+    site = source.site
+    if not isinstance(site, ast.Call) or move.target is None:
+        return False
+    return site is move.call or any(ast.dump(each) == ast.dump(move.target) for each in site.args[:1])
+
+
+def _why_pageable(script: Script, move: Transfer) -> str | None:
+    reasons = []
+    for value in move.loaders:
+        loader = script.loader(value)
+        if loader is None:
+            return "the loader is not made in a way that can be seen"
+        why = _why_no_tensor(loader)
+        if why is not None:
+            return why
+        reasons.append((loader.call.lineno, loader.why_left_unpinned))
+    if any(reason is None for _, reason in reasons):
+        return None
+    line, reason = min(reasons)
+    return f"the loader in line {line} does not pin its batches: {reason}"
+
+
+def _why_no_tensor(loader: Loader) -> str | None:
     """Why the batch may be something else than a tensor, whose ``to`` may not know ``non_blocking``."""
     collate = loader.arguments.get("collate_fn")
-    if move.method != "to" or collate is None or collate.values == {NONE}:
+    if collate is None or collate.values == {NONE}:
         # The default collate_fn makes tensors, and containers of tensors, which have no such method.
         return None
-    tensors = {Sort.HOST, Sort.TENSOR}
     for value in collate.values:
         if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(value.site, (ast.FunctionDef, ast.Lambda)):
             for returned in loader.flow.returned(value.site):
                 items = loader.flow.items(returned) if returned.sort is Sort.CONTAINER else {returned}
-                if not items or any(each.sort not in tensors for each in items):
-                    return "its collate_fn may return something else than tensors"
+                if not items or any(each.sort not in {Sort.HOST, Sort.TENSOR} for each in items):
+                    return _NO_TENSOR
         elif not value.name.startswith("torch."):
-            return "its collate_fn may return something else than tensors"
+            return _NO_TENSOR
     return None
 
 
-def _written_after(move: Transfer) -> ast.AST | None:
-    """Where the moved host tensor is written in place after the copy is queued: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``."""
-    root = move.receiver
-    while isinstance(root, (ast.Attribute, ast.Call, ast.Subscript)):
-        root = root.func if isinstance(root, ast.Call) else root.value
-    if not isinstance(root, ast.Name):
-        return None
-    statement = move.module.statement(move.call)
-    if isinstance(statement, ast.Assign) and any(
-        isinstance(each, ast.Name) and each.id == root.id for target in statement.targets for each in ast.walk(target)
-    ):
-        return None
-    suite = move.module.suite(statement)
-    for later in suite[suite.index(statement) + 1 :]:
-        for node in ast.walk(later):
-            if _writes(node, root.id):
-                return node
+# What is written on the host after the copy was queued.
+
+
+def _why_written(script: Script, move: Transfer) -> str | None:
+    loaders = frozenset(move.loaders)
+    for function, call in _places(script, move):
+        writes = [
+            each
+            for each in _writes(script, move.module, function, loaders)
+            if _may_follow(script, move.module, call, each)
+        ]
+        if writes:
+            return f"the batch is written on the host again while it may be copied (line {writes[0].lineno})"
     return None
 
 
-def _writes(node: ast.AST, name: str) -> bool:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        method, owner = node.func.attr, node.func.value
-        return method.endswith("_") and not method.endswith("__") and method != "requires_grad_" and _is_name(owner, name)
-    if isinstance(node, ast.AugAssign):
-        return _is_name(node.target, name) or (isinstance(node.target, ast.Subscript) and _is_name(node.target.value, name))
-    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _is_name(node.value, name)
+def _places(script: Script, move: Transfer) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """The function of the move, and those that call it with their batch, each with the call after which writes count."""
+    todo: list[ast.expr] = [move.call]
+    seen: set[ast.AST] = set()
+    while todo:
+        call = todo.pop()
+        function = move.module.function(call)
+        if call not in seen:
+            seen.add(call)
+            yield function or move.module.tree, call
+            if function is not None:
+                todo.extend(each for each in script.flow.callers(function) if move.module.holds(each))
 
 
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
+def _writes(script: Script, module: Module, function: ast.AST, loaders: frozenset[Value]) -> list[ast.expr]:
+    """Where batches of these loaders are written in place: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``, ``out=x``."""
+    arrays = {
+        target.id
+        for statement in module.nodes(ast.Assign)
+        if any(_is_array(each, script, loaders) for each in ast.walk(statement.value))
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def is_batch(node: ast.expr) -> bool:
+        if isinstance(node, ast.Name) and node.id in arrays:
+            return True
+        return _is_array(node, script, loaders) or any(
+            each.sort is Sort.BATCH and each.of in loaders for each in script.flow.values(node)
+        )
+
+    found: list[ast.expr] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            func = node.func
+            if (
+                isinstance(func, ast.Attribute)
+                and func.attr.endswith("_")
+                and not func.attr.startswith("_")
+                and func.attr not in _NO_WRITES
+            ):
+                found.extend([node] if is_batch(func.value) else [])
+            found.extend(each.value for each in node.keywords if each.arg == "out" and is_batch(each.value))
+        elif isinstance(node, ast.AugAssign):
+            target = node.target.value if isinstance(node.target, ast.Subscript) else node.target
+            found.extend([node.target] if is_batch(target) else [])
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and is_batch(node.value):
+            found.append(node)
+    return sorted(found, key=module.span)
+
+
+def _is_array(node: ast.AST, script: Script, loaders: frozenset[Value]) -> bool:
+    """``x.numpy()``: the same memory."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "numpy"
+        and any(each.sort is Sort.BATCH and each.of in loaders for each in script.flow.values(node.func.value))
+    )
+
+
+def _may_follow(script: Script, module: Module, call: ast.expr, write: ast.expr) -> bool:
+    """Whether the write may come after the call, with the same batch."""
+    if module.span(write) > module.span(call):
+        return True
+    for loop in module.ancestors(call):
+        if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) and loop in module.ancestors(write):
+            bound = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+            return not any(value.sort is Sort.BATCH for name in bound for value in script.flow.values(name))
+    return False

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods import placing
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
-from codemods.edit_values import AddArgument, AddItem
-from codemods.facts.devices import cuda_tests
+from codemods.edit_values import AddArgument, AddItem, Import
+from codemods.facts import placement
+from codemods.facts.devices import cuda_branches
+from codemods.facts.kinds import LOADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +19,10 @@ if TYPE_CHECKING:
     from codemods.edit_values import Edit
     from codemods.facts.data import Loader
     from codemods.facts.script import Script
+    from codemods.facts.source import Module
     from codemods.facts.values import Value
 
+_IS_AVAILABLE = "torch.cuda.is_available()"
 _MESSAGE = "batches are copied from pageable memory"
 
 
@@ -111,50 +116,102 @@ for (x,) in loader:
         for loader in script.loaders:
             if loader.module is script.entry and not loader.is_pinned:
                 yield self._site(script, loader)
+        for call in script.entry.nodes(ast.Call):
+            if _is_partial_loader(script, call):
+                yield self.left(
+                    script.entry, call, because="what functools.partial makes is not followed: give it pin_memory there"
+                )
 
     def _site(self, script: Script, loader: Loader) -> Finding:
-        reason = loader.unknown_arguments or loader.why_not_pinnable
+        module = loader.module
+        reason = loader.why_left_unpinned
         if reason is not None:
             if script.framework is not None and not loader.transfers:
                 reason = f"the training loop runs inside {script.framework}, which moves the batches itself"
-            return self.left(loader.module, loader.call, because=reason)
-        if loader.is_left_unpinned:
-            return self.left(loader.module, loader.call, because="pin_memory=False is written there")
-        edits = self._edits(script, loader)
-        if edits is None:
-            return self.left(loader.module, loader.call, because="torch cannot be named where the loader is made")
-        return self.rewrites(loader.module, loader.call, _MESSAGE, *edits)
-
-    def _edits(self, script: Script, loader: Loader) -> tuple[Edit, ...] | None:
-        """The argument, at the call or in the dictionary that is given with ``**``."""
-        module = loader.module
-        literals = [each for each in loader.dictionaries if isinstance(each.site, (ast.Dict, ast.Call)) and module.holds(each.site)]
-        if literals and all(_only_for_loaders(script, each) for each in literals):
-            on_cuda = [each.site for each in literals if each.site is not None and cuda_tests(script.flow, module, each.site)]
-            if on_cuda:
-                return tuple(_add_item(loader, site, "True") for site in on_cuda)
-            site = literals[0].site
-            if len(literals) == 1 and len(loader.dictionaries) == 1 and site is not None:
-                condition = script.cuda_condition(loader, module.statement(site))
-                return None if condition is None else (_add_item(loader, site, condition),)
-        condition = script.cuda_condition(loader, module.statement(loader.call))
-        return None if condition is None else (AddArgument(module, loader.call, "pin_memory", condition),)
+            return self.left(module, loader.call, because=reason)
+        edits = _in_dictionary(script, loader)
+        if not edits:
+            place = module.statement(loader.call)
+            condition = script.cuda_condition(loader, place)
+            edits = [AddArgument(module, loader.call, "pin_memory", condition or _IS_AVAILABLE)]
+            if condition is None:
+                if not _can_import_torch(module, place):
+                    return self.left(module, loader.call, because="torch cannot be imported before the loader is made")
+                edits.append(Import(module, "import torch"))
+        return self.rewrites(module, loader.call, _MESSAGE, *edits)
 
 
-def _add_item(loader: Loader, site: ast.AST, value: str) -> Edit:
+def _can_import_torch(module: Module, place: ast.stmt) -> bool:
+    """Whether ``import torch``, put to the module's other imports, is there when the place is reached."""
+    found = placing.import_place(module, "import torch")
+    tops = [place, *(each for each in module.ancestors(place) if isinstance(each, ast.stmt))]
+    return found is not None and found[1].lineno < tops[-1].lineno and placement.is_free_for(module, "torch", "torch")
+
+
+def _is_partial_loader(script: Script, call: ast.Call) -> bool:
+    """``partial(DataLoader, batch_size=64)``."""
+    names = [{each.name for each in script.flow.values(node)} for node in (call.func, *call.args[:1])]
+    return names == [{"functools.partial"}, {LOADER}] and not any(each.arg == "pin_memory" for each in call.keywords)
+
+
+def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:
+    """The edits of the dictionaries that are given with ``**``, where that is the place for the argument.
+
+    ``kwargs = {'num_workers': 1} if use_cuda else {}`` has it where CUDA is used. A dictionary that other calls are
+    given too, or a loader whose batches stay on the host, is left as it is.
+    """
+    module = loader.module
+    sites = [each.site for each in loader.dictionaries if isinstance(each.site, (ast.Dict, ast.Call))]
+    users = [each for each in script.loaders if set(each.dictionaries) & set(loader.dictionaries)]
+    if (
+        not sites
+        or len(sites) != len(loader.dictionaries)
+        or not all(module.holds(each) for each in sites)
+        or not all(each.can_be_pinned for each in users)
+        or not all(_is_only_for(script, each, users) for each in loader.dictionaries)
+    ):
+        return []
+    on_cuda = [each for each in (*sites, *_merged(script, loader, users)) if cuda_branches(script.flow, module, each)]
+    if on_cuda:
+        return [_add_item(module, site, "True") for site in on_cuda]
+    conditions = {script.cuda_condition(each, module.statement(sites[0])) for each in users}
+    condition = conditions.pop() if len(conditions) == 1 else None
+    return [_add_item(module, sites[0], condition)] if len(sites) == 1 and condition is not None else []
+
+
+def _merged(script: Script, loader: Loader, users: list[Loader]) -> Iterator[ast.Dict | ast.Call]:
+    """The dictionaries that ``.update(…)`` merges into all those of the loader, and only into those of its like."""
+    into: dict[Value, set[Value]] = {}
+    for call in loader.module.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and len(call.args) == 1:
+            for value in script.flow.values(call.args[0]):
+                into.setdefault(value, set()).update(script.flow.values(call.func.value))
+    known = {dictionary for user in users for dictionary in user.dictionaries}
+    for value, targets in into.items():
+        if set(loader.dictionaries) <= targets and all(_is_pinnable_target(script, each, known) for each in targets):
+            if isinstance(value.site, (ast.Dict, ast.Call)) and loader.module.holds(value.site):
+                yield value.site
+
+
+def _is_pinnable_target(script: Script, dictionary: Value, known: set[Value]) -> bool:
+    """Whether the dictionary is given to loaders that can be pinned."""
+    given = [each for each in script.loaders if dictionary in each.dictionaries]
+    return dictionary in known or (bool(given) and all(each.can_be_pinned for each in given))
+
+
+def _add_item(module: Module, site: ast.Dict | ast.Call, value: str) -> Edit:
     if isinstance(site, ast.Call):
-        return AddArgument(loader.module, site, "pin_memory", value)
-    assert isinstance(site, ast.Dict)  # noqa: S101 - told apart by the caller; for the type checker
-    return AddItem(loader.module, site, "pin_memory", value)
+        return AddArgument(module, site, "pin_memory", value)
+    return AddItem(module, site, "pin_memory", value)
 
 
-def _only_for_loaders(script: Script, dictionary: Value) -> bool:
-    """Whether the dictionary is only ever given with ``**``, to calls that make loaders."""
-    calls = {each.call for each in script.loaders}
-    for module in script.modules:
-        for call in module.nodes(ast.Call):
-            if call not in calls and any(dictionary in script.flow.values(each.value) for each in call.keywords):
-                return False
-            if call not in calls and any(dictionary in script.flow.values(each) for each in call.args):
-                return False
-    return True
+def _is_only_for(script: Script, dictionary: Value, users: list[Loader]) -> bool:
+    """Whether the dictionary is given to no other calls than those that make these loaders."""
+    calls = {each.call for each in users}
+    return not any(
+        dictionary in script.flow.values(given)
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        if call not in calls
+        for given in (*call.args, *(each.value for each in call.keywords))
+    )

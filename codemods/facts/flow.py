@@ -51,8 +51,8 @@ class Arguments:
     keywords: Mapping[str, Values]
     spread: bool
     """Whether there are more, from ``*`` or ``**`` of something whose items are not known one by one."""
-    further: Values = NOTHING
-    """What each of those may be, where that is known: ``f(*batch)``."""
+    further: Values | None = None
+    """What each of those may be, where that can be said: ``f(*batch)``."""
 
     def get(self, position: int, name: str) -> Values:
         """The argument given at that position (from 0) or by that name; nothing if it is not given."""
@@ -212,11 +212,15 @@ class Flow:
 
     def method(self, class_: ast.ClassDef, name: str) -> FunctionNode | None:
         """The method of that name that the class's objects have, its own or one of a base in the project."""
-        for here in (class_, *self.bases(class_)):
-            if isinstance(here, ast.ClassDef):
-                for statement in here.body:
-                    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name == name:
-                        return statement
+        found = (self.defines(here, name) for here in (class_, *self.bases(class_)) if isinstance(here, ast.ClassDef))
+        return next((method for method in found if method is not None), None)
+
+    @staticmethod
+    def defines(class_: ast.ClassDef, name: str) -> FunctionNode | None:
+        """The method of that name in the class's own body."""
+        for statement in class_.body:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name == name:
+                return statement
         return None
 
     # For the semantics, while the interpretation runs.
@@ -890,7 +894,7 @@ class Flow:
         positional: list[Values] = []
         keywords: dict[str, Values] = {}
         spread = False
-        further = NOTHING
+        further: Values | None = None
         for argument in node.args:
             if not isinstance(argument, ast.Starred):
                 positional.append(self._evaluate(argument, env))
@@ -900,7 +904,7 @@ class Flow:
             if fixed is None:
                 spread = True
                 is_known = argument is node.args[-1] and not any(each.sort is Sort.UNKNOWN for each in elements)
-                further = elements if is_known else NOTHING
+                further = elements if is_known else None
             positional.extend(fixed or ())
         for keyword in node.keywords:
             values = self._evaluate(keyword.value, env)
@@ -911,7 +915,7 @@ class Flow:
                 self.take(each)
                 known = self.keys(each) if each.sort is Sort.CONTAINER else {UNKNOWN_KEY}
                 if UNKNOWN_KEY in known:
-                    spread, further = True, NOTHING
+                    spread, further = True, None
                 for key in known:
                     if isinstance(key, str):
                         keywords[key] = keywords.get(key, NOTHING) | self.take(each, key)
@@ -978,7 +982,7 @@ class Flow:
         if arguments.spread:
             for parameter in _parameters(function)[skip:]:
                 reason = f"'{parameter.arg}' may be filled by a * or ** argument"
-                self.write("parameter", function, parameter.arg, arguments.further or unknown(reason))
+                self.write("parameter", function, parameter.arg, unknown(reason) if arguments.further is None else arguments.further)
         return self.read("return", function)
 
 

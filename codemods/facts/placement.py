@@ -20,7 +20,12 @@ def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.
     Only what is certain counts: a local name of the same function that has exactly the same values before the statement,
     or a name that the module binds once, unconditionally, before the function that holds the place is defined.
     """
+    if isinstance(expression, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+        parts = [each for each in ast.iter_child_nodes(expression) if isinstance(each, ast.expr)]
+        return all(isinstance(each, ast.Constant) or means_the_same(flow, module, each, place) for each in parts)
     if isinstance(expression, ast.Attribute):
+        if _is_own(module, expression, place):
+            return _attribute_stays(flow, module, expression, place)
         return means_the_same(flow, module, expression.value, place) and _attribute_stays(flow, module, expression, place)
     if not isinstance(expression, ast.Name):
         return False
@@ -81,12 +86,23 @@ def _imported_as(flow: Flow, module: Module, qualified: str, place: ast.stmt, he
     found = [name for name, values in flow.before(place).items() if values == wanted]
     if here is None:
         return found
-    for statement in module.tree.body:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+    for statement in module.nodes(ast.Import, ast.ImportFrom):
+        # At module level, perhaps in a `try`; not under an `if TYPE_CHECKING:`.
+        if all(isinstance(each, (ast.Module, ast.Try, ast.ExceptHandler)) for each in module.ancestors(statement)):
             for name, _ in names.imported(statement):
                 if flow.read_module_name(module, name) == wanted and bound_for_import(module, name, here):
                     found.append(name)
     return found
+
+
+def is_free_for(module: Module, name: str, target: str) -> bool:
+    """Whether the module binds the name nowhere, or only by imports of ``target``."""
+    imports = [pair for each in module.nodes(ast.Import, ast.ImportFrom) for pair in names.imported(each)]
+    if any(bound == name and of != target for bound, of in imports):
+        return False
+    elsewhere = [*module.nodes(ast.arg), *(each for each in module.nodes(ast.Name) if not isinstance(each.ctx, ast.Load))]
+    definitions = module.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return not any(getattr(each, "arg", getattr(each, "id", None)) == name for each in elsewhere) and all(each.name != name for each in definitions)
 
 
 def bound_for_import(module: Module, name: str, function: ast.AST) -> bool:
@@ -111,11 +127,29 @@ def _attribute_stays(flow: Flow, module: Module, expression: ast.Attribute, plac
     writes = [
         each
         for each in module.nodes(ast.Attribute)
-        if each.attr == expression.attr and isinstance(each.ctx, ast.Store) and ast.unparse(each.value) == ast.unparse(expression.value)
+        if each.attr == expression.attr
+        and isinstance(each.ctx, ast.Store)
+        and ast.unparse(each.value) == ast.unparse(expression.value)
+        and (ast.unparse(each.value) != "self" or _class(module, each) is _class(module, expression))
     ]
     if not writes:
-        return all(each.sort is Sort.CHOICE for each in flow.values(expression)) and bool(flow.values(expression))
+        # The user's choice, or what never changes: the type of a device.
+        values = flow.values(expression)
+        return bool(values) and all(each.sort is Sort.CHOICE or (each.sort is Sort.METHOD and each.name == "type") for each in values)
     return all(dominates(module, module.statement(each), place) for each in writes)
+
+
+def _is_own(module: Module, expression: ast.Attribute, place: ast.stmt) -> bool:
+    """Whether it is an attribute of ``self``, and both stand in methods of one class that call their object so."""
+    functions = [module.function(expression), module.function(place)]
+    owners = [module.parent(each) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) else None for each in functions]
+    firsts = [each.args.args[0].arg for each in functions if each is not None and each.args.args]
+    name = expression.value.id if isinstance(expression.value, ast.Name) else None
+    return isinstance(owners[0], ast.ClassDef) and owners[0] is owners[1] and firsts == [name, name]
+
+
+def _class(module: Module, node: ast.AST) -> ast.AST | None:
+    return next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
 
 
 def dominates(module: Module, first: ast.stmt, second: ast.stmt) -> bool:

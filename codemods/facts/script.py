@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts import placement
-from codemods.facts.data import Loader, Transfer, loaders, transfers
-from codemods.facts.devices import DeviceKind
+from codemods.facts.data import Loader, loaders
+from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.flow import Flow
 from codemods.facts.iterations import EvaluationRegion, Evaluations, Iterations, TrainingIteration
 from codemods.facts.kinds import Kind, TorchSemantics, framework, kind, may
 from codemods.facts.models import Model
+from codemods.facts.transfers import Transfer, transfers
 from codemods.facts.values import Sort, Value, without_none
 
 if TYPE_CHECKING:
@@ -144,8 +145,11 @@ class Script:
     def _asks_for_determinism(self, node: ast.Assign | ast.Call) -> bool:
         if isinstance(node, ast.Call):
             names = {each.name for each in self.flow.values(node.func) if each.sort is Sort.EXTERNAL}
-            off = bool(node.args) and isinstance(node.args[0], ast.Constant) and not node.args[0].value
+            given = [*node.args, *(each.value for each in node.keywords)][:1]
+            off = any(isinstance(each, ast.Constant) and not each.value for each in given)
             return not off and bool(names & {"torch.use_deterministic_algorithms", "torch.set_deterministic"})
+        if any(ast.unparse(each).endswith("environ['CUBLAS_WORKSPACE_CONFIG']") for each in node.targets):
+            return True
         return any(
             isinstance(target, ast.Attribute)
             and target.attr == "deterministic"
@@ -183,39 +187,31 @@ class Script:
         None where torch cannot be named there.
         """
         module = loader.module
-        if any(each.device.kind is DeviceKind.CUDA and not each.tests for each in loader.moves):
+        if any(each.device.kind is DeviceKind.CUDA and not each.branches for each in loader.moves):
             return "True"
         for move in loader.moves:
-            said = self._condition_of(move, module, place)
+            said = self.condition_of(move, module, place)
             if said is not None:
                 return said
         torch = self.spelled(module, "torch.cuda.is_available", place)
         return f"{torch}()" if torch is not None else None
 
-    def _condition_of(self, move: Transfer, module: Module, place: ast.stmt) -> str | None:
+    def condition_of(self, move: Transfer, module: Module, place: ast.stmt) -> str | None:
+        """The expression, valid at ``place`` of the module, that says whether the move goes to CUDA; None where none is certain."""
         if move.module is not module:
             return None
-        for test in reversed(move.tests):
-            if placement.means_the_same(self.flow, module, test, place):
-                return ast.unparse(test)
+        for branch in reversed(move.cuda_branches):
+            test, holds = branch.test, branch.holds
+            if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and not holds:
+                test, holds = test.operand, True
+            if holds and placement.means_the_same(self.flow, module, test, place):
+                return module.code(test)
         device = move.device
         if device.kind is not DeviceKind.CONDITIONAL or device.node is None or move.method == "type":
             return None
         if not placement.means_the_same(self.flow, module, device.node, place):
             return None
-        text = ast.unparse(device.node)
-        quote = self.quote(module)
-        if not device.is_string:
-            return f"{text}.type == {quote}cuda{quote}" if self._is_device_object(device.node) else None
-        return f"{text} == {quote}cuda{quote}" if self._literal_texts(device.node) == {"cuda", "cpu"} else None
-
-    def _is_device_object(self, node: ast.expr) -> bool:
-        values = without_none(self.flow.values(node))
-        return bool(values) and all(kind(self.flow, each) is Kind.DEVICE for each in values)
-
-    def _literal_texts(self, node: ast.expr) -> set[object]:
-        values = without_none(self.flow.values(node))
-        return {each.literal if each.sort is Sort.LITERAL else None for each in values}
+        return is_on_cuda(self.flow, device.node, module.code(device.node), self.quote(module))
 
     @staticmethod
     def quote(module: Module) -> str:
@@ -240,7 +236,7 @@ class Script:
         for move in self.transfers:
             if move.module is self.entry:
                 what = sorted(each.sort.name.lower() for each in move.sources)
-                condition = "".join(f", if {ast.unparse(each)}" for each in reversed(move.tests))
+                condition = "".join(f", if {ast.unparse(each.test)} is {each.holds}" for each in reversed(move.branches))
                 yield move.call.lineno, f"transfer: {ast.unparse(move.receiver)} ({', '.join(what)}) to {move.device.kind.value}{condition}"
         for model in self.models:
             site = model.value.site
@@ -277,5 +273,5 @@ class Script:
             parts.append("draws random numbers" if data.draws else "draws nothing")
         parts.append("iterable" if data.is_iterable else "map-style")
         parts.append(f"batches moved at lines {[each.call.lineno for each in loader.transfers]}")
-        parts.append("can be pinned" if loader.can_be_pinned else loader.why_not_pinnable or "has its pin_memory")
+        parts.append("can be pinned" if loader.can_be_pinned else loader.why_left_unpinned or "is pinned")
         return "; ".join(parts)

@@ -1,0 +1,235 @@
+"""Data sets: what they are made of, whether they are in memory, whether they draw, and the sizes of their images."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.facts.kinds import described
+from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
+
+if TYPE_CHECKING:
+    from codemods.facts.flow import Flow
+
+# torchvision's data sets of images that all have one size.
+ONE_SIZE = frozenset(
+    f"torchvision.datasets.{name}"
+    for name in (
+        "MNIST",
+        "FashionMNIST",
+        "KMNIST",
+        "EMNIST",
+        "QMNIST",
+        "CIFAR10",
+        "CIFAR100",
+        "SVHN",
+        "STL10",
+        "USPS",
+        "FakeData",
+        "PCAM",
+    )
+)
+_RANDOM_TRANSFORMS = frozenset(
+    {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix", "GaussianBlur", "GaussianNoise"}
+)
+_SIZING = frozenset({"CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop", "TenCrop", "RandomSizedCrop"})
+# Transforms that keep an image's size, or change it by a fixed amount.
+_KEEPS_SIZE = frozenset(
+    {
+        "ToTensor",
+        "PILToTensor",
+        "ToPILImage",
+        "ToImage",
+        "ToDtype",
+        "ConvertImageDtype",
+        "Normalize",
+        "Grayscale",
+        "RandomGrayscale",
+    }
+    | {
+        "RandomHorizontalFlip",
+        "RandomVerticalFlip",
+        "RandomAffine",
+        "RandomPerspective",
+        "RandomErasing",
+        "RandomAdjustSharpness",
+    }
+    | {
+        "RandomAutocontrast",
+        "RandomEqualize",
+        "RandomInvert",
+        "RandomPosterize",
+        "RandomSolarize",
+        "Pad",
+        "LinearTransformation",
+    }
+    | _RANDOM_TRANSFORMS
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """The data set that a loader reads: all that it may be."""
+
+    flow: Flow
+    values: Values
+
+    @cached_property
+    def parts(self) -> tuple[Value, ...]:
+        """The data sets behind ``Subset``, ``random_split``, ``ConcatDataset`` and the like."""
+        found: dict[Value, None] = {}
+        todo = list(without_none(self.values))
+        while todo:
+            value = todo.pop()
+            inner = self._inner(value)
+            if inner is None:
+                found[value] = None
+            else:
+                todo.extend(each for each in without_none(inner) if each not in found and each is not value)
+        return tuple(found)
+
+    def _inner(self, value: Value) -> Values | None:
+        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or not value.site.args:
+            return None
+        first = self.flow.values(value.site.args[0])
+        if value.name == "torch.utils.data.Subset":
+            return first
+        if value.name in {"torch.utils.data.ConcatDataset", "torch.utils.data.ChainDataset"}:
+            return NOTHING.union(*[self.flow.items(each) for each in first]) or None
+        return None
+
+    @cached_property
+    def why_unknown(self) -> str | None:
+        """Why it is not known what the data set is, or None where it is.
+
+        A library's data set yields host tensors, as all that are known do; a class of a file that was not read may not.
+        """
+        if not self.parts:
+            return "its data set is never given a value in this file"
+        for part in self.parts:
+            if part.sort is Sort.UNKNOWN:
+                return f"its data set is not known: {part.name}"
+            if part.sort is Sort.CHOICE:
+                return f"its data set is chosen when the script is started ({part.name})"
+            if part.sort is Sort.MADE and part.name.startswith("."):
+                return f"its data set comes from {described(part)}, in a file that was not read"
+        return None
+
+    @cached_property
+    def is_iterable(self) -> bool:
+        """Whether it is an ``IterableDataset``."""
+        return any(
+            "torch.utils.data.IterableDataset" in self.flow.bases(each.of.site)
+            for each in self.parts
+            if each.sort is Sort.INSTANCE and each.of is not None and isinstance(each.of.site, ast.ClassDef)
+        )
+
+    @cached_property
+    def is_in_memory(self) -> bool:
+        """Whether all of it is tensors, arrays or lists that are in memory already."""
+        tensors = {Sort.HOST, Sort.TENSOR, Sort.MOVED, Sort.CONTAINER}
+        return bool(self.parts) and all(
+            each.sort in tensors or (each.sort is Sort.MADE and each.name == "torch.utils.data.TensorDataset")
+            for each in self.parts
+        )
+
+    @cached_property
+    def transforms(self) -> tuple[Value, ...] | None:
+        """The transforms of its images in order, those inside ``Compose`` one by one; None where they are not known."""
+        found: list[Value] = []
+        for part in self.parts:
+            if (
+                part.sort is not Sort.MADE
+                or not isinstance(part.site, ast.Call)
+                or not part.name.startswith("torchvision.datasets.")
+            ):
+                return None
+            values = next(
+                (self.flow.values(each.value) for each in part.site.keywords if each.arg == "transform"), NOTHING
+            )
+            if any(each.arg is None for each in part.site.keywords):
+                return None
+            for value in without_none(values):
+                steps = self._steps(value)
+                if steps is None:
+                    return None
+                found.extend(steps)
+        return tuple(found)
+
+    def _steps(self, value: Value) -> list[Value] | None:
+        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call):
+            return None
+        if value.name not in {
+            "torchvision.transforms.Compose",
+            "torchvision.transforms.Sequential",
+            "torch.nn.Sequential",
+        }:
+            return [value]
+        steps: list[Value] = []
+        for argument in value.site.args[:1]:
+            for each in self.flow.values(argument):
+                for item in self.flow.items(each):
+                    inner = self._steps(item)
+                    if inner is None:
+                        return None
+                    steps.extend(inner)
+        return steps
+
+    @cached_property
+    def draws(self) -> bool | None:
+        """Whether reading an item draws random numbers; None where that is not known."""
+        if self.is_in_memory:
+            return False
+        if self.transforms is None:
+            return None
+        names = [each.name.rpartition(".")[2] for each in self.transforms]
+        if any(name.startswith("Random") or name in _RANDOM_TRANSFORMS for name in names):
+            return True
+        return None if any(name == "Lambda" for name in names) else False
+
+    @cached_property
+    def why_size_varies(self) -> str | None:
+        """Why the images it yields may differ in height and width, or None where they are all of one size."""
+        if self.why_unknown is not None:
+            return self.why_unknown
+        if self.is_in_memory and not any(each.sort is Sort.CONTAINER for each in self.parts):
+            return None
+        for part in self.parts:
+            reason = self._why_part_varies(part)
+            if reason is not None:
+                return reason
+        return None
+
+    def _why_part_varies(self, part: Value) -> str | None:
+        if part.sort is not Sort.MADE or not part.name.startswith("torchvision.datasets."):
+            return (
+                None
+                if part.name == "torch.utils.data.TensorDataset"
+                else f"the size of the images of {described(part)} is not known"
+            )
+        steps = Dataset(self.flow, frozenset({part})).transforms
+        if steps is None:
+            return f"the transforms of {described(part)} are not known"
+        fixed = part.name in ONE_SIZE
+        for step in steps:
+            name = step.name.rpartition(".")[2]
+            if name in _SIZING:
+                fixed = True
+            elif name in {"Resize", "Scale"}:
+                # Resize(256) makes the shorter side 256 long and keeps the aspect ratio.
+                fixed = fixed or self._names_both_sides(step)
+            elif name == "RandomRotation":
+                fixed = fixed and not any(each.arg == "expand" for each in getattr(step.site, "keywords", ()))
+            elif name not in _KEEPS_SIZE:
+                return f"what {described(step)} does to the size of an image is not known"
+        return None if fixed else f"the images of {described(part)} are not cropped to one size"
+
+    def _names_both_sides(self, step: Value) -> bool:
+        call = step.site
+        if not isinstance(call, ast.Call):
+            return False
+        size = next((each.value for each in call.keywords if each.arg == "size"), call.args[0] if call.args else None)
+        values = self.flow.values(size) if size is not None else NOTHING
+        return bool(values) and all(each.sort is Sort.CONTAINER and self.flow.keys(each) == {0, 1} for each in values)

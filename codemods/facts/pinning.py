@@ -1,0 +1,185 @@
+"""What keeps batches out of pinned memory: code of the data set or ``collate_fn`` that makes what cannot be pinned."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.facts.devices import DeviceKind, device
+from codemods.facts.kinds import Kind, is_dtype, kind
+from codemods.facts.values import NONE, NOTHING, Sort, Value, Values, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Module
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def why_not_on_host(flow: Flow, role: str, values: Values) -> str | None:
+    """Why what these values make may not be dense tensors on the host, in words.
+
+    Args:
+        flow: the values of the script.
+        role: what they are to the loader: ``data set``, ``collate_fn``, ``sampler``.
+        values: what that may be.
+    """
+    search = _Search(flow, role)
+    for value in without_none(values):
+        reason = search.value(value) or search.assigned_outside(value)
+        if reason is not None:
+            return reason
+    return None
+
+
+class _Search:
+    """Looks through data sets, transforms and functions, each once."""
+
+    def __init__(self, flow: Flow, role: str) -> None:
+        self._flow = flow
+        self._role = role
+        self._seen: set[ast.AST] = set()
+
+    def value(self, value: Value) -> str | None:
+        if value.sort is Sort.MOVED:
+            line = f" (line {value.site.lineno})" if isinstance(value.site, ast.Call) else ""
+            return f"its {self._role} already holds tensors on a device{line}"
+        site = value.site
+        if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, _FUNCTIONS):
+            return self._code(site)
+        inner: Values = NOTHING
+        if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
+            for statement in value.of.site.body:
+                reason = self._code(statement) if isinstance(statement, _FUNCTIONS) else None
+                if reason is not None:
+                    return reason
+            inner = NOTHING.union(*self._flow.attributes(value.of.site).values())
+        if site is not None and site not in self._seen:
+            self._seen.add(site)
+            if value.sort is Sort.CONTAINER:
+                inner = self._flow.items(value)
+            elif isinstance(site, ast.Call):
+                arguments = (*site.args, *(each.value for each in site.keywords))
+                inner = inner.union(
+                    *[
+                        self._flow.values(getattr(each, "value", each) if isinstance(each, ast.Starred) else each)
+                        for each in arguments
+                    ]
+                )
+            return self._first(inner)
+        return None
+
+    def _first(self, values: Values) -> str | None:
+        for each in without_none(values):
+            reason = self.value(each)
+            if reason is not None:
+                return reason
+        return None
+
+    def assigned_outside(self, data_set: Value) -> str | None:
+        """``train_set.data = train_set.data.to(device)``."""
+        for module in self._flow.modules:
+            for statement in module.nodes(ast.Assign):
+                for target in statement.targets:
+                    if isinstance(target, ast.Attribute) and data_set in self._flow.values(target.value):
+                        if any(each.sort is Sort.MOVED for each in self._flow.values(statement.value)):
+                            return f"its {self._role} already holds tensors on a device (line {statement.lineno})"
+        return None
+
+    def _code(self, function: ast.AST) -> str | None:
+        """Where the function, or one of the project's that it calls, makes something that is not dense or not on the host."""
+        if function in self._seen:
+            return None
+        self._seen.add(function)
+        for call in ast.walk(function):
+            if not isinstance(call, ast.Call):
+                continue
+            if self._leaves_host(call):
+                return f"its {self._role} moves tensors to a device itself (line {call.lineno})"
+            if self._is_sparse(call):
+                return f"its {self._role} makes sparse tensors, which cannot be pinned (line {call.lineno})"
+            for callee in self._flow.values(call.func):
+                reason = (
+                    self._code(callee.site)
+                    if callee.sort in {Sort.FUNCTION, Sort.METHOD} and callee.site is not None
+                    else None
+                )
+                if reason is not None:
+                    return reason
+        return None
+
+    def _leaves_host(self, call: ast.Call) -> bool:
+        """``x.cuda()``, ``x.to(device)``, ``torch.zeros(3, device=device)``; not ``x.to("cpu")``, ``x.to(torch.float32)``."""
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if method == "cuda":
+            return True
+        given = next((each.value for each in call.keywords if each.arg == "device"), None)
+        if given is None and method == "to" and call.args:
+            given = call.args[0]
+        if given is None:
+            return False
+        values = self._flow.values(given)
+        if values == {NONE} or (values and all(is_dtype(each) for each in values)):
+            return False
+        return device(self._flow, given).kind is not DeviceKind.CPU
+
+    def _is_sparse(self, call: ast.Call) -> bool:
+        if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("to_sparse"):
+            return True
+        return any(
+            each.sort is Sort.EXTERNAL and each.name.startswith("torch.sparse_")
+            for each in self._flow.values(call.func)
+        )
+
+
+def why_default_not_host(flow: Flow) -> str | None:
+    """Where the script makes new tensors appear on a device, whoever makes them, in words."""
+    for module in flow.modules:
+        for line in _default_devices(flow, module):
+            return f"new tensors are made on a device (line {line}), and only tensors on the host can be pinned"
+    return None
+
+
+def _default_devices(flow: Flow, module: Module) -> Iterator[int]:
+    for call in module.nodes(ast.Call):
+        names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+        if not call.args or not names & {"torch.set_default_device", "torch.set_default_tensor_type"}:
+            continue
+        if "torch.set_default_device" in names and device(flow, call.args[0]).kind is not DeviceKind.CPU:
+            yield call.lineno
+        if "torch.set_default_tensor_type" in names and "cuda" in str(
+            [each.name for each in flow.values(call.args[0])]
+        ):
+            yield call.lineno
+    for block in module.nodes(ast.With):
+        for item in block.items:
+            context = item.context_expr
+            if (
+                any(kind(flow, each) is Kind.DEVICE for each in flow.values(context))
+                and device(flow, context).kind is not DeviceKind.CPU
+            ):
+                yield block.lineno
+
+
+def why_batch_stays_pageable(flow: Flow, collate: Values) -> str | None:
+    """Why the batches that this ``collate_fn`` makes are not pinned: objects of a class without ``pin_memory``."""
+    for value in collate:
+        if value.sort not in {Sort.FUNCTION, Sort.METHOD} or not isinstance(value.site, _FUNCTIONS):
+            continue
+        for batch in flow.returned(value.site):
+            class_ = batch.of.site if batch.sort is Sort.INSTANCE and batch.of is not None else None
+            if (
+                isinstance(class_, ast.ClassDef)
+                and flow.method(class_, "pin_memory") is None
+                and not _is_tuple(flow, class_)
+            ):
+                return f"its collate_fn returns an object of class {class_.name}, which has no pin_memory(): add one to have it pinned"
+    return None
+
+
+def _is_tuple(flow: Flow, class_: ast.ClassDef) -> bool:
+    """Whether objects of the class are tuples or dictionaries, whose items are pinned one by one."""
+    bases = {each.rpartition(".")[2] for each in flow.bases(class_) if isinstance(each, str)}
+    return bool(bases & {"NamedTuple", "dict", "list", "tuple", "UserDict", "OrderedDict", "Mapping", "Sequence"})

@@ -1,0 +1,180 @@
+"""The moves of tensors to a device: what is moved, where to, and under which conditions."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device
+from codemods.facts.kinds import TENSOR_SORTS, is_dtype
+from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Module
+
+_MOVES = frozenset({"to", "cuda", "type"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A call that moves tensors to a device: ``x.to(device)``, ``x.cuda()``, ``x.type(Tensor)``."""
+
+    flow: Flow
+    module: Module
+    call: ast.Call
+
+    @property
+    def receiver(self) -> ast.expr:
+        """What is moved."""
+        return self.call.func.value  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def method(self) -> str:
+        """``to``, ``cuda`` or ``type``."""
+        return self.call.func.attr  # type: ignore[attr-defined, no-any-return]
+
+    @cached_property
+    def sources(self) -> Values:
+        """What may be moved."""
+        return without_none(self.flow.values(self.receiver))
+
+    @property
+    def loaders(self) -> tuple[Value, ...]:
+        """The loaders whose batches are moved as they came, still in the memory that the loader gave them."""
+        return tuple(each.of for each in self.sources if each.sort is Sort.BATCH and each.of is not None)
+
+    @property
+    def made_from(self) -> tuple[Value, ...]:
+        """The loaders from whose batches the moved tensor was made on the host, in memory of its own."""
+        return tuple(each.of for each in self.sources if each.sort is Sort.HOST and each.of is not None)
+
+    @cached_property
+    def device(self) -> Device:
+        """Where to."""
+        if self.method == "cuda":
+            return Device(DeviceKind.CUDA, self.target, names=frozenset({"cuda"}))
+        if self.target is None:
+            return Device(DeviceKind.UNKNOWN, None, reason="the device is not given")
+        values = without_none(self.flow.values(self.target))
+        if self.method == "type":
+            return self._of_type(self.target, values)
+        if values and all(each.sort in TENSOR_SORTS for each in values):
+            return self._of_tensor(self.target, values)
+        return device(self.flow, self.target)
+
+    @property
+    def target(self) -> ast.expr | None:
+        """The argument that names the device (``to``, ``cuda``) or the tensor type (``type``)."""
+        names = {"type": {"dtype"}, "cuda": {"device"}, "to": {"device", "other"}}[self.method]
+        for keyword in self.call.keywords:
+            if keyword.arg in names:
+                return keyword.value
+        return self.call.args[0] if self.call.args else None
+
+    def _of_type(self, argument: ast.expr, values: Values) -> Device:
+        """The device of ``x.type(Tensor)``, where ``Tensor`` is one of the legacy tensor types."""
+        names = [str(each.literal) if each.sort is Sort.LITERAL else each.name for each in values]
+        if not names or not all(name.startswith("torch.") and name.endswith("Tensor") for name in names):
+            return Device(DeviceKind.UNKNOWN, argument, reason="the tensor type is not known")
+        on_cuda = {name.startswith("torch.cuda.") for name in names}
+        kinds = {frozenset({True}): DeviceKind.CUDA, frozenset({False}): DeviceKind.CPU}
+        return Device(kinds.get(frozenset(on_cuda), DeviceKind.CONDITIONAL), argument)
+
+    def _of_tensor(self, argument: ast.expr, values: Values) -> Device:
+        """The device of ``x.to(other)``: where ``other`` was moved to."""
+        moved = [each.site for each in values if each.sort is Sort.MOVED and isinstance(each.site, ast.Call)]
+        moves = [each for each in moved if isinstance(each.func, ast.Attribute) and each.func.attr in _MOVES]
+        found = [Transfer(self.flow, self.module, each).device for each in moves if each is not self.call]
+        if len(found) == len(values) and len({each.kind for each in found}) == 1:
+            # How that device is written is not how it is written here.
+            return Device(found[0].kind, None, names=found[0].names, reason=found[0].reason)
+        return Device(DeviceKind.UNKNOWN, argument, reason="it is that of another tensor, of which it is not known")
+
+    @cached_property
+    def branches(self) -> list[Branch]:
+        """The conditions under which it runs, from the inside out, within its function."""
+        return branches(self.module, self.call)
+
+    @cached_property
+    def cuda_branches(self) -> list[Branch]:
+        """Those of the conditions that hold only where CUDA is used."""
+        return cuda_branches(self.flow, self.module, self.call)
+
+    @property
+    def non_blocking(self) -> ast.expr | None:
+        """The ``non_blocking`` argument that is there."""
+        for keyword in self.call.keywords:
+            if keyword.arg in {"non_blocking", "async_"}:
+                return keyword.value
+        position = {"to": 2, "cuda": 1, "type": 1}[self.method]
+        if self.method == "to" and self.call.args:
+            # x.to(dtype, non_blocking) has it one place earlier.
+            position = 1 if any(is_dtype(each) for each in self.flow.values(self.call.args[0])) else 2
+        return self.call.args[position] if len(self.call.args) > position else None
+
+    @property
+    def may_reach_cuda(self) -> bool:
+        """Whether it may be a copy to a CUDA device."""
+        return self.device.kind in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
+
+    @property
+    def may_reach_mps(self) -> bool:
+        """Whether the script lets see that it may be a copy to Apple's MPS."""
+        return self.device.may_be_mps or (self.device.is_chosen and _mentions_mps(self.flow))
+
+
+def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
+    """Every call that moves a tensor, or an element of something unknown that may be one, to a device."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            if not isinstance(call.func, ast.Attribute) or call.func.attr not in _MOVES:
+                continue
+            values = without_none(flow.values(call.func.value))
+            is_tensor = any(each.sort in TENSOR_SORTS for each in values)
+            if (is_tensor or _is_unknown_element(module, call, values)) and _names_target(flow, call):
+                yield Transfer(flow, module, call)
+
+
+def _names_target(flow: Flow, call: ast.Call) -> bool:
+    """Whether a device or a tensor type is given, and not a mere number format."""
+    method = call.func.attr  # type: ignore[attr-defined]
+    if method == "cuda":
+        return True
+    if any(each.arg == ("device" if method == "to" else "dtype") for each in call.keywords):
+        return True
+    first = flow.values(call.args[0]) if call.args else NOTHING
+    return bool(call.args) and not (first and all(is_dtype(each) for each in first))
+
+
+def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
+    """Whether what is moved, and kept, is an element of something unknown that is iterated over: a batch, as it seems."""
+    root: ast.expr = call.func
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    if not isinstance(root, ast.Name) or not values or any(each.sort is not Sort.UNKNOWN for each in values):
+        return False
+    if isinstance(module.parent(call), ast.Expr) or call.func.attr == "type":  # type: ignore[attr-defined]
+        return False
+    for above in module.ancestors(call):
+        targets: list[ast.expr] = [above.target] if isinstance(above, (ast.For, ast.AsyncFor)) else []
+        if isinstance(above, _COMPREHENSIONS):
+            targets = [each.target for each in above.generators]
+        if any(isinstance(each, ast.Name) and each.id == root.id for target in targets for each in ast.walk(target)):
+            return True
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return False
+    return False
+
+
+def _mentions_mps(flow: Flow) -> bool:
+    return any(
+        any(each.value == "mps" for each in module.nodes(ast.Constant))
+        or any(each.attr == "mps" for each in module.nodes(ast.Attribute))
+        for module in flow.modules
+    )
