@@ -1,0 +1,82 @@
+"""The options with which a script is started, as ``argparse`` declares them, and how their values are read."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.facts import placement
+from codemods.facts.values import Sort, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.script import Script
+    from codemods.facts.source import Module
+
+_NAMESPACE = frozenset({Value(Sort.CHOICE, "args")})
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option that ``add_argument`` declares."""
+
+    call: ast.Call
+    flag: str
+    """How the user writes it: ``--n_cpu``."""
+    name: str
+    """The attribute of the namespace that holds it: ``n_cpu``."""
+    default: object
+    """Its default where that is a constant, else None."""
+    is_integer: bool
+
+
+def options(script: Script) -> Iterator[Option]:
+    """The options of the entry module, in the order of the text."""
+    for call in script.entry.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+            owners = script.flow.values(call.func.value)
+            if any(each.sort is Sort.MADE and each.name.startswith("argparse.") for each in owners):
+                option = _option(call)
+                if option is not None:
+                    yield option
+
+
+def _option(call: ast.Call) -> Option | None:
+    texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    flags = [each for each in texts if each.startswith("--")]
+    if not flags:
+        return None
+    given = {each.arg: each.value for each in call.keywords}
+    dest, default, type_ = (given.get(name) for name in ("dest", "default", "type"))
+    name = dest.value if isinstance(dest, ast.Constant) else flags[0].removeprefix("--").replace("-", "_")
+    value = default.value if isinstance(default, ast.Constant) else None
+    is_integer = (isinstance(type_, ast.Name) and type_.id == "int") or (type_ is None and type(value) is int)
+    return Option(call, flags[0], str(name), value, is_integer)
+
+
+def is_read(script: Script, option: Option) -> bool:
+    """Whether the script reads the option's value for anything but a loader's number of workers."""
+    for module in script.modules:
+        for node in module.nodes(ast.Attribute):
+            if node.attr == option.name and any(each.sort is Sort.CHOICE for each in script.flow.values(node.value)):
+                parent = module.parent(node)
+                if not (isinstance(parent, ast.keyword) and parent.arg == "num_workers"):
+                    return True
+    return False
+
+
+def namespace(script: Script, module: Module, place: ast.stmt) -> str | None:
+    """The name that the parsed options have at a place; None where they have none, or may be something else."""
+    local = sorted(name for name, values in script.flow.before(place).items() if values == _NAMESPACE)
+    if local:
+        return local[0]
+    function = module.function(place)
+    if function is None:
+        return None
+    for name in module.nodes(ast.Name):
+        bound = isinstance(name.ctx, ast.Store) and module.function(name) is None
+        if bound and script.flow.read_module_name(module, name.id) == _NAMESPACE and placement.bound_for(module, name.id, function):
+            return name.id
+    return None

@@ -1,0 +1,160 @@
+"""Where a loader is read, how often, and whether that happens while the module is imported."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.facts.flow import is_main_guard
+from codemods.facts.kinds import PROGRESS
+from codemods.facts.values import Sort
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.data import Loader
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Module
+    from codemods.facts.values import Value
+
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# Reading what these return is reading their arguments.
+_PASSING_ON = PROGRESS | {"builtins.enumerate", "builtins.zip", "builtins.map", "builtins.filter", "itertools.islice", "itertools.chain"}
+# Functions that read all of their argument at once.
+_EXHAUSTING = frozenset(
+    {"builtins.list", "builtins.tuple", "builtins.set", "builtins.sum", "builtins.max", "builtins.min", "builtins.sorted"}
+    | {"builtins.any", "builtins.all", "torch.optim.swa_utils.update_bn"}
+)
+# Functions that look at a loader without reading it.
+_LOOKING = frozenset(f"builtins.{name}" for name in ("len", "isinstance", "print", "type", "id", "repr", "str", "getattr", "hasattr"))
+
+
+class How(enum.Enum):
+    """How a pass reads its loader."""
+
+    LOOP = "batch by batch"
+    FIRST = "its first batch"
+    ITERATOR = "through an iterator that is kept"
+    HANDED = "in code that is not followed"
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A place that reads a loader: a loop, a comprehension, or a call."""
+
+    how: How
+    module: Module
+    node: ast.AST
+    reader: str = ""
+    """Who reads it, where it is handed to code that is not followed."""
+
+    @property
+    def line(self) -> int:
+        """The line in which it starts."""
+        return getattr(self.node, "lineno", None) or self.module.statement(self.node).lineno
+
+
+def passes(flow: Flow, loader: Loader) -> tuple[Pass, ...]:
+    """The places that read the loader; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""
+    found: list[Pass] = []
+    for module in flow.modules:
+        for node in module.nodes(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.IfExp):
+            if loader.value in flow.values(node) and not isinstance(getattr(node, "ctx", None), ast.Store):
+                reading = _reading(flow, module, node)
+                if reading is not None:
+                    found.append(reading)
+    return tuple(found)
+
+
+def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
+    """How what stands around a loader reads it."""
+    here: ast.AST = node
+    iterated = False
+    while True:
+        above = module.parent(here)
+        if isinstance(above, ast.Starred):
+            return Pass(How.LOOP, module, above)
+        if isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is here:
+            return Pass(How.LOOP, module, above)
+        if isinstance(above, ast.comprehension) and above.iter is here:
+            comprehension = module.parent(above)
+            return Pass(How.LOOP, module, comprehension) if comprehension is not None else None
+        if isinstance(above, ast.Attribute) and above.attr == "__iter__":
+            return Pass(How.ITERATOR, module, above)
+        if not isinstance(above, ast.Call) or here is above.func:
+            # `bar = tqdm(loader)` is read where `bar` is, once.
+            return Pass(How.ITERATOR if iterated else How.LOOP, module, here) if here is not node else None
+        names = {each.name for each in flow.values(above.func) if each.sort is Sort.EXTERNAL}
+        if names & {"builtins.next"}:
+            return Pass(How.FIRST, module, above)
+        if names & _EXHAUSTING:
+            return Pass(How.LOOP, module, above)
+        if names & {"itertools.cycle"}:
+            return Pass(How.ITERATOR, module, above)
+        if names <= _PASSING_ON | {"builtins.iter"} and names:
+            iterated = iterated or "builtins.iter" in names
+            here = above
+            continue
+        return _handed(flow, module, above, names) if here is node else Pass(How.LOOP, module, here)
+
+
+def _handed(flow: Flow, module: Module, call: ast.Call, names: set[str]) -> Pass | None:
+    """The pass that a library's function makes that is given a loader."""
+    callees = flow.values(call.func)
+    if not callees or names & _LOOKING or any(map(_is_followed, callees)):
+        return None
+    return Pass(How.HANDED, module, call, ast.unparse(call.func))
+
+
+def _is_followed(callee: Value) -> bool:
+    """Whether it is the project's, or a method of a container: what it is given goes on from there."""
+    of_container = callee.sort is Sort.METHOD and callee.of is not None and callee.of.sort is Sort.CONTAINER
+    return of_container or callee.sort in {Sort.INSTANCE, Sort.CLASS} or isinstance(callee.site, FUNCTIONS)
+
+
+def around(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[ast.AST]:
+    """What the node stands in, from the inside out, then what the calls of its function stand in."""
+    seen = set() if seen is None else seen
+    for above in module.ancestors(node):
+        yield above
+        if isinstance(above, FUNCTIONS):
+            if above not in seen:
+                seen.add(above)
+                for call in flow.callers(above):
+                    yield from around(flow, _module_of(flow, call), call, seen)
+            return
+
+
+def loop_around(flow: Flow, module: Module, node: ast.AST) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The innermost loop that runs the node more than once, in its function or around a call of it."""
+    below = node
+    for above in around(flow, module, node):
+        if isinstance(above, LOOPS) and below not in (getattr(above, "iter", None), *above.orelse):
+            return above
+        below = above
+    return None
+
+
+def top_statements(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[tuple[Module, ast.stmt]]:
+    """The statements of the modules, outside main guards, that run the node when the module is imported."""
+    seen = set() if seen is None else seen
+    top = node
+    for above in module.ancestors(node):
+        if isinstance(above, ast.If) and is_main_guard(above):
+            return
+        if isinstance(above, FUNCTIONS):
+            if above not in seen:
+                seen.add(above)
+                for call in flow.callers(above):
+                    yield from top_statements(flow, _module_of(flow, call), call, seen)
+            return
+        if isinstance(above, ast.Module) and isinstance(top, ast.stmt):
+            yield module, top
+        top = above
+
+
+def _module_of(flow: Flow, node: ast.AST) -> Module:
+    return next(module for module in flow.modules if module.holds(node))

@@ -1,0 +1,312 @@
+"""Which loaders read their batches in worker processes, which can be made to, and how that is written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.facts.data import Given
+from codemods.facts.devices import DeviceKind, cuda_branches
+from codemods.facts.main_guard import Unguarded, unguarded, why_names_are_missing
+from codemods.facts.options import Option, is_read, namespace, options
+from codemods.facts.passes import How, Pass, loop_around, passes
+from codemods.facts.pinning import why_not_on_host
+from codemods.facts.values import NONE, Sort
+from codemods.facts.worker_code import WorkerCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.data import Argument, Loader
+    from codemods.facts.script import Script
+
+Site: TypeAlias = "ast.Call | ast.Dict"
+
+_ROLES = {"dataset": "data set", "collate_fn": "collate_fn", "worker_init_fn": "worker_init_fn"}
+_NAMED_WORKERS = re.compile(r"^(num_?|n_?|data_?|loader_?|dataloader_?)*(workers?|cpus?)$", re.IGNORECASE)
+_NAMED_THREADS = re.compile(r"^(num_?|n_?)*threads$", re.IGNORECASE)
+# Arguments that DataLoader refuses without workers.
+_NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of workers at the place where it is written, or is to be."""
+
+    site: Site
+    """The loader's call, or a dictionary that is given to it with ``**``."""
+    now: ast.expr | None
+    """What stands there now."""
+    text: str
+    """What is to stand there."""
+    positive: str
+    """An expression, valid there, that says whether there are workers; ``"True"`` where there always are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers that a loader has or can be given."""
+
+    counts: tuple[Count, ...]
+    are_new: bool
+    """Whether it has none now, or fewer."""
+    draws: bool = False
+    """Whether other workers mean other random draws, or another order."""
+    unguarded: Unguarded | None = None
+    """What has to go under a guard first."""
+
+
+@dataclass(eq=False)
+class WorkerFacts:
+    """Answers, for one script, what two rules ask about worker processes."""
+
+    script: Script
+    number: int
+    """The workers that a loader is given where the script has no option for their number; with 0 none is given any."""
+
+    @cached_property
+    def _codes(self) -> dict[Loader, WorkerCode]:
+        return {loader: WorkerCode(self.script.flow, loader) for loader in self.script.loaders}
+
+    def code(self, loader: Loader) -> WorkerCode:
+        """What runs in the loader's workers."""
+        return self._codes[loader]
+
+    @cached_property
+    def _unguarded(self) -> Unguarded | None:
+        return unguarded(self.script, tuple(self._codes.values()))
+
+    @cached_property
+    def _option(self) -> Option | None:
+        """The script's own option for the number of workers."""
+        for option in options(self.script):
+            if option.is_integer and _NAMED_WORKERS.match(option.name):
+                return option
+            if option.is_integer and _NAMED_THREADS.match(option.name) and not is_read(self.script, option):
+                return option
+        return None
+
+    # What a loader has.
+
+    def present(self, loader: Loader) -> Workers | str | None:
+        """The workers that the loader has; why their number cannot be named; None where it has none."""
+        argument = loader.arguments.get("num_workers")
+        if argument is None or _is_zero(argument):
+            return None
+        if argument.node is not None:
+            positive = _positive(argument.node)
+            if positive is None:
+                return f"its number of workers is worked out in the call: {ast.unparse(argument.node)}"
+            return Workers((Count(loader.call, argument.node, ast.unparse(argument.node), positive),), are_new=False)
+        counts = tuple(self._in_dictionaries(loader))
+        if not counts:
+            return "its number of workers is not written in a dictionary that can be seen"
+        return Workers(counts, are_new=False)
+
+    def _in_dictionaries(self, loader: Loader) -> Iterator[Count]:
+        """The counts in the dictionaries that are given with ``**``, and in those that ``update`` merges into them."""
+        for site in self._dictionaries(loader):
+            pairs = zip(site.keys, site.values, strict=True) if isinstance(site, ast.Dict) else ()
+            nodes = [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "num_workers"]
+            if isinstance(site, ast.Call):
+                nodes = [each.value for each in site.keywords if each.arg == "num_workers"]
+            for node in nodes:
+                positive = _positive(node)
+                if positive is not None:
+                    yield Count(site, node, ast.unparse(node), positive)
+
+    def _dictionaries(self, loader: Loader) -> tuple[Site, ...]:
+        flow, module = self.script.flow, loader.module
+        into = set(loader.dictionaries)
+        found = dict.fromkeys(each.site for each in loader.dictionaries)
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and into & flow.values(call.func.value):
+                found.update({each.site: None for given in call.args for each in flow.values(given) if each.sort is Sort.CONTAINER})
+        return tuple(each for each in found if isinstance(each, (ast.Dict, ast.Call)) and module.holds(each))
+
+    def users(self, site: Site) -> tuple[Loader, ...]:
+        """The loaders whose arguments stand at the site."""
+        return tuple(each for each in self.script.loaders if each.call is site or site in self._dictionaries(each))
+
+    # What it can be given.
+
+    def given(self, loader: Loader) -> Workers | str | None:
+        """The workers that the loader can be given; why it cannot be given any; None where it has its number."""
+        counts = self._raised(loader)
+        argument = loader.arguments.get("num_workers")
+        if argument is not None and not counts and not _is_zero(argument):
+            return self._why_zero_by_default(argument)
+        reason = self._why_not(loader)
+        if reason is not None:
+            return reason
+        if not counts:
+            found = self._new_count(loader, argument)
+            if isinstance(found, str):
+                return found
+            counts = (found,)
+        others = [each for count in counts for each in self.users(count.site) if each is not loader]
+        for other in others:
+            reason = self._why_not(other)
+            if reason is not None:
+                return f"it shares its arguments with the loader in line {other.call.lineno}: {reason}"
+        changes_order = any(not _is_torchs(loader, name) for name in ("sampler", "batch_sampler")) or loader.dataset.is_iterable
+        return Workers(counts, are_new=True, draws=self.code(loader).draws or changes_order, unguarded=self._unguarded)
+
+    def _raised(self, loader: Loader) -> tuple[Count, ...]:
+        """The ``{'num_workers': 1} if use_cuda else {}`` of PyTorch's examples, where the one worker becomes more."""
+        if loader.unknown_arguments is not None:
+            return ()
+        found = list(self._in_dictionaries(loader))
+        few = all(isinstance(each.now, ast.Constant) and each.now.value == 1 for each in found)
+        on_cuda = all(cuda_branches(self.script.flow, loader.module, each.site) for each in found)
+        if not few or not on_cuda:
+            return ()
+        return tuple(replace(each, text=str(self.number)) for each in found)
+
+    def _why_zero_by_default(self, argument: Argument) -> str | None:
+        """Where the user chooses the number, and it is 0 unless they do."""
+        chosen = {each.name.rpartition(".")[2] for each in argument.values if each.sort is Sort.CHOICE}
+        for option in options(self.script):
+            if option.name in chosen and option.default == 0:
+                return f"the number of workers is the user's, and 0 by default: start the script with {option.flag} {self.number}"
+        return None
+
+    def _new_count(self, loader: Loader, argument: Argument | None) -> Count | str:
+        module, place = loader.module, loader.module.statement(loader.call)
+        if argument is not None and argument.node is None:
+            return "num_workers is 0 in a dictionary that is given with **"
+        if argument is not None and not isinstance(argument.node, ast.Constant):
+            return f"{ast.unparse(argument.node or loader.call)} is 0 there: give it another value"
+        now = argument.node if argument is not None else None
+        if self._option is not None:
+            name = namespace(self.script, module, place)
+            if name is None:
+                return f"the script's option {self._option.flag} is not passed, and cannot be named where the loader is made"
+            text = f"{name}.{self._option.name}"
+            return Count(loader.call, now, text, f"{text} > 0")
+        condition = self.script.cuda_condition(_with_all_moves(loader), place)
+        if condition is None:
+            return "torch cannot be named where the loader is made"
+        text = str(self.number) if condition == "True" else f"{self.number} if {condition} else 0"
+        return Count(loader.call, now, text, condition)
+
+    def _why_not(self, loader: Loader) -> str | None:
+        """Why the loader cannot, or should not, have workers."""
+        if loader.unknown_arguments is not None:
+            return loader.unknown_arguments
+        if loader.passing is not loader.call:
+            return f"class {loader.value.name} has an __init__ of its own: num_workers belongs into its call"
+        for name in _NEEDS_WORKERS:
+            if name in loader.arguments:
+                return f"it is given {name}, which DataLoader refuses without workers"
+        code = self.code(loader)
+        return self._why_not_in_workers(loader, code) or self._why_not_read(loader) or _why_not_cuda(self.script, loader)
+
+    def _why_not_in_workers(self, loader: Loader, code: WorkerCode) -> str | None:
+        """Why its data set cannot, or should not, be read in a worker process."""
+        if loader.dataset.is_in_memory:
+            return "its data set is in memory: to send its items from a worker takes longer than to index them"
+        for name, role in _ROLES.items():
+            argument = loader.arguments.get(name)
+            reason = why_not_on_host(self.script.flow, role, argument.values) if argument is not None else None
+            if reason is not None:
+                return reason
+        if code.why_unknown is not None:
+            return code.why_unknown
+        if loader.dataset.is_iterable and not code.is_sharded:
+            return "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
+        if not code.does_work:
+            return "reading an item only indexes what is in memory: to send it from a worker takes longer"
+        return code.why_not_sent or code.why_not_shared or why_names_are_missing(loader.module, code)
+
+    def _why_not_read(self, loader: Loader) -> str | None:
+        """Why the way in which it is read makes workers a loss."""
+        flow = self.script.flow
+        found = passes(flow, loader)
+        handed = next((each for each in found if each.how is How.HANDED), None)
+        if handed is not None:
+            return f"{handed.reader}() reads it, in code that is not followed (line {handed.line})"
+        if all(each.how is How.FIRST for each in found):
+            return "only its first batch is read" if found else "its batches are not read in this file"
+        for each in found:
+            if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
+                return f"it is read anew for each batch, and workers would start each time (line {each.line})"
+        line = self._made_in_pass(loader) or self._kept(loader)
+        return line
+
+    def _made_in_pass(self, loader: Loader) -> str | None:
+        loop = loop_around(self.script.flow, loader.module, loader.call)
+        if loop is not None and any(each.node is loop for other in self.script.loaders for each in passes(self.script.flow, other)):
+            return f"it is made anew for each batch of another loader (line {loop.lineno})"
+        return None
+
+    def _kept(self, loader: Loader) -> str | None:
+        """Where its batches are kept: each tensor from a worker holds a file open."""
+        for module in self.script.modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in {"append", "extend"}:
+                    values = [each for given in call.args for each in self.script.flow.values(given)]
+                    if any(each.sort is Sort.BATCH and each.of == loader.value for each in values):
+                        return f"its batches are kept, and each tensor from a worker holds a file open (line {call.lineno})"
+        return None
+
+
+def read_in_epochs(script: Script, loader: Loader) -> Pass | None:
+    """The pass that reads the loader more than once, from the start to the end; None where there is none."""
+    for each in passes(script.flow, loader):
+        if each.how is not How.FIRST and loop_around(script.flow, each.module, each.node) is not None:
+            return each
+    return None
+
+
+def _with_all_moves(loader: Loader) -> Loader:
+    """The loader with the moves of what was made from its batches among the moves of these: workers care for neither."""
+    return replace(loader, transfers=(*loader.transfers, *loader.converted))
+
+
+def _why_not_cuda(script: Script, loader: Loader) -> str | None:
+    """Why its batches are not known to go to CUDA, where alone workers are sure to bring something."""
+    moves = _with_all_moves(loader).transfers
+    if any(each.may_reach_cuda for each in moves):
+        return None
+    if script.framework is not None and not moves:
+        return f"the training loop runs inside {script.framework}, which moves the batches itself"
+    if not moves:
+        return "its batches are not moved to a device in this file, and beside training on the CPU workers take its cores"
+    if all(each.device.kind is DeviceKind.CPU for each in moves):
+        return "its batches stay on the CPU, and workers would take cores from the training"
+    unknown = sorted(each.device.reason for each in moves if each.device.kind is DeviceKind.UNKNOWN)
+    return f"the device its batches are moved to is not known: {unknown[0]}" if unknown else "its batches are moved to another accelerator than CUDA"
+
+
+def _is_zero(argument: Argument) -> bool:
+    return bool(argument.values) and all(each.sort is Sort.LITERAL and each.literal == 0 for each in argument.values)
+
+
+def _is_torchs(loader: Loader, name: str) -> bool:
+    """Whether the sampler is none, or torch's, which draws all of an epoch's indices at once."""
+    argument = loader.arguments.get(name)
+    return argument is None or all(each == NONE or (each.sort is Sort.MADE and each.name.startswith("torch.")) for each in argument.values)
+
+
+def _positive(count: ast.expr) -> str | None:
+    """The expression that says whether the count is above 0; None where it cannot be written."""
+    if isinstance(count, ast.Constant):
+        return "True" if isinstance(count.value, int) and count.value > 0 else None
+    if isinstance(count, ast.IfExp) and isinstance(count.body, ast.Constant) and isinstance(count.orelse, ast.Constant):
+        return ast.unparse(count.test) if count.body.value and count.orelse.value == 0 else None
+    return f"{ast.unparse(count)} > 0" if _is_plain(count) else None
+
+
+def _is_plain(count: ast.expr) -> bool:
+    """Whether the expression may be written twice: names, attributes, items, arithmetic on them."""
+    if isinstance(count, ast.BinOp):
+        return _is_plain(count.left) and _is_plain(count.right)
+    if isinstance(count, ast.Call):
+        return isinstance(count.func, ast.Name) and count.func.id in {"int", "min", "max"} and all(map(_is_plain, count.args))
+    if isinstance(count, (ast.Attribute, ast.Subscript)):
+        return _is_plain(count.value)
+    return isinstance(count, (ast.Name, ast.Constant))

@@ -1,0 +1,178 @@
+"""Rule ``loader-workers``: batches that are read and transformed for CUDA are made in worker processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
+from codemods.facts.workers import WorkerFacts
+from codemods.worker_edits import edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.declaration import Finding
+    from codemods.facts.script import Script
+
+_MESSAGE = "the training waits while each batch is read and transformed"
+_GUARDED = f"{_MESSAGE}; workers need the __main__ guard"
+
+
+class LoaderWorkers(Codemod):
+    """Reads and transforms batches in worker processes (``num_workers=4``) while the GPU trains.
+
+    Why it is faster:
+        Without workers the process that trains also reads, decodes and transforms each item, and the GPU waits. Workers
+        do it beside the training. A script's own option (``--workers``, ``--n_cpu``) that is not passed is passed; else
+        four workers are started, where the script uses CUDA: beside training on the CPU they take its cores.
+        ``{'num_workers': 1} if use_cuda else {}`` becomes 4.
+
+        A worker that is not forked (Windows, macOS, Python 3.14) imports the script first. Where that would read a loader,
+        the code from there on goes under ``if __name__ == "__main__":``; imports, definitions and settings stay.
+
+    When it is left:
+        The items are in memory already, and reading one does no work. The data set uses CUDA, is iterable and not sharded,
+        keeps an open file or a random number generator, changes itself when it is read, or cannot be pickled (lambdas,
+        functions in functions). It is not known what runs in a worker. The batches stay on the CPU, are kept, or only the
+        first one is read. Definitions stand between code that would have to go under the guard.
+
+    Results:
+        The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments. Memory
+        grows with each worker; containers may need ``--shm-size``, scripts with OpenCV ``cv2.setNumThreads(0)``.
+
+    References:
+        ``torch.utils.data``, "Multi-process data loading"; notes/randomness; Python, multiprocessing, "Programming guidelines".
+    """
+
+    promise = Promise.RANDOM
+    gain = "up to 2.5x where loading is the bottleneck"
+    min_torch = (1, 9)
+    needs_cuda = True
+    failures = (
+        r"Cannot re-initialize CUDA in forked subprocess",
+        r"Can't (get local|pickle)",
+        r"Got pickle error when attempting to start a worker",
+        r"bootstrapping phase",
+        r"DataLoader worker .* exited unexpectedly",
+        r"Bus error",
+        r"insufficient shared memory",
+        r"received 0 items of ancdata",
+        r"Too many open files",
+    )
+    examples = (
+        Rewrites(
+            before="""\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    train_set = datasets.MNIST("data", transform=transforms.ToTensor())
+    train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
+    for images, labels in train_loader:
+        images, labels = images.to(device), labels.to(device)
+
+
+if __name__ == "__main__":
+    main()
+""",
+            after="""\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    train_set = datasets.MNIST("data", transform=transforms.ToTensor())
+    train_loader = DataLoader(train_set, batch_size=64, shuffle=True, num_workers=4 if device.type == "cuda" else 0)
+    for images, labels in train_loader:
+        images, labels = images.to(device), labels.to(device)
+
+
+if __name__ == "__main__":
+    main()
+""",
+        ),
+        Rewrites(
+            before="""\
+import argparse
+
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--n_cpu", type=int, default=8)
+opt = parser.parse_args()
+epochs = 10
+
+loader = DataLoader(datasets.CIFAR10("data", transform=transforms.ToTensor()), batch_size=64)
+for epoch in range(epochs):
+    for images, labels in loader:
+        images = images.cuda()
+""",
+            after="""\
+import argparse
+
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--n_cpu", type=int, default=8)
+opt = parser.parse_args()
+epochs = 10
+
+if __name__ == "__main__":
+    loader = DataLoader(datasets.CIFAR10("data", transform=transforms.ToTensor()), batch_size=64, num_workers=opt.n_cpu)
+    for epoch in range(epochs):
+        for images, labels in loader:
+            images = images.cuda()
+""",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(1000, 784)), batch_size=50)
+for (x,) in loader:
+    x = x.cuda()
+""",
+            because="its data set is in memory: to send its items from a worker takes longer than to index them",
+        ),
+        Leaves(
+            code="""\
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+flat = transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda image: image.flatten())])
+for images, labels in DataLoader(datasets.MNIST("data", transform=flat), batch_size=50):
+    images = images.cuda()
+""",
+            because="a lambda cannot be sent to a worker process (line 4): make it a function of the module",
+        ),
+    )
+
+    workers: int = 4
+    """How many workers a loader is given where the script has no option for it."""
+    main_guard: bool = True
+    """Whether code may go under ``if __name__ == "__main__":``; sites that need it are left otherwise."""
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        """Every loader of the entry script without workers."""
+        facts = WorkerFacts(script, self.workers)
+        for loader in script.loaders:
+            if loader.module is not script.entry:
+                continue
+            found = facts.given(loader)
+            if found is None:
+                continue
+            changes = found if isinstance(found, str) else edits(script, found, main_guard=self.main_guard)
+            if isinstance(found, str) or isinstance(changes, str):
+                yield self.left(loader.module, loader.call, because=str(changes))
+                continue
+            promise = Promise.RANDOM if found.draws else Promise.BITWISE
+            message = _MESSAGE if found.unguarded is None else _GUARDED
+            yield self.rewrites(loader.module, loader.call, message, *changes, promise=promise)

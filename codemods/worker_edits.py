@@ -1,0 +1,46 @@
+"""The edits that give a loader its workers."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.edit_values import AddArgument, AddItem, Replace, Wrap
+
+if TYPE_CHECKING:
+    from codemods.edit_values import Edit
+    from codemods.facts.script import Script
+    from codemods.facts.source import Module
+    from codemods.facts.workers import Site, Workers
+
+
+def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, ...] | str:
+    """What gives a loader these workers; why it cannot be done.
+
+    Args:
+        script: the script.
+        workers: the workers that the loader is to have; for those that it has nothing is to be done.
+        main_guard: whether code may go under ``if __name__ == "__main__":``.
+    """
+    if not workers.are_new:
+        return ()
+    module = script.entry
+    found: list[Edit] = []
+    for count in workers.counts:
+        is_new = count.now is None
+        found.append(pass_(module, count.site, "num_workers", count.text) if is_new else Replace(module, count.now, count.text))  # type: ignore[arg-type]
+    if workers.unguarded is None:
+        return tuple(found)
+    line, statements = workers.unguarded.line, workers.unguarded.statements
+    needs = f"workers need a __main__ guard around what reads it (line {line})"
+    if not statements:
+        return f"{needs}: {workers.unguarded.why_not}"
+    if not main_guard:
+        return needs
+    quote = script.quote(module)
+    return (*found, Wrap(module, statements, f"if __name__ == {quote}__main__{quote}:"))
+
+
+def pass_(module: Module, site: Site, name: str, value: str) -> Edit:
+    """The edit that adds an argument to a call, or an item to a dictionary of arguments."""
+    return AddArgument(module, site, name, value) if isinstance(site, ast.Call) else AddItem(module, site, name, value)
