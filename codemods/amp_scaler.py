@@ -1,0 +1,390 @@
+"""The scaler of ``amp``: which calls it goes around, in which order, and where a training step does not allow it.
+
+fp16 gradients underflow, so the loss is scaled before the backward, and the optimizer's step unscales the gradients and
+is left out when they overflow. The order is strict: scale, then unscale (once for each optimizer, before anything else
+looks at gradients), then step (once for each optimizer), then one update.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.edit_values import AddItem, Insert, Replace, Surround
+from codemods.facts.iterations import EventKind
+from codemods.facts.kinds import Kind, kind, may
+from codemods.facts.models import Model
+from codemods.facts.reach import Reach, is_model_call, own
+from codemods.facts.values import Sort, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from codemods.edit_values import Edit
+    from codemods.facts.flow import Flow
+    from codemods.facts.iterations import Event
+    from codemods.facts.phases import Phase
+    from codemods.facts.script import Script
+    from codemods.facts.source import Module
+    from codemods.facts.values import Value, Values
+
+_BF16 = "the bf16 form needs no scaler"
+_LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One ``optimizer.step()``."""
+
+    event: Event
+    call: ast.Call
+    statement: ast.stmt
+    optimizer: ast.expr
+
+    @property
+    def values(self) -> Values:
+        """The optimizers that may step there."""
+        return without_none(self.event.subjects)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """The scaler's part of one training iteration: its backwards and its steps."""
+
+    script: Script
+    reach: Reach
+    phases: tuple[Phase, ...]
+    events: tuple[Event, ...]
+    """All events of the iteration, in their order."""
+
+    @property
+    def _module(self) -> Module:
+        return self.script.entry
+
+    @property
+    def _flow(self) -> Flow:
+        return self.script.flow
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps, in their order."""
+        found: dict[ast.AST, Step] = {}
+        for event in self.events:
+            call = event.node
+            if event.kind is EventKind.STEP and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and event.module is self._module:
+                found.setdefault(call, Step(event, call, self._module.statement(call), call.func.value))
+        return tuple(found.values())
+
+    @property
+    def uses(self) -> tuple[ast.stmt, ...]:
+        """The statements in which the scaler is used."""
+        return (*(each.statement for each in self.phases), *(each.statement for each in self.steps))
+
+    # Why not.
+
+    def why_not(self) -> str | None:
+        """Why a scaler cannot be put in, in the user's words, or None where it can."""
+        return (
+            self._why_not_simple_steps()
+            or self._why_double_backward()
+            or self._why_order_unknown()
+            or self._why_without_gradients()
+            or self._why_several_optimizers()
+            or self._why_gradients_read()
+        )
+
+    def _why_not_simple_steps(self) -> str | None:
+        for function in {phase.function for phase in self.phases}:
+            for call in self._module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr == "step" and (call.args or call.keywords):
+                    handed = [*call.args, *(each.value for each in call.keywords)]
+                    if any(each.site is function and function is not None for node in handed for each in self._flow.values(node)):
+                        return f"optimizer.step(closure) is not supported by GradScaler (line {call.lineno}); {_BF16}"
+        if not self.steps:
+            if any(each.kind is EventKind.GRADIENT for each in self.events):
+                return f"gradients are applied by hand, and nothing would unscale them; {_BF16}"
+            return f"the optimizer's step after the backward in line {self.phases[0].call.lineno} is not seen; {_BF16}"
+        if any(each.kind is EventKind.STEP and each.module is not self._module for each in self.events):
+            return "the optimizer steps in another file"
+        for step in self.steps:
+            line = step.call.lineno
+            if any(each.name.endswith(".LBFGS") for each in step.values) or step.call.args or step.call.keywords:
+                return f"optimizer.step(closure) is not supported by GradScaler (line {line}); {_BF16}"
+            if any(kind(self._flow, each) is not Kind.OPTIMIZER for each in step.values):
+                return f"what steps in line {line} is not always an optimizer"
+            if not isinstance(step.statement, ast.Expr) or step.statement.value is not step.call:
+                return f"optimizer.step() in line {line} stands inside another statement"
+        return None
+
+    def _why_double_backward(self) -> str | None:
+        for event in self.events:
+            if event.kind not in {EventKind.GRADIENT, EventKind.BACKWARD} or not isinstance(event.node, ast.Call):
+                continue
+            differentiates = any(each.name == "torch.autograd.grad" for each in self._flow.values(event.node.func))
+            if differentiates or any(each.arg == "create_graph" for each in event.node.keywords):
+                return f"double backward (line {event.node.lineno}): the gradients of a gradient penalty would be scaled twice; {_BF16}"
+        return None
+
+    def _why_order_unknown(self) -> str | None:
+        """Why something that steps, or that owns the loop, may not be seen."""
+        functions = {phase.function for phase in self.phases}
+        for call in self._module.nodes(ast.Call):
+            if not isinstance(call.func, ast.Attribute) or call.func.attr != "step" or call.args or call.keywords:
+                continue
+            values = without_none(self._flow.values(call.func.value))
+            is_named_otherwise = any(word in ast.unparse(call.func.value).lower() for word in ("sched", "lr", "env", "prof"))
+            if self._module.function(call) in functions and not is_named_otherwise and all(each.sort is Sort.UNKNOWN for each in values):
+                return f"what steps in line {call.lineno} is not known"
+        return None
+
+    def _why_without_gradients(self) -> str | None:
+        """A step for which no gradients may have been computed: the scaler has nothing to check, and raises."""
+        for step in self.steps:
+            backwards = [phase for phase in self.phases if self._runs_before(phase.event, step.event)]
+            if not backwards:
+                return f"optimizer.step() in line {step.call.lineno} may run without a backward before it"
+        return None
+
+    def _runs_before(self, backward: Event, step: Event) -> bool:
+        """Whether the backward has surely run in this iteration when the step runs."""
+        if self.events.index(backward) > self.events.index(step) or len(backward.conditions) > len(step.conditions):
+            return False
+        return all(
+            one is other and self._same_side(one, backward, step)
+            for one, other in zip(backward.conditions, step.conditions, strict=False)
+        )
+
+    def _same_side(self, test: ast.expr, one: Event, other: Event) -> bool:
+        branch = self._module.parent(test)
+        if not isinstance(branch, ast.If):
+            return False
+        sides = [_side(self._module, branch, each.node) for each in (one, other)]
+        return sides[0] is sides[1] and (sides[0] is not None or one.frame is other.frame)
+
+    def _why_several_optimizers(self) -> str | None:
+        stepped: dict[Values, Step] = {}
+        for step in self.steps:
+            again = stepped.get(step.values)
+            if again is not None and len({each.values for each in self.steps}) > 1:
+                return f"an optimizer steps twice in an iteration (lines {again.call.lineno} and {step.call.lineno}), others with it; {_BF16}"
+            stepped[step.values] = step
+            inner = [each for each in step.event.loops if any(each in phase.event.loops for phase in self.phases)]
+            if len(stepped) + len(self.steps) > 2 and inner:  # noqa: PLR2004 - more than one step
+                return f"optimizers step at different rates (the loop in line {inner[0].lineno}); {_BF16}"
+        if len(stepped) < 2:  # noqa: PLR2004 - one optimizer
+            return None
+        return self._why_parameters_mixed(list(stepped.values()))
+
+    def _why_parameters_mixed(self, steps: Sequence[Step]) -> str | None:
+        seen: dict[Value, Step] = {}
+        for step in steps:
+            layers = {layer for value in step.values for layer in self._owned(value)}
+            if not layers:
+                return f"which parameters the optimizer in line {step.call.lineno} owns is not known, and there are several; {_BF16}"
+            shared = next((each for each in layers if each in seen), None)
+            if shared is not None:
+                return f"optimizers share parameters (lines {seen[shared].call.lineno} and {step.call.lineno}); {_BF16}"
+            seen |= dict.fromkeys(layers, step)
+            feeding = [phase for phase in self.phases if self._runs_before(phase.event, step.event)]
+            if not any(layers & self._called(phase) for phase in feeding):
+                return f"the optimizer in line {step.call.lineno} may step without gradients; {_BF16}"
+        return None
+
+    def _owned(self, optimizer: Value) -> set[Value]:
+        """The layers whose parameters the optimizer is made with."""
+        call = optimizer.site
+        if not isinstance(call, ast.Call):
+            return set()
+        given = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
+        if given is None:
+            return set()
+        models = set(_models_of(self._flow, self._flow.values(given)))
+        for attribute in own(given, ast.Attribute):
+            if attribute.attr in {"parameters", "named_parameters"}:
+                models |= {each for each in self._flow.values(attribute.value) if kind(self._flow, each) is Kind.MODEL}
+        return {layer for each in models for layer in Model(self._flow, each).layers}
+
+    def _called(self, phase: Phase) -> set[Value]:
+        """The layers that the phase runs."""
+        parts = (*phase.code, *self.reach.functions(phase.code))
+        calls = [call for part in parts for call in own(part, ast.Call) if is_model_call(self._flow, call)]
+        models = {value for call in calls for value in self._flow.values(call.func)}
+        models |= {each.of for each in models if each.sort is Sort.METHOD and each.of is not None}
+        return {layer for each in models if kind(self._flow, each) is Kind.MODEL for layer in Model(self._flow, each).layers}
+
+    # Gradients that are read or changed between backward and step.
+
+    @cached_property
+    def _readers(self) -> tuple[Event, ...]:
+        """What touches gradients after a backward and before the step that follows it."""
+        found: list[Event] = []
+        scaled = False
+        for event in self.events:
+            if event.kind is EventKind.BACKWARD:
+                scaled = True
+            elif event.kind is EventKind.STEP:
+                scaled = False
+            elif event.kind is EventKind.GRADIENT and scaled:
+                found.append(event)
+        return tuple(found)
+
+    def _why_gradients_read(self) -> str | None:
+        for event in self._readers:
+            line = getattr(event.node, "lineno", 0)
+            place = self._unscale_place(event)
+            if place is None:
+                return f"gradients are read or changed outside the branch of the step (line {line}); {_BF16}"
+            step, statement = place
+            if len({each.values for each in self.steps}) > 1 and not self._is_of(event, step):
+                return f"it is not known whose gradients are read in line {line}; {_BF16}"
+            suite = self._module.suite(statement)
+            between = suite[suite.index(statement) : suite.index(step.statement)]
+            if any(isinstance(node, _LEAVES) for each in between for node in ast.walk(each)):
+                return f"the step may be skipped after gradients were read (line {line}); {_BF16}"
+            if any(each.statement in between or any(inner in between for inner in self._module.ancestors(each.statement)) for each in self.phases):
+                return f"gradients are read between two backwards (line {line}); {_BF16}"
+        return None
+
+    def _unscale_place(self, event: Event) -> tuple[Step, ast.stmt] | None:
+        """The step whose gradients the event reads, and the statement beside it in whose course it does."""
+        index = self.events.index(event)
+        for step in self.steps:
+            if self.events.index(step.event) < index:
+                continue
+            suite = self._module.suite(step.statement)
+            for statement in suite[: suite.index(step.statement)]:
+                parts = (statement, *self.reach.functions([statement]))
+                if statement.lineno > self._last_backward(step) and any(event.node in ast.walk(part) for part in parts):
+                    return step, statement
+            return None
+        return None
+
+    def _last_backward(self, step: Step) -> int:
+        """The line of the last backward before the step in its function."""
+        lines = [each.statement.lineno for each in self.phases if each.function is self._module.function(step.call)]
+        return max((each for each in lines if each < step.statement.lineno), default=0)
+
+    def _is_of(self, event: Event, step: Step) -> bool:
+        """Whether the gradients are those of parameters that the step's optimizer owns."""
+        layers = {layer for value in step.values for layer in self._owned(value)}
+        calls = [each for each in own(event.node, ast.Attribute) if each.attr in {"parameters", "named_parameters"}]
+        models = {value for each in calls for value in self._flow.values(each.value)}
+        return bool(models) and models <= layers
+
+    # The edits.
+
+    def edits(self, scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit] | str:
+        """What scales, unscales, steps and updates; a reason where the scaler is not seen at one of the places."""
+        names = {each: scaler_at(each) for each in self.uses}
+        unseen = next((each for each, name in names.items() if name is None), None)
+        if unseen is not None:
+            return f"the scaler would not be seen in line {unseen.lineno}"
+        return self._edits({each: name for each, name in names.items() if name is not None})
+
+    def _edits(self, names: dict[ast.stmt, str]) -> Iterator[Edit]:
+        module = self._module
+        for phase in self.phases:
+            if not phase.is_inline:
+                yield Surround(module, phase.loss, f"{names[phase.statement]}.scale(", ")")
+        unscaled: set[Step] = set()
+        for event in self._readers:
+            place = self._unscale_place(event)
+            if place is not None and place[0] not in unscaled:
+                step, statement = place
+                unscaled.add(step)
+                yield Insert(module, statement, f"{names[step.statement]}.unscale_({module.code(step.optimizer)})", "before")
+        for step in self.steps:
+            yield Replace(module, step.call, f"{names[step.statement]}.step({{optimizer}})", (("optimizer", step.optimizer),))
+        for anchor, step in self._updates():
+            yield Insert(module, anchor, f"{names[step.statement]}.update()", "after")
+
+    def _updates(self) -> Iterator[tuple[ast.stmt, Step]]:
+        """The statements after which the scaler is updated: the last step of each function, or each step of one optimizer."""
+        by_function: dict[ast.AST | None, list[Step]] = {}
+        for step in self.steps:
+            by_function.setdefault(self._module.function(step.call), []).append(step)
+        one_optimizer = len({each.values for each in self.steps}) == 1
+        for steps in by_function.values():
+            for group in [[each] for each in steps] if one_optimizer else [steps]:
+                anchor = self._common_last([each.statement for each in group])
+                yield anchor, group[-1]
+
+    def _common_last(self, statements: Sequence[ast.stmt]) -> ast.stmt:
+        """The statement that holds the last of them, in the innermost suite that has all of them in it."""
+        here = statements[-1]
+        while True:
+            suite = self._module.suite(here)
+            inside = [each for each in statements if any(above in suite for above in (each, *self._module.ancestors(each)))]
+            parent = self._module.parent(here)
+            is_loop_of_steps = isinstance(parent, ast.For) and not any(each.statement in ast.walk(parent) for each in self.phases)
+            if (len(inside) == len(statements) and not is_loop_of_steps) or not isinstance(parent, ast.stmt):
+                return here
+            here = parent
+
+
+def checkpoints(script: Script, scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit]:
+    """Saves and loads the scaler's state where the optimizer's is, as far as the scaler is seen there."""
+    module, flow = script.entry, script.flow
+    for call in module.nodes(ast.Call):
+        if not isinstance(call.func, ast.Attribute) or not may(flow, flow.values(call.func.value), Kind.OPTIMIZER):
+            continue
+        statement = module.statement(call)
+        scaler = scaler_at(statement)
+        if scaler is None:
+            continue
+        if call.func.attr == "state_dict":
+            yield from _saved(module, call, scaler)
+        elif call.func.attr == "load_state_dict" and isinstance(statement, ast.Expr) and len(call.args) == 1:
+            yield from _loaded(script, statement, call.args[0], scaler)
+
+
+def _saved(module: Module, call: ast.Call, scaler: str) -> Iterator[Edit]:
+    dictionary = module.parent(call)
+    if isinstance(dictionary, ast.Dict) and sum(".state_dict()" in ast.unparse(each) for each in dictionary.values) > 1:
+        key = dictionary.keys[dictionary.values.index(call)]
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and _is_first_optimizer(dictionary, key.value):
+            yield AddItem(module, dictionary, _key(key.value), f"{scaler}.state_dict()")
+
+
+def _is_first_optimizer(dictionary: ast.Dict, key: str) -> bool:
+    """Whether it is the first of several optimizers that the dictionary holds: there is one scaler."""
+    keys = [each.value for each in dictionary.keys if isinstance(each, ast.Constant) and "opt" in str(each.value).lower()]
+    return keys[:1] == [key]
+
+
+def _loaded(script: Script, statement: ast.stmt, argument: ast.expr, scaler: str) -> Iterator[Edit]:
+    module = script.entry
+    if not isinstance(argument, ast.Subscript) or not isinstance(argument.slice, ast.Constant) or not isinstance(argument.slice.value, str):
+        return
+    container, key, quote = module.code(argument.value), _key(argument.slice.value), script.quote(module)
+    if not container.isidentifier():
+        return
+    code = f"if {container}.get({quote}{key}{quote}):\n    {scaler}.load_state_dict({container}[{quote}{key}{quote}])"
+    yield Insert(module, statement, code, "after")
+
+
+def _key(optimizer: str) -> str:
+    """The scaler's key beside the optimizer's: ``optimizer_state_dict`` → ``scaler_state_dict``."""
+    for word in ("optimizer", "optim", "opt"):
+        if optimizer.startswith(word) and not optimizer[len(word) :][:1].isalpha():
+            rest = optimizer[len(word) :]
+            return "scaler" + (rest if "state" in rest else "")
+    return "scaler"
+
+
+def _models_of(flow: Flow, values: Iterable[Value], depth: int = 3) -> Iterator[Value]:
+    for value in values:
+        if value.sort is Sort.CONTAINER and depth:
+            yield from _models_of(flow, flow.items(value), depth - 1)
+        elif value.name in {"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"} and value.of is not None:
+            yield value.of
+
+
+def _side(module: Module, branch: ast.If, node: ast.AST) -> bool | None:
+    """On which side of the branch the node stands: True in its body, False in its else, None in neither."""
+    above = {id(each) for each in (node, *module.ancestors(node))}
+    if any(id(each) in above for each in branch.body):
+        return True
+    return False if any(id(each) in above for each in branch.orelse) else None

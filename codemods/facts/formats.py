@@ -1,0 +1,335 @@
+"""Which tensors may hold 16-bit floats after a block under autocast, and which of their uses need 32 bits."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codemods.facts.kinds import TENSOR_SORTS, Kind, kind
+from codemods.facts.reach import is_model_call, own, project_functions
+from codemods.facts.values import Sort, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.phases import Block
+    from codemods.facts.source import Module
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_DEEPEST = 3
+
+# Operations that autocast computes in 32 bits, and those that yield integers, truth values or Python objects.
+_WIDE = frozenset(
+    {"exp", "expm1", "log", "log10", "log1p", "log2", "log_softmax", "logsumexp", "softmax", "softmin", "softplus", "sum", "norm"}
+    | {"cumsum", "cumprod", "prod", "pow", "reciprocal", "rsqrt", "sinh", "cosh", "tan", "dist", "cdist", "cosine_similarity"}
+    | {"layer_norm", "group_norm", "normalize", "renorm", "erfinv", "acos", "asin", "float", "double"}
+)
+_NOT_FLOAT = frozenset(
+    {"argmax", "argmin", "argsort", "eq", "ne", "gt", "ge", "lt", "le", "long", "int", "bool", "byte", "size", "dim", "numel"}
+    | {"item", "tolist", "numpy", "isnan", "isinf", "isfinite", "nonzero", "multinomial", "len", "range", "nelement", "any", "all"}
+    | {"equal", "allclose", "bincount", "shape", "randperm", "randint", "arange", "str", "print", "format"}
+)
+_INDICES_SECOND = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue"})
+_SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "real"})
+
+# What may be done with a 16-bit tensor outside the block, without a second thought.
+_HARMLESS_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad", "grad_fn", "names"})
+_HARMLESS_METHODS = frozenset(
+    {"item", "tolist", "size", "dim", "numel", "nelement", "argmax", "argmin", "argsort", "eq", "ne", "gt", "ge", "lt", "le", "max"}
+    | {"min", "topk", "sort", "float", "double", "long", "int", "bool", "backward", "isnan", "isinf", "isfinite", "retain_grad"}
+    | {"register_hook", "type", "multinomial", "sum", "norm", "round", "byte"}
+)
+_PASSING_METHODS = frozenset(
+    {"detach", "cpu", "cuda", "clone", "view", "reshape", "squeeze", "unsqueeze", "mean", "abs", "flatten", "permute", "transpose"}
+    | {"t", "contiguous", "sigmoid", "softmax", "log_softmax", "exp", "to", "square", "sqrt", "expand_as", "view_as"}
+)
+_HARMLESS_FUNCTIONS = frozenset(
+    {"builtins.print", "builtins.len", "builtins.str", "builtins.float", "builtins.int", "builtins.isinstance", "builtins.type"}
+    | {"builtins.round", "builtins.repr", "builtins.bool", "builtins.id", "torch.max", "torch.argmax", "torch.topk", "torch.argmin"}
+    | {"torch.isnan", "torch.isfinite", "torch.isinf", "torch.eq", "torch.min", "torch.sort", "torch.is_tensor", "math.isnan"}
+    | {"math.isfinite", "math.isinf", "torch.autograd.backward", "torch.numel", "torch.sum", "math.exp", "math.log", "torch.ge"}
+    | {"torch.gt", "torch.lt", "torch.le", "torch.ne", "torch.equal"}
+)
+_PASSING_FUNCTIONS = frozenset({"torch.mean", "torch.sigmoid", "torch.softmax", "torch.nn.functional.softmax", "torch.abs", "torch.exp"})
+
+
+class Format(enum.IntEnum):
+    """What an expression under autocast holds."""
+
+    OTHER = 0
+    """32-bit floats, integers, or no tensor at all."""
+    NARROW = 1
+    """A tensor that may hold 16-bit floats."""
+    UNKNOWN = 2
+    """Perhaps several tensors, or an object of the project's."""
+
+
+@dataclass(eq=False)
+class Formats:
+    """The formats of what a block under autocast computes."""
+
+    flow: Flow
+    calls_model: Callable[[ast.Call], bool]
+    names: dict[str, Format] = field(default_factory=dict)
+    """What the names and attributes bound so far hold."""
+    _depth: int = 0
+
+    def run(self, statements: Iterable[ast.stmt]) -> None:
+        """Takes the assignments of the statements in, in their order; branches are joined."""
+        for statement in statements:
+            for node in own(statement, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With, ast.NamedExpr, ast.Call):
+                self._take(node)
+
+    def _take(self, node: ast.AST) -> None:
+        match node:
+            case ast.Assign(targets, value):
+                for target in targets:
+                    self._bind(target, value)
+            case ast.AnnAssign(target, _, value) | ast.NamedExpr(target, value) if value is not None:
+                self._bind(target, value)
+            case ast.AugAssign(target, _, value):
+                self._join(target, max(self.of(value), self.of(target)))
+            case ast.For(target, iterated):
+                self._join_all(target, self.of(iterated))
+            case ast.Call(ast.Attribute(container, "append"), [value]):
+                if self.of(value) is not Format.OTHER:
+                    self._join(container, Format.UNKNOWN)
+
+    def _bind(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+                for one, other in zip(target.elts, value.elts, strict=True):
+                    self._bind(one, other)
+                return
+            format_ = self.of(value)
+            for at, each in enumerate(target.elts):
+                is_index = at == 1 and _last_name(value) in _INDICES_SECOND
+                self._join_all(each, Format.OTHER if is_index else self._element(each, format_))
+            return
+        self._join(target, self.of(value))
+
+    def _element(self, target: ast.expr, whole: Format) -> Format:
+        """A tensor where the flow knows that one is unpacked; elements of models' outputs are not told apart."""
+        if whole is Format.UNKNOWN and self._is_tensor(target):
+            return Format.NARROW
+        return whole
+
+    def _join_all(self, target: ast.expr, format_: Format) -> None:
+        for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+            self._join(each, format_)
+
+    def _join(self, target: ast.expr, format_: Format) -> None:
+        while isinstance(target, (ast.Subscript, ast.Starred)):
+            # An element of a container or of a tensor with a format of its own.
+            target, format_ = target.value, max(self.of(target.value), format_ if isinstance(target, ast.Starred) else Format.OTHER)
+        text = ast.unparse(target)
+        self.names[text] = max(self.names.get(text, Format.OTHER), format_)
+
+    # Expressions.
+
+    def of(self, node: ast.expr) -> Format:  # noqa: PLR0911 - a table of cases
+        """What the expression holds."""
+        match node:
+            case ast.Name() | ast.Attribute() if ast.unparse(node) in self.names:
+                return self.names[ast.unparse(node)]
+            case ast.Attribute(value, name):
+                return self.of(value) if name in _SAME_ATTRIBUTES else Format.OTHER
+            case ast.Subscript(value, index):
+                second = isinstance(index, ast.Constant) and index.value == 1 and _last_name(value) in _INDICES_SECOND
+                return Format.OTHER if second else self.of(value)
+            case ast.Call():
+                return self._call(node)
+            case ast.Compare() | ast.Constant() | ast.JoinedStr() | ast.Lambda():
+                return Format.OTHER
+            case ast.BinOp(left, ast.Pow() | ast.Div(), right) if isinstance(left, ast.Constant) or isinstance(node.op, ast.Pow):
+                return Format.OTHER if self.of(left) is not Format.UNKNOWN and self.of(right) is not Format.UNKNOWN else Format.UNKNOWN
+            case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
+                inside = max((self.of(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Call, ast.Attribute))), default=Format.OTHER)
+                return Format.OTHER if inside is Format.OTHER else Format.UNKNOWN
+            case _:
+                return max((self.of(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)), default=Format.OTHER)
+
+    def _call(self, call: ast.Call) -> Format:  # noqa: PLR0911 - a table of cases
+        values = self.flow.values(call.func)
+        name = _last_name(call)
+        if any(kind(self.flow, each) is Kind.LOSS and each.sort is Sort.MADE for each in values):
+            return Format.OTHER
+        if is_model_call(self.flow, call):
+            return Format.NARROW if self._is_tensor(call) else Format.UNKNOWN
+        functions = list(project_functions(values))
+        if functions and len(functions) == len(values) and self._depth < _DEEPEST:
+            return max(self._returned(each, call) for each in functions)
+        if self.calls_model(call):
+            return Format.NARROW if self._is_tensor(call) else Format.UNKNOWN
+        if name in _NOT_FLOAT or name in _WIDE or name.endswith(("_loss", "entropy", "entropy_with_logits")):
+            return Format.OTHER
+        operands = [*call.args, *(each.value for each in call.keywords)]
+        if isinstance(call.func, ast.Attribute):
+            operands.append(call.func.value)
+        formats = [self.of(each.value if isinstance(each, ast.Starred) else each) for each in operands]
+        widest = max(formats, default=Format.OTHER)
+        if widest is Format.UNKNOWN and self._is_tensor(call):
+            return Format.NARROW
+        return widest
+
+    def _returned(self, function: Callee, call: ast.Call) -> Format:
+        """What the project's function returns for these arguments."""
+        inner = Formats(self.flow, self.calls_model, dict(self._parameters(function, call)), self._depth + 1)
+        if isinstance(function, ast.Lambda):
+            return inner.of(function.body)
+        inner.run(function.body)
+        results = [inner.of(each.value) for each in own(function, ast.Return) if each.value is not None]
+        return max(results, default=Format.OTHER)
+
+    def _parameters(self, function: Callee, call: ast.Call) -> Iterator[tuple[str, Format]]:
+        for name, argument in arguments(self.flow, function, call).items():
+            yield name, self.of(argument)
+
+    def _is_tensor(self, node: ast.expr) -> bool:
+        values = without_none(self.flow.values(node))
+        return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+
+
+def arguments(flow: Flow, function: Callee, call: ast.Call) -> Mapping[str, ast.expr]:
+    """The arguments of the call by the names of the function's parameters, as far as they are given one by one."""
+    given = function.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args)]
+    if flow.owner(function) is not None and isinstance(call.func, ast.Attribute):
+        names = names[1:]
+    found = dict(zip(names, call.args, strict=False))
+    return found | {each.arg: each.value for each in call.keywords if each.arg is not None}
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+# --- uses after the block -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Escape:
+    """What a block computes and other code reads in a way that may need 32 bits."""
+
+    target: ast.expr
+    """The name or attribute, where the block writes it."""
+    statement: ast.stmt
+    """The statement that writes it."""
+    use: ast.expr
+    """The first such use."""
+
+
+@dataclass(frozen=True, eq=False)
+class Uses:
+    """Finds the uses, outside of all blocks, of what the blocks compute."""
+
+    flow: Flow
+    module: Module
+    inside: frozenset[ast.stmt]
+    """The statements of all blocks."""
+
+    def escapes(self, block: Block) -> Iterator[Escape]:
+        """What the block writes and other code reads, each once, unless every use is harmless in 16 bits."""
+        written: dict[str, tuple[ast.expr, ast.stmt]] = {}
+        for statement in block:
+            for node in own(statement, ast.Name, ast.Attribute):
+                if isinstance(node.ctx, ast.Store):
+                    written[ast.unparse(node)] = (node, statement)
+        for text, (target, statement) in written.items():
+            use = next((each for each in self._reads(text, target, block) if not self.is_harmless(each)), None)
+            if use is not None:
+                yield Escape(target, statement, use)
+
+    def _reads(self, text: str, target: ast.expr, block: Block) -> Iterator[ast.expr]:
+        """Where the name is read outside of the blocks with the value of this block."""
+        scope = self.module.function(block[0]) or self.module.tree
+        names = isinstance(target, ast.Name)
+        nodes = list(own(scope, ast.Name)) if names else self.module.nodes(ast.Attribute)
+        loop = next((each for each in self.module.ancestors(block[0]) if isinstance(each, (ast.For, ast.While))), None)
+        again = self._bound_again(text, block)
+        for node in nodes:
+            if not isinstance(node.ctx, ast.Load) or ast.unparse(node) != text or self._is_inside(node):
+                continue
+            if not names or block[-1].end_lineno < node.lineno < again:  # type: ignore[operator]
+                yield node
+            elif loop is not None and again == _NEVER and loop.lineno < node.lineno < block[0].lineno and not self._bound_before(text, loop, node):
+                yield node
+
+    def _bound_again(self, text: str, block: Block) -> int:
+        """The line in which the name surely gets another value after the block."""
+        suite = self.module.suite(block[-1])
+        for statement in suite[suite.index(block[-1]) + 1 :]:
+            if isinstance(statement, (ast.Assign, ast.For)) and text in _certainly_written(statement):
+                return statement.lineno + 1 if isinstance(statement, ast.Assign) else statement.lineno
+        return _NEVER
+
+    def _bound_before(self, text: str, loop: ast.AST, node: ast.expr) -> bool:
+        """Whether the loop's pass has given the name another value before it is read there."""
+        statements = [each for each in ast.walk(loop) if isinstance(each, (ast.Assign, ast.For)) and each.lineno < node.lineno]
+        return any(text in _certainly_written(each) for each in statements)
+
+    def _is_inside(self, node: ast.AST) -> bool:
+        return any(each in self.inside for each in self.module.ancestors(node))
+
+    def is_harmless(self, node: ast.expr, depth: int = _DEEPEST) -> bool:  # noqa: C901, PLR0911 - a table of cases
+        """Whether the use gives the same answer, or nearly so, for a tensor of 16-bit floats."""
+        parent = self.module.parent(node) if self.module.holds(node) else None
+        match parent:
+            case ast.Attribute(_, name):
+                if name in _HARMLESS_ATTRIBUTES:
+                    return True
+                call = self.module.parent(parent)
+                if isinstance(call, ast.Call) and call.func is parent:
+                    return name in _HARMLESS_METHODS or (name in _PASSING_METHODS and self.is_harmless(call, depth))
+                return name in _SAME_ATTRIBUTES and self.is_harmless(parent, depth)
+            case ast.Call():
+                return self._is_harmless_argument(node, parent, depth)
+            case ast.Compare() | ast.FormattedValue() | ast.Expr() | ast.Delete():
+                return True
+            case ast.If() | ast.While() | ast.Assert() | ast.IfExp():
+                return parent.test is node
+            case ast.BinOp(left, ast.Mod()) if isinstance(left, ast.Constant) and left is not node:
+                return True
+            case ast.BinOp() | ast.UnaryOp():
+                return self.is_harmless(parent, depth)
+            case ast.Subscript(value) if value is node:
+                return self.is_harmless(parent, depth)
+            case ast.Tuple() if isinstance(self.module.parent(parent), ast.BinOp):
+                return self.is_harmless(parent, depth)
+            case _:
+                return False
+
+    def _is_harmless_argument(self, node: ast.expr, call: ast.Call, depth: int) -> bool:
+        values = self.flow.values(call.func)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "format":
+            return True
+        if isinstance(call.func, ast.Attribute) and call.func.attr in {"eq", "ne", "ge", "gt", "le", "lt"}:
+            return True
+        names = {each.name for each in values if each.sort is Sort.EXTERNAL}
+        if names and len(names) == len(values):
+            return names <= _HARMLESS_FUNCTIONS or (names <= _PASSING_FUNCTIONS and self.is_harmless(call, depth))
+        functions = list(project_functions(values))
+        if not depth or not functions or len(functions) != len(values):
+            return False
+        return all(self._is_harmless_in(each, node, call, depth - 1) for each in functions)
+
+    def _is_harmless_in(self, function: Callee, node: ast.expr, call: ast.Call, depth: int) -> bool:
+        """Whether the function does nothing with its argument that would need 32 bits."""
+        if isinstance(function, ast.Lambda) or self.flow.module_of(function) is not self.module:
+            return False
+        name = next((name for name, each in arguments(self.flow, function, call).items() if each is node), None)
+        reads = [each for each in own(function, ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
+        return name is not None and all(self.is_harmless(each, depth) for each in reads)
+
+
+_NEVER = 1 << 60
+
+
+def _certainly_written(statement: ast.Assign | ast.For) -> frozenset[str]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return frozenset(ast.unparse(each) for target in targets for each in ast.walk(target) if isinstance(each, (ast.Name, ast.Attribute)))

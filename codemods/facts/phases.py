@@ -1,0 +1,226 @@
+"""For each backward of a script, the code that computes its loss: what is to run under autocast."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.facts.iterations import EventKind, is_backward
+from codemods.facts.kinds import Kind, kind, may
+from codemods.facts.reach import Reach, is_model_call, own, project_functions
+from codemods.facts.values import Sort, why_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.facts.flow import Callee
+    from codemods.facts.iterations import Event, TrainingIteration
+    from codemods.facts.script import Script
+    from codemods.facts.source import Module
+
+Block = tuple[ast.stmt, ...]
+"""Neighbouring statements of one suite."""
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# Methods by which a model is known where it is a parameter of a function that nothing here calls.
+_OF_MODELS = frozenset({"train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad"})
+# What may be done to a finished loss outside the block: it is a number in 32 bits by then.
+_COMBINES = frozenset({"mean", "sum", "squeeze", "values", "view", "div", "mul", "add", "item", "get", "keys", "items", "float"})
+_FUNCTIONS_THAT_COMBINE = frozenset({"builtins.sum", "torch.stack", "torch.sum", "torch.mean", "builtins.len", "builtins.float"})
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """One backward, and the statements that compute its loss."""
+
+    module: Module
+    call: ast.Call
+    """The call that computes gradients."""
+    iteration: TrainingIteration
+    event: Event
+    loss: ast.expr
+    """What is differentiated."""
+    region: Block
+    """From the first statement that calls a model for this loss to the last that computes it, in one suite."""
+    is_inline: bool
+    """Whether (the rest of) the loss is computed in the expression that is differentiated itself."""
+    why_not: str | None = None
+    """Why no region is known."""
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement of the backward."""
+        return self.module.statement(self.call)
+
+    @property
+    def function(self) -> Callee | None:
+        """The function in which the backward stands; None at module level."""
+        return self.module.function(self.call)
+
+    @cached_property
+    def code(self) -> tuple[ast.AST, ...]:
+        """All that computes the loss, the inline part among it."""
+        return (*self.region, self.loss) if self.is_inline else self.region
+
+    def seen_in(self, iteration: TrainingIteration, event: Event) -> Phase:
+        """The same phase as a part of another iteration, which reaches its backward too."""
+        return replace(self, iteration=iteration, event=event)
+
+
+class Phases:
+    """Finds the phases of a script's entry module."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._flow = script.flow
+        self._module = script.entry
+        self.reach = Reach(script.flow)
+
+    @cached_property
+    def all(self) -> tuple[Phase, ...]:
+        """One phase for each backward of the entry module, in the order of the text."""
+        found: dict[ast.AST, Phase] = {}
+        for iteration in self._script.iterations:
+            for event in iteration.of(EventKind.BACKWARD):
+                if event.module is self._module and event.node not in found and isinstance(event.node, ast.Call):
+                    found[event.node] = self._phase(iteration, event, event.node)
+        return tuple(sorted(found.values(), key=lambda each: each.call.lineno))
+
+    def _phase(self, iteration: TrainingIteration, event: Event, call: ast.Call) -> Phase:
+        loss = differentiated(self._script, call)
+        if loss is None:
+            return Phase(self._module, call, iteration, event, call, (), is_inline=False, why_not=f"{ast.unparse(call.func)}() is not known to differentiate a loss (line {call.lineno})")
+        is_inline = any(not self._combines(each) for each in own(loss, ast.Call))
+        statement = self._module.statement(call)
+        region = self._region(statement, loss, iteration.owner, self._any_model_call(loss))
+        why_not = None
+        if not region and not (is_inline and self._any_model_call(loss)):
+            why_not = f"the forward pass is not found before the backward in line {call.lineno}{self._hint(loss)}"
+        if is_inline and not (isinstance(statement, ast.Expr) and statement.value is call):
+            why_not = f"the backward in line {call.lineno} stands inside another expression"
+        return Phase(self._module, call, iteration, event, loss, region, is_inline, why_not)
+
+    def _hint(self, loss: ast.expr) -> str:
+        reason = why_unknown(self._flow.values(loss))
+        return f": {reason}" if reason is not None else ""
+
+    # The region.
+
+    def _region(self, statement: ast.stmt, loss: ast.expr, owner: ast.AST, is_complete: bool) -> Block:
+        """The slice of the loss, from its first call of a model; empty where no such call is seen."""
+        wanted = _read(loss)
+        here = statement
+        while True:
+            suite = self._module.suite(here)
+            members: list[int] = []
+            index = next(at for at, each in enumerate(suite) if each is here)
+            bounded = False
+            for at in range(index - 1, -1, -1):
+                if self._ends_a_phase(suite[at]):
+                    bounded = True
+                    break
+                bound = _bound(suite[at]) & wanted
+                if bound:
+                    members.append(at)
+                    if isinstance(suite[at], (ast.Assign, ast.AnnAssign)):
+                        wanted -= bound
+                    wanted |= _read(suite[at])
+            members.reverse()
+            first = next((at for at in members if self._any_model_call(suite[at])), None)
+            if first is not None:
+                last = index - 1 if here is statement and self._is_inline(loss) else members[-1]
+                return tuple(suite[first : last + 1])
+            parent = self._module.parent(here)
+            if bounded or is_complete or parent is owner or not isinstance(parent, (ast.If, ast.With, ast.Try, *_LOOPS)):
+                return ()
+            here = parent
+
+    def _is_inline(self, loss: ast.expr) -> bool:
+        return any(not self._combines(each) for each in own(loss, ast.Call))
+
+    def _combines(self, call: ast.Call) -> bool:
+        """Whether the call only sums or averages losses that are there."""
+        if any(each.sort is Sort.EXTERNAL and each.name in _FUNCTIONS_THAT_COMBINE for each in self._flow.values(call.func)):
+            return not any(is_model_call(self._flow, each) for each in own(call, ast.Call))
+        return isinstance(call.func, ast.Attribute) and call.func.attr in _COMBINES and not list(project_functions(self._flow.values(call.func)))
+
+    def _any_model_call(self, node: ast.AST) -> bool:
+        return any(self.calls_model(each) for each in own(node, ast.Call))
+
+    def calls_model(self, call: ast.Call) -> bool:
+        """Whether the call runs a model, itself or in a function of the project."""
+        if is_model_call(self._flow, call) or self._is_called_like_a_model(call):
+            return True
+        functions = self.reach.functions([call])
+        return any(is_model_call(self._flow, each) for callee in functions for each in own(callee, ast.Call))
+
+    def _is_called_like_a_model(self, call: ast.Call) -> bool:
+        """Whether what is called is unknown, and the module also uses it as only models are used."""
+        values = self._flow.values(call.func)
+        if not values or not all(each.sort in {Sort.UNKNOWN, Sort.MADE} and kind(self._flow, each) is None for each in values):
+            return False
+        return ast.unparse(call.func) in self._used_as_model
+
+    @cached_property
+    def _used_as_model(self) -> frozenset[str]:
+        return frozenset(ast.unparse(each.value) for each in self._module.nodes(ast.Attribute) if each.attr in _OF_MODELS)
+
+    def _ends_a_phase(self, statement: ast.stmt) -> bool:
+        """Whether the statement computes gradients or steps, itself or in a function that it calls."""
+        parts = (statement, *self.reach.functions([statement]))
+        return any(is_backward(self._flow, each) or self.is_step(each) for part in parts for each in own(part, ast.Call))
+
+    def is_step(self, call: ast.Call) -> bool:
+        """Whether the call is ``optimizer.step(…)``."""
+        return isinstance(call.func, ast.Attribute) and call.func.attr == "step" and may(self._flow, self._flow.values(call.func.value), Kind.OPTIMIZER)
+
+
+def differentiated(script: Script, call: ast.Call) -> ast.expr | None:
+    """What the backward differentiates: ``loss`` of ``loss.backward()``, ``torch.autograd.backward(loss)``; None if not known."""
+    flow = script.flow
+    if any(each.name == "torch.autograd.backward" for each in flow.values(call.func)):
+        return call.args[0] if call.args else None
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    values = flow.values(call.func.value)
+    if any(kind(flow, each) is not None or each.sort in {Sort.EXTERNAL, Sort.CLASS, Sort.INSTANCE} for each in values):
+        return None
+    return call.func.value
+
+
+def _read(node: ast.AST) -> frozenset[str]:
+    """The names and the attributes of ``self`` that the node reads, as they are written."""
+    names = {each.id for each in own(node, ast.Name) if isinstance(each.ctx, ast.Load)}
+    names |= {each.target.id for each in own(node, ast.AugAssign) if isinstance(each.target, ast.Name)}
+    return frozenset(names) | {ast.unparse(each) for each in own(node, ast.Attribute) if isinstance(each.value, ast.Name)}
+
+
+def _bound(statement: ast.stmt) -> frozenset[str]:
+    """The names and the attributes of ``self`` that the statement writes, and lists that it appends to."""
+    found = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
+    found |= {ast.unparse(each) for each in own(statement, ast.Attribute) if isinstance(each.ctx, ast.Store)}
+    found |= {_root(each) for each in own(statement, ast.Subscript) if isinstance(each.ctx, ast.Store)}
+    for call in own(statement, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in {"append", "extend"}:
+            found.add(ast.unparse(call.func.value))
+    return frozenset(found)
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return ast.unparse(node)
+
+
+def loops_within(module: Module, node: ast.AST) -> Sequence[ast.stmt]:
+    """The loops around the node in its function, from the inside out."""
+    found: list[ast.stmt] = []
+    for above in module.ancestors(node):
+        if isinstance(above, _FUNCTIONS):
+            break
+        if isinstance(above, _LOOPS):
+            found.append(above)
+    return found

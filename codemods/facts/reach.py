@@ -1,0 +1,100 @@
+"""Which code runs when a piece of code runs: its own, and that of the project's functions and layers it calls."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from codemods.facts.kinds import MODULE_METHODS, Kind, kind
+from codemods.facts.models import Model
+from codemods.facts.values import Sort
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.source import Module
+    from codemods.facts.values import Value, Values
+
+Node = TypeVar("Node", bound=ast.AST)
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
+    """The nodes of these types under the node, in the order of the text, not in functions and classes defined in it."""
+    todo: list[ast.AST] = [node]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, types):
+            yield here
+        if here is node or not isinstance(here, (*_FUNCTIONS, ast.ClassDef)):
+            todo.extend(reversed(list(ast.iter_child_nodes(here))))
+
+
+def project_functions(values: Values) -> Iterator[Callee]:
+    """The functions and methods of the project among the values."""
+    for each in values:
+        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS):
+            yield each.site
+
+
+@dataclass(eq=False)
+class Reach:
+    """Answers, for one project, which functions a piece of code calls, directly or not."""
+
+    flow: Flow
+    _of_function: dict[Callee, frozenset[Callee]] = field(default_factory=dict)
+    _of_model: dict[Value, tuple[Callee, ...]] = field(default_factory=dict)
+
+    def functions(self, nodes: Iterable[ast.AST]) -> frozenset[Callee]:
+        """The functions, methods and forwards that may run when the nodes run."""
+        found: set[Callee] = set()
+        todo = [callee for node in nodes for callee in self._called_in(node)]
+        while todo:
+            callee = todo.pop()
+            if callee not in found:
+                found.add(callee)
+                todo.extend(self._called_by(callee))
+        return frozenset(found)
+
+    def code(self, module: Module, nodes: Iterable[ast.AST]) -> Iterator[tuple[Module, ast.AST]]:
+        """The nodes, and the bodies of the functions that they reach, each with its module."""
+        nodes = list(nodes)
+        for node in nodes:
+            yield module, node
+        for callee in sorted(self.functions(nodes), key=lambda each: each.lineno):
+            yield self.flow.module_of(callee), callee
+
+    def _called_by(self, callee: Callee) -> frozenset[Callee]:
+        if callee not in self._of_function:
+            self._of_function[callee] = frozenset(self._called_in(callee))
+        return self._of_function[callee]
+
+    def _called_in(self, node: ast.AST) -> Iterator[Callee]:
+        for call in own(node, ast.Call):
+            values = self.flow.values(call.func)
+            yield from project_functions(values)
+            for value in values:
+                if value.sort in {Sort.INSTANCE, Sort.MADE}:
+                    yield from self._forwards(value)
+
+    def _forwards(self, value: Value) -> tuple[Callee, ...]:
+        """The project's code that a call of the object runs."""
+        if value not in self._of_model:
+            layers = Model(self.flow, value).layers if kind(self.flow, value) is Kind.MODEL else (value,)
+            classes = [each.of.site for each in layers if each.of is not None and isinstance(each.of.site, ast.ClassDef)]
+            methods = [self.flow.method(class_, name) for class_ in classes for name in ("forward", "__call__")]
+            self._of_model[value] = tuple(each for each in methods if each is not None)
+        return self._of_model[value]
+
+
+def is_model_call(flow: Flow, call: ast.Call) -> bool:
+    """Whether the call runs a model: ``model(x)``, ``model.decode(x)``, ``self.layers[0](x)``."""
+    for value in flow.values(call.func):
+        if kind(flow, value) is Kind.MODEL:
+            return True
+        if value.sort is Sort.METHOD and value.of is not None and kind(flow, value.of) is Kind.MODEL:
+            return value.name not in MODULE_METHODS and value.name != "__init__"
+    return False
