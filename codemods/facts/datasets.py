@@ -69,6 +69,19 @@ _KEEPS_SIZE = frozenset(
 )
 
 
+_BY_NAME_ONLY = 99
+# Where torchvision's data sets take ``transform`` by position, counted from 0 (torchvision 0.29).
+_TRANSFORM_POSITIONS = {
+    **dict.fromkeys(("ImageFolder", "SEMEION"), 1),
+    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "USPS", "CIFAR10", "CIFAR100", "SVHN", "PCAM", "LSUN"), 2),
+    **dict.fromkeys(("CocoDetection", "CocoCaptions", "GTSRB", "Food101", "Flowers102", "StanfordCars"), 2),
+    **dict.fromkeys(("Flickr8k", "Caltech101"), 2),
+    **dict.fromkeys(("STL10", "FakeData", "CelebA", "DatasetFolder"), 3),
+    **dict.fromkeys(("VOCDetection", "VOCSegmentation", "OxfordIIITPet", "Places365"), 4),
+    **dict.fromkeys(("EMNIST", "QMNIST", "ImageNet"), _BY_NAME_ONLY),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """The data set that a loader reads: all that it may be."""
@@ -104,7 +117,7 @@ class Dataset:
     def why_unknown(self) -> str | None:
         """Why it is not known what the data set is, or None where it is.
 
-        A library's data set yields host tensors, as all that are known do; a class of a file that was not read may not.
+        One of another file is taken to yield host tensors: the script moves them to the device itself.
         """
         if not self.parts:
             return "its data set is never given a value in this file"
@@ -113,8 +126,6 @@ class Dataset:
                 return f"its data set is not known: {part.name}"
             if part.sort is Sort.CHOICE:
                 return f"its data set is chosen when the script is started ({part.name})"
-            if part.sort is Sort.MADE and part.name.startswith("."):
-                return f"its data set comes from {described(part)}, in a file that was not read"
         return None
 
     @cached_property
@@ -146,10 +157,8 @@ class Dataset:
                 or not part.name.startswith("torchvision.datasets.")
             ):
                 return None
-            values = next(
-                (self.flow.values(each.value) for each in part.site.keywords if each.arg == "transform"), NOTHING
-            )
-            if any(each.arg is None for each in part.site.keywords):
+            values = self._transform(part.name, part.site)
+            if values is None:
                 return None
             for value in without_none(values):
                 steps = self._steps(value)
@@ -157,6 +166,18 @@ class Dataset:
                     return None
                 found.extend(steps)
         return tuple(found)
+
+    def _transform(self, name: str, call: ast.Call) -> Values | None:
+        """What the ``transform`` argument of a data set may be; None where it may be hidden in ``*`` or ``**``."""
+        if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
+            return None
+        position = _TRANSFORM_POSITIONS.get(name.rpartition(".")[2])
+        if position is None and len(call.args) > 1:
+            return None
+        given = [each.value for each in call.keywords if each.arg == "transform"]
+        if position is not None:
+            given += call.args[position : position + 1]
+        return self.flow.values(given[0]) if given else NOTHING
 
     def _steps(self, value: Value) -> list[Value] | None:
         if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call):
@@ -170,12 +191,19 @@ class Dataset:
         steps: list[Value] = []
         for argument in value.site.args[:1]:
             for each in self.flow.values(argument):
-                for item in self.flow.items(each):
+                for item in self._in_order(each):
                     inner = self._steps(item)
                     if inner is None:
                         return None
                     steps.extend(inner)
         return steps
+
+    def _in_order(self, container: Value) -> list[Value]:
+        """The items of a list, those of known positions first; at one position in the order of the text."""
+        known = self.flow.keys(container)
+        keys = [*sorted(key for key in known if isinstance(key, int)), *(key for key in known if key is None)]
+        found = dict.fromkeys(each for key in keys for each in sorted(self.flow.items(container, key), key=_line))
+        return list(found)
 
     @cached_property
     def draws(self) -> bool | None:
@@ -233,3 +261,8 @@ class Dataset:
         size = next((each.value for each in call.keywords if each.arg == "size"), call.args[0] if call.args else None)
         values = self.flow.values(size) if size is not None else NOTHING
         return bool(values) and all(each.sort is Sort.CONTAINER and self.flow.keys(each) == {0, 1} for each in values)
+
+
+def _line(value: Value) -> tuple[int, int]:
+    """Where the value is made, to order what may stand at one place."""
+    return (getattr(value.site, "lineno", 0), getattr(value.site, "col_offset", 0))
