@@ -269,7 +269,8 @@ def _write(done: Done, *, apply: bool, output: str | None) -> None:
 @click.option("--pairs", type=int, help="Pairs of runs.")
 @click.option("--iterations", type=int, help="End every run after so many iterations.")
 @click.option("--seed", type=int, help="Seed of the first pair.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Where both run.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "simulated"]), help="Where both run.")
+@click.option("--capability", metavar="X.Y", help="Of the simulated CUDA device; 7.0 has float16 only.  [default: 9.0]")
 @click.option("--timeout", type=float, help="Seconds that one run may take.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def verify(*, form: Format, **choices: Any) -> None:  # noqa: ANN401 - the plan says what they are

@@ -76,7 +76,10 @@ def _not_measured(judgement: Judgement) -> list[str]:
 
 def _where(judgement: Judgement) -> str:
     seen = judgement.environment
-    device = seen.get("gpu", f"{seen.get('cpus', '?')} CPU cores")
+    cores = f"{seen.get('cpus', '?')} CPU cores"
+    device = seen.get("gpu", cores)
+    if judgement.simulated:
+        device = f"{device} of capability {seen.get('simulated', '?')} on {cores}"
     return f"torch {seen.get('torch', '?')}, Python {seen.get('python', '?')}, {device}"
 
 

@@ -1,7 +1,7 @@
 """Runs one training script as ``__main__`` and writes down what it did: ``python harness.py CONFIG``.
 
-This file is executed inside the measured child process, and it alone imports torch. It stands on torch and the standard
-library only, so that it runs wherever the script runs.
+This file is executed inside the measured child process, where alone torch is imported. It stands on torch and the
+standard library only, so that it runs wherever the script runs; so does ``simulated.py``, which it loads on demand.
 
 It observes through hooks and never waits for the device: a loss is copied, on the device, into a buffer that was
 allocated before, and read when the script has ended. ``CONFIG`` is a JSON object with the keys of ``Config``; the
@@ -49,6 +49,9 @@ KEPT_OPTIMIZERS = 8
 """The last optimizers, whose parameters are kept alive for the digest; older models may be freed by the script."""
 
 
+SIMULATED = "__torchfast_simulated__"
+"""The name of the loaded ``simulated.py``, which takes none that a script may want."""
+
 SCALE = "_torchfast_scale"
 """The attribute of a scaled loss that holds its factor."""
 
@@ -63,6 +66,8 @@ class Config(TypedDict):
     argv: list[str]
     path: list[str]
     """The directories that take the place of the script's own at the head of ``sys.path``."""
+    capability: str | None
+    """Of the CUDA device to simulate; None: what torch finds is what there is."""
     seed: int
     offset: int
     """Is added to every seed that the script sets by itself, so that runs with different seeds do differ."""
@@ -283,8 +288,24 @@ def shifted(seeder: Callable[..., Any], offset: int) -> Callable[..., Any]:
     return seed
 
 
-def environment() -> dict[str, str | int | bool]:
-    """What ran the script."""
+def simulate(capability: str) -> None:
+    """Puts a simulated CUDA device into this process.
+
+    Args:
+        capability: Of the device, as "9.0".
+    """
+    module: Any = types.ModuleType(SIMULATED)
+    sys.modules[SIMULATED] = module
+    SourceFileLoader(SIMULATED, str(Path(__file__).with_name("simulated.py"))).exec_module(module)
+    module.install(capability)
+
+
+def environment(capability: str | None = None) -> dict[str, str | int | bool]:
+    """What ran the script.
+
+    Args:
+        capability: Of the simulated CUDA device, if there is one.
+    """
     described: dict[str, str | int | bool] = {
         "torch": str(torch.__version__),
         "python": platform.python_version(),
@@ -296,6 +317,8 @@ def environment() -> dict[str, str | int | bool]:
     }
     if torch.cuda.is_available():
         described["gpu"] = torch.cuda.get_device_name()
+    if capability is not None:
+        described["simulated"] = capability
     return described
 
 
@@ -303,8 +326,9 @@ def main_module(config: Config, script: str) -> tuple[types.ModuleType, types.Co
     """A fresh ``__main__`` for the script, as ``python script.py`` makes it, and the code to execute in it."""
     shown_as = config["shown_as"]
     source = Path(script).read_bytes()
-    if shown_as != script:
+    if shown_as != script or config["capability"] is not None:
         stand_in_for_spawned_workers(config, script)
+    if shown_as != script:
         # Tracebacks and inspect.getsource find the text that runs, not what lies at the shown path.
         text = source.decode("utf-8", errors="replace")
         linecache.cache[shown_as] = (len(text), None, text.splitlines(keepends=True), shown_as)
@@ -320,14 +344,18 @@ def main_module(config: Config, script: str) -> tuple[types.ModuleType, types.Co
 def stand_in_for_spawned_workers(config: Config, script: str) -> None:
     """Lets workers that start by importing the main file find the script that runs, under the path it is shown as.
 
+    And a simulated CUDA device, where there is one.
+
     Args:
         config: Of this run.
         script: The file that runs.
     """
     shown_as = config["shown_as"]
     stand_in = Path(config["record"]).with_name("main_for_workers.py")
+    capability = config["capability"]
+    simulation = f"__import__('runpy').run_path({__file__!r})['simulate']({capability!r})\n" if capability else ""
     stand_in.write_text(
-        f"__file__ = {shown_as!r}\n"
+        simulation + f"__file__ = {shown_as!r}\n"
         f"with open({script!r}, 'rb') as script:\n"
         "    code = compile(script.read(), __file__, 'exec', dont_inherit=True)\n"
         "exec(code)\n",
@@ -390,7 +418,7 @@ def execute(config: Config, script: str) -> int | str | None:
         import_seconds=start - STARTED,
         script_seconds=end - start,
         bookkeeping_seconds=0.0,
-        environment=environment() if whole else {},
+        environment=environment(config["capability"]) if whole else {},
     )
     record["bookkeeping_seconds"] = time.perf_counter() - end
     write(record, config)
@@ -412,9 +440,11 @@ def main() -> int | str | None:
     if not getattr(sys.flags, "safe_path", False):
         sys.path[:1] = config["path"]
     sys.argv[:] = config["argv"]
+    if config["capability"] is not None:
+        simulate(config["capability"])
     if config["script"] is not None:
         return execute(config, config["script"])
-    described = environment()
+    described = environment(config["capability"])
     empty = Record(
         version=VERSION,
         ended="finished",

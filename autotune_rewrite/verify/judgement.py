@@ -25,6 +25,10 @@ FIRST_LOSS_TOLERANCE = 1e-2
 """Relative, before any training: what 16-bit numbers may do to a loss. Another summation order does 1e-5."""
 
 
+SIMULATED = "The CUDA device was simulated on the CPU"
+NOT_TIMED: tuple[Speed, str] = ("not-checked", f"{SIMULATED}, which says nothing about speed.")
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What can be said of the rewritten script."""
@@ -49,13 +53,15 @@ class Judgement:
     environment: Environment = field(default_factory=dict)
     not_measured: tuple[str, ...] = ()
     """Rules that were applied and cannot act on this device."""
+    simulated: bool = False
+    """Whether the device was: then speed cannot be told, and does not count."""
 
     @property
     def exit_code(self) -> int:
         """0 for a pass, 1 for any other judgement, 2 where a run failed."""
         if self.run != "ok":
             return 2
-        return 0 if self.fit and self.speed in ("faster", "no-difference") else 1
+        return 0 if self.fit and (self.simulated or self.speed in ("faster", "no-difference")) else 1
 
     @property
     def fit(self) -> bool:
@@ -74,7 +80,8 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         comparison: At least one pair.
         environment: Of the runs.
     """
-    speed, of_speed = judge_speed(comparison)
+    timed = plan.simulated is None
+    speed, of_speed = judge_speed(comparison) if timed else NOT_TIMED
     equality, of_equality = judge_equality(comparison, plan.promise)
     return Judgement(
         run="ok",
@@ -82,13 +89,14 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         equality=equality,
         reason=f"{of_equality} {of_speed}",
         promise=plan.promise,
-        iteration=comparison.iteration,
-        whole=comparison.run,
-        basis=comparison.basis,
+        iteration=comparison.iteration if timed else None,
+        whole=comparison.run if timed else None,
+        basis=comparison.basis if timed else None,
         pairs=len(comparison.pairs),
         losses=min(len(pair.original.losses) for pair in comparison.pairs),
         environment=environment,
-        not_measured=plan.not_measured,
+        not_measured=plan.not_measured if timed else (),
+        simulated=not timed,
     )
 
 
@@ -105,6 +113,9 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
     reason = f"The {failed.side} script {failed.problem}."
     if other is not None:
         reason += f" The {other.side} script {other.problem}, too."
+    simulated = plan.simulated is not None
+    if simulated:
+        reason += f" {SIMULATED}."
     return Judgement(
         run=failed.outcome,
         speed="not-checked",
@@ -115,7 +126,8 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
         pairs=pairs,
         output=failed.output,
         environment=environment,
-        not_measured=plan.not_measured,
+        not_measured=() if simulated else plan.not_measured,
+        simulated=simulated,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PromiseName = Literal["bitwise", "random", "precision", "training"]
-Device = Literal["auto", "cpu", "cuda"]
+Device = Literal["auto", "cpu", "cuda", "simulated"]
 Side = Literal["original", "rewritten"]
+
+CAPABILITY = "9.0"
+"""Of a simulated device, unless another is asked for: mixed precision is in bfloat16."""
 
 NEEDED = ("torch", "scipy")
 """Verifying needs them; rewriting and checking do not."""
@@ -58,6 +62,13 @@ class Plan:
     """
     length: int | None = None
     """The backward calls of a whole run, for a caller who knows them; runs that were cut are extrapolated to it."""
+    capability: str | None = None
+    """Of the simulated device: below 8.0 mixed precision is in float16, with a gradient scaler."""
+
+    @property
+    def simulated(self) -> str | None:
+        """The capability of the simulated CUDA device; None where the device is none, or a real one."""
+        return (self.capability or CAPABILITY) if self.device == "simulated" else None
 
     @property
     def pair_turns(self) -> tuple[tuple[Turn, Turn], ...]:
@@ -92,6 +103,12 @@ class Plan:
             raise VerifyError(message)
         if not 0 <= self.seed < 2**32 - self.pairs:
             message = f"the seed is {self.seed}, but it has to be between 0 and 2**32 - 1 - pairs"
+            raise VerifyError(message)
+        if self.capability is not None and self.device != "simulated":
+            message = f"the capability is that of a simulated device, but the device is {self.device}"
+            raise VerifyError(message)
+        if self.capability is not None and not re.fullmatch(r"\d+\.\d", self.capability):
+            message = f"the capability is {self.capability!r}, but it has to look like {CAPABILITY}"
             raise VerifyError(message)
         for script in (self.original, self.rewritten):
             check_script(script)

@@ -98,6 +98,7 @@ def probe(plan: Plan) -> Environment:
         "shown_as": "",
         "argv": [""],
         "path": [],
+        "capability": plan.simulated,
         "seed": 0,
         "offset": 0,
         "iterations": None,
@@ -132,6 +133,7 @@ def run_script(plan: Plan, turn: Turn) -> Run:
         "shown_as": str(shown_as.absolute()),
         "argv": [str(shown_as), *plan.arguments],  # relative where the user typed it so
         "path": [str(directory) for directory in directories],
+        "capability": plan.simulated,
         "seed": plan.seed + turn.offset,
         "offset": turn.offset,
         "iterations": plan.iterations,
@@ -221,7 +223,7 @@ def _child_environment(plan: Plan) -> dict[str, str]:
     environment = dict(os.environ)
     environment.setdefault("PYTHONHASHSEED", str(plan.seed))  # or the order of sets differs from run to run
     environment.setdefault("MPLBACKEND", "Agg")  # or plt.show() waits for someone to close a window
-    if plan.device == "cpu":
+    if plan.device in ("cpu", "simulated"):
         environment["CUDA_VISIBLE_DEVICES"] = ""
         environment["HIP_VISIBLE_DEVICES"] = ""
     return environment
