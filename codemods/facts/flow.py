@@ -334,6 +334,9 @@ class Flow:
             how = "which code outside this file calls" if node in self._escaped else "which nothing in this file calls"
             for argument in _parameters(node)[1 if self._binds_self(unit) else 0 :]:
                 self.write("parameter", node, argument.arg, unknown(f"'{argument.arg}' is a parameter of {name}, {how}"))
+            for star in (node.args.vararg, node.args.kwarg):
+                if star is not None:
+                    self.put(star, UNKNOWN_KEY, unknown(f"'{star.arg}' is a parameter of {name}, {how}"))
 
     def _binds_self(self, unit: Unit) -> bool:
         return unit.owner is not None and "staticmethod" not in _decorator_names(unit.node)

@@ -160,6 +160,12 @@ class TorchSemantics:
             return frozenset({Value(Sort.METHOD, name, None, owner)})
         if owner.sort in {Sort.PLAIN, Sort.LITERAL, Sort.UNBOUND}:
             return NOTHING if owner == NONE else PLAIN
+        if owner.sort is Sort.METHOD and owner.name == "super" and owner.of is not None and owner.of.of is not None:
+            class_ = owner.of.of.site
+            bases = [each for each in flow.bases(class_) if isinstance(each, ast.ClassDef)] if isinstance(class_, ast.ClassDef) else []
+            methods = [method for method in (flow.defines(each, name) for each in bases) if method is not None]
+            if methods:
+                return frozenset({Value(Sort.METHOD, name, methods[0], owner.of)})
         if owner.sort is Sort.METHOD:
             return frozenset({Value(Sort.METHOD, name, None, owner.of)}) if owner.site is None else PLAIN
         if owner.sort is Sort.FUNCTION:
@@ -581,7 +587,13 @@ def described(value: Value) -> str:
         return f"'.{value.name}' of {described(value.of)}"
     if value.sort is Sort.INSTANCE and value.of is not None:
         return f"an object of class {value.of.name}"
+    if value.sort is Sort.FUNCTION and value.name:
+        return f"the function {value.name}()"
     return {Sort.EXTERNAL: value.name, Sort.CHOICE: value.name}.get(value.sort) or "a value"
+
+
+def _with_article(wanted: Kind) -> str:
+    return f"{'an' if wanted.value[0] in 'aeiou' else 'a'} {wanted.value}"
 
 
 def why(flow: Flow, values: Values, wanted: Kind) -> str:
@@ -591,7 +603,7 @@ def why(flow: Flow, values: Values, wanted: Kind) -> str:
     if reason is not None:
         return reason
     others = sorted(described(each) for each in known if kind(flow, each) is not wanted)
-    return f"it comes from {others[0]}, which is not known to be a {wanted.value}" if others else "it is never given a value"
+    return f"it comes from {others[0]}, which is not known to be {_with_article(wanted)}" if others else "it is never given a value"
 
 
 def _computed(operands: Iterable[Value]) -> Values:

@@ -82,10 +82,13 @@ class _Search:
         """``train_set.data = train_set.data.to(device)``."""
         for module in self._flow.modules:
             for statement in module.nodes(ast.Assign):
-                for target in statement.targets:
-                    if isinstance(target, ast.Attribute) and data_set in self._flow.values(target.value):
-                        if any(each.sort is Sort.MOVED for each in self._flow.values(statement.value)):
-                            return f"its {self._role} already holds tensors on a device (line {statement.lineno})"
+                value = statement.value
+                moved = any(each.sort is Sort.MOVED for each in self._flow.values(value))
+                if not moved and not (isinstance(value, ast.Call) and self._leaves_host(value)):
+                    continue
+                owners = [self._flow.values(each.value) for each in statement.targets if isinstance(each, ast.Attribute)]
+                if any(data_set in each for each in owners):
+                    return f"its {self._role} already holds tensors on a device (line {statement.lineno})"
         return None
 
     def _code(self, function: ast.AST) -> str | None:

@@ -1,0 +1,40 @@
+"""The two functions with which the tests of a rule are written, and one for what it does not even mention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autotune_rewrite.config import Settings
+from autotune_rewrite.rewrite import Rewrite, rewrite
+from autotune_rewrite.target import Target
+from codemods.declaration import Promise
+
+if TYPE_CHECKING:
+    from codemods.declaration import Codemod
+
+
+def run(rule: type[Codemod], text: str, target: tuple[int, int] | None = None) -> Rewrite:
+    """This rule alone, at the farthest level."""
+    return rewrite("train.py", text, Settings(frozenset({rule.name()}), Promise.TRAINING, target=Target(target)))
+
+
+def check_rewrites(rule: type[Codemod], before: str, after: str, target: tuple[int, int] | None = None) -> None:
+    """The rule makes exactly this of it, which is Python, and makes nothing more of that."""
+    result = run(rule, before, target)
+
+    assert result.after == after
+    compile(result.after, "train.py", "exec")
+    assert run(rule, after, target).after == after
+
+
+def check_leaves(rule: type[Codemod], code: str, because: str, target: tuple[int, int] | None = None) -> None:
+    """The rule changes nothing of it, and says this of each site that it has found."""
+    result = run(rule, code, target)
+
+    assert result.after == code
+    assert {site.message for site in result.sites} == {because}
+
+
+def check_silent(rule: type[Codemod], code: str, target: tuple[int, int] | None = None) -> None:
+    """The rule finds no site in it."""
+    assert run(rule, code, target).sites == ()
