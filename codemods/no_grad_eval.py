@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Decorate, Import, RemoveArgument, Wrap
+from codemods.facts.evaluations import is_volatile
 from codemods.facts.names import bound_names
-from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.declaration import Finding
     from codemods.edit_values import Edit
-    from codemods.facts.iterations import EvaluationRegion
+    from codemods.facts.evaluations import EvaluationRegion
     from codemods.facts.script import Script
 
 _MESSAGE = "evaluation keeps every activation for a backward pass that never comes"
@@ -29,12 +29,14 @@ class NoGradEval(Codemod):
         freed at once: less memory, larger validation batches, and less work per operation.
 
     When it is left:
-        The code also trains, needs gradients itself (adversarial examples, saliency, gradient penalties), keeps tensors for
-        later or returns them to code that trains on them. A missing ``model.eval()`` is not added: it changes results.
+        The code also trains, needs gradients itself (adversarial examples, saliency, gradient penalties), keeps tensors
+        for later or returns them to code that trains on them. A missing ``model.eval()`` is not added: it changes
+        results.
 
     Results:
-        The same values, bit for bit; layers of ``nn.Transformer`` take their fused path in evaluation without gradients, which
-        rounds otherwise, and models whose layers are not known may hold such layers.
+        The same values, bit for bit, for convolutional, linear and GRU networks. Without gradients, layers of
+        ``nn.Transformer`` take a fused path and ``nn.LSTM`` another kernel on the CPU, which round otherwise; what is
+        not known may hold such layers.
 
     References:
         notes/autograd, "Locally disabling gradient computation"; ``torch.no_grad``.
@@ -126,45 +128,35 @@ def evaluate_attack(images, labels):
         handled: set[ast.Call] = set()
         for region in script.evaluations:
             if region.module is script.entry:
-                volatile = _volatile(script, region)
-                handled.update(call for call, _ in volatile)
-                yield self._site(script, region, [keyword for _, keyword in volatile], [call for call, _ in volatile])
+                calls = [
+                    call
+                    for part in (region.statements or (region.node,))
+                    for call in ast.walk(part)
+                    if isinstance(call, ast.Call) and is_volatile(script.flow, call)
+                ]
+                handled.update(calls)
+                yield self._site(script, region, calls)
         for call in script.entry.nodes(ast.Call):
-            if call not in handled and _volatile_keyword(script, call) is not None:
-                reason = "volatile=True has no effect since torch 0.4; run the evaluation under torch.no_grad()"
+            if call not in handled and is_volatile(script.flow, call):
+                reason = "volatile=True has no effect since torch 0.4: what it is used for needs torch.no_grad()"
                 yield self.left(script.entry, call, because=reason)
 
-    def _site(self, script: Script, region: EvaluationRegion, keywords: list[ast.keyword], calls: list[ast.Call]) -> Finding:
+    def _site(self, script: Script, region: EvaluationRegion, volatile: list[ast.Call]) -> Finding:
         module = region.module
         if region.why_not is not None:
             return self.left(module, region.node, because=region.why_not)
-        edits: list[Edit] = [RemoveArgument(module, call, keyword) for call, keyword in zip(calls, keywords, strict=True)]
+        edits: list[Edit] = [
+            RemoveArgument(module, call, each) for call in volatile for each in call.keywords if each.arg == "volatile"
+        ]
         name = script.spelled(module, "torch.no_grad", region.node)
         if name is None:
             if "torch" in bound_names(module.tree):
-                return self.left(module, region.node, because="the name torch stands for something else in this file")
+                return self.left(module, region.node, because="torch cannot be named where it would be needed")
             name = "torch.no_grad"
             edits.append(Import(module, "import torch"))
         if region.function is not None:
             edits.append(Decorate(module, region.function, f"{name}()"))
         else:
             edits.append(Wrap(module, region.statements, f"with {name}():"))
-        exact = region.models_are_known and not any(model.has_transformer for model in region.models)
-        return self.rewrites(module, region.node, _MESSAGE, *edits, promise=Promise.BITWISE if exact else Promise.PRECISION)
-
-
-def _volatile(script: Script, region: EvaluationRegion) -> list[tuple[ast.Call, ast.keyword]]:
-    """The ``volatile=True`` arguments in the region."""
-    found: list[tuple[ast.Call, ast.keyword]] = []
-    for part in (region.function,) if region.function is not None else region.statements:
-        for call in ast.walk(part):
-            keyword = _volatile_keyword(script, call) if isinstance(call, ast.Call) else None
-            if isinstance(call, ast.Call) and keyword is not None:
-                found.append((call, keyword))
-    return found
-
-
-def _volatile_keyword(script: Script, call: ast.Call) -> ast.keyword | None:
-    if not any(each.sort is Sort.EXTERNAL and each.name == "torch.autograd.Variable" for each in script.flow.values(call.func)):
-        return None
-    return next((each for each in call.keywords if each.arg == "volatile"), None)
+        promise = Promise.BITWISE if region.is_exact else Promise.PRECISION
+        return self.rewrites(module, region.node, _MESSAGE, *edits, promise=promise)

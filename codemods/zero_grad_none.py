@@ -6,18 +6,19 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
-from codemods.edit_values import AddArgument, RemoveArgument, Replace
+from codemods.edit_values import AddArgument, Remove, RemoveArgument, Replace
+from codemods.facts.gradients import depends, why_gradients_may_miss
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, always, kind, may, why
 from codemods.facts.models import Model
-from codemods.facts.values import Value, without_none
+from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.declaration import Finding
     from codemods.edit_values import Edit
-    from codemods.facts.iterations import TrainingIteration
+    from codemods.facts.iterations import Event, TrainingIteration
     from codemods.facts.script import Script
     from codemods.facts.source import Module
 
@@ -26,6 +27,11 @@ _DEFAULT = (2, 0)
 """The torch from which ``set_to_none`` is the default."""
 _INTRODUCED = (1, 7)
 _NO_GAIN = "none on torch >= 2.0, 0-2 % before"
+_GRAPHS = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
+_ANNOTATIONS = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
+_DEEPEST = 5
+"""Calls are followed back so far."""
+_TENSORS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED})
 _MISSES = "parameters without gradient would no longer be updated by momentum or weight decay"
 
 
@@ -33,13 +39,13 @@ class ZeroGradNone(Codemod):
     """Drops gradients instead of filling them with zeros (``zero_grad(set_to_none=True)``).
 
     Why it is faster:
-        One pass over the memory of all gradients less, and the next backward writes instead of adding. Since torch 2.0 it
-        is the default of ``zero_grad()``: there only ``set_to_none=False`` and zeroing by hand cost something. Where the
-        script is known to run on torch 2 (``--target-torch``, a requirement beside it), plain calls are left as they are.
+        One pass over the memory of all gradients less, and the next backward writes instead of adding. Since torch 2.0
+        it is the default of ``zero_grad()``: there only ``set_to_none=False`` and zeroing by hand cost something. Where
+        the script is known to run on torch 2 (``--target-torch``, a requirement beside it), plain calls are left alone.
 
     When it is left:
-        A parameter may get no gradient in an iteration: a zero gradient still applies momentum and weight decay, a missing
-        one does not. Gradients are read before they are computed again, or kept. What is zeroed is not known.
+        A parameter may get no gradient in an iteration: a zero gradient still applies momentum and weight decay, a
+        missing one does not. Gradients are read before they are computed again, or kept. What is zeroed is not known.
 
     Results:
         The same values, bit for bit.
@@ -134,165 +140,371 @@ for x in torch.randn(10, 8, 4):
     def find(self, script: Script) -> Iterator[Finding]:
         """Every place of the entry script that zeroes gradients."""
         module = script.entry
-        for node in module.nodes(ast.Call, ast.For):
-            if isinstance(node, ast.For):
-                yield from self._by_hand(script, module, node)
-            elif isinstance(node.func, ast.Attribute) and node.func.attr == "zero_grad":
-                yield from self._call(script, module, node, node.func)
+        doubles = dict(_doubles(script))
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad":
+                if call in doubles:
+                    yield self.rewrites(
+                        module,
+                        call,
+                        f"{doubles[call]} zeroes the same gradients",
+                        Remove(module, module.statement(call)),
+                    )
+                else:
+                    yield from self._call(script, module, call, call.func)
+        loops: set[ast.For] = set()
+        for statement in module.nodes(ast.Expr, ast.AugAssign, ast.Assign):
+            parameter = _zeroed(statement)
+            loop = None if parameter is None else _loop_over(module, statement, parameter)
+            if loop is not None and loop not in loops:
+                loops.add(loop)
+                yield self._by_hand(script, module, loop)
+            elif parameter is not None and loop is None:
+                yield self.left(module, statement, because="the gradient of a single tensor is zeroed")
 
     # Calls of zero_grad.
 
     def _call(self, script: Script, module: Module, call: ast.Call, func: ast.Attribute) -> Iterator[Finding]:
-        owners = script.flow.values(func.value)
         given = next((each for each in call.keywords if each.arg == "set_to_none"), None)
         value = given.value if given is not None else call.args[0] if call.args else None
-        is_known = always(script.flow, owners, Kind.OPTIMIZER) or always(script.flow, owners, Kind.MODEL)
         if value is None:
-            if script.target is not None and script.target >= _DEFAULT:
-                return
-            if not is_known:
-                yield self.left(module, call, because=_why_not_zeroable(script, func))
-                return
-            reason = self._why_not_plain(script, call)
-            edit = AddArgument(module, call, "set_to_none", "True")
-            yield (
-                self.left(module, call, because=reason)
-                if reason is not None
-                else self.rewrites(module, call, _MESSAGE, edit, gain=_NO_GAIN, fails=script.target is not None)
-            )
+            if not _drops_by_default(script):
+                yield self._plain(script, module, call, func)
         elif isinstance(value, ast.Constant) and not value.value:
-            reason = self._why_not_exactly(script, owners, call) if is_known else _why_not_zeroable(script, func)
+            reason = _why_not_zeroable(script, func) or _why_not_exactly(script, call, script.flow.values(func.value))
             if reason is not None:
                 yield self.left(module, call, because=reason)
+            elif _drops_by_default(script):
+                yield self.rewrites(module, call, _MESSAGE, RemoveArgument(module, call, given or value))
             else:
-                yield self.rewrites(module, call, _MESSAGE, self._without_zeros(script, module, call, given or value))
+                edit = Replace(module, value, "True" if given is not None else "set_to_none=True")
+                yield self.rewrites(module, call, _MESSAGE, edit)
 
-    def _without_zeros(self, script: Script, module: Module, call: ast.Call, argument: ast.keyword | ast.expr) -> Edit:
-        """``set_to_none=False`` → ``True``, or no argument where that is the default."""
-        if script.target is not None and script.target >= _DEFAULT:
-            return RemoveArgument(module, call, argument)
-        value = argument.value if isinstance(argument, ast.keyword) else argument
-        return Replace(module, value, "True" if isinstance(argument, ast.keyword) else "set_to_none=True")
-
-    def _why_not_plain(self, script: Script, call: ast.Call) -> str | None:
-        """Why a plain ``zero_grad()`` should not be told to drop gradients, as torch 2 does by itself."""
-        read = _gradient_read(script, call)
-        if read is not None:
-            return f"a gradient is read before it is computed again (line {read.lineno})"  # type: ignore[attr-defined]
-        kept = _gradients_kept(script)
-        return None if kept is None else f"gradients are kept by reference (line {kept.lineno})"
-
-    def _why_not_exactly(self, script: Script, owners: frozenset[Value], call: ast.AST) -> str | None:
-        """Why results may change when gradients are dropped that the script says are to be zeros."""
-        reason = self._why_not_plain(script, call) if isinstance(call, ast.Call) else None
+    def _plain(self, script: Script, module: Module, call: ast.Call, func: ast.Attribute) -> Finding:
+        """``zero_grad()``, which drops gradients by itself since torch 2."""
+        if call.keywords:
+            return self.left(module, call, because="set_to_none may be among its ** arguments")
+        is_old = script.target is not None
+        reason = _why_not_zeroable(script, func) or (
+            _why_not_exactly(script, call, script.flow.values(func.value)) if is_old else _why_seen(script, call)
+        )
         if reason is not None:
-            return reason
-        models = _models_of(script, owners)
-        if models is None:
-            return f"{_MISSES}: its parameters are not known"
-        if len(script.optimizers) > 1:
-            return f"{_MISSES}: there are several optimizers"
-        for model in models:
-            missing = model.why_gradients_may_miss
-            if missing is not None:
-                return f"{_MISSES}: {missing}"
-        unfrozen = _toggles_gradients(script)
-        if unfrozen is not None:
-            return f"{_MISSES}: parameters are frozen or unfrozen (line {unfrozen.lineno})"  # type: ignore[attr-defined]
-        return self._why_not_every_time(script, models)
-
-    def _why_not_every_time(self, script: Script, models: list[Model]) -> str | None:
-        """Why a model may not take part in the loss of every iteration that steps."""
-        for iteration in script.iterations:
-            if not iteration.of(EventKind.STEP):
-                continue
-            for model in models:
-                used = [each for each in iteration.of(EventKind.FORWARD) if model.value in each.subjects]
-                if not any(not each.conditions for each in used):
-                    return f"{_MISSES}: the model is not called in every iteration"
-            if not any(not each.conditions for each in iteration.of(EventKind.BACKWARD)):
-                return f"{_MISSES}: not every iteration computes gradients"
-        return None
+            return self.left(module, call, because=reason)
+        edit = AddArgument(module, call, "set_to_none", "True")
+        return self.rewrites(module, call, _MESSAGE, edit, gain=self.gain if is_old else _NO_GAIN, fails=is_old)
 
     # Loops that zero by hand.
 
-    def _by_hand(self, script: Script, module: Module, loop: ast.For) -> Iterator[Finding]:
-        if loop.orelse or not isinstance(loop.target, ast.Name):
-            return
-        if not _zeroes(loop.body, loop.target.id):
-            return
-        owner = loop.iter.func.value if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Attribute) else None
-        values = script.flow.values(owner) if owner is not None else frozenset()
-        if owner is None or not always(script.flow, values, Kind.MODEL) or not _is_parameters(loop.iter):
-            yield self.left(module, loop, because="the zeroed parameters are not those of one model")
-            return
-        if module.function(loop) is not None and not any(loop in _nodes(iteration) for iteration in script.iterations):
-            yield self.left(module, loop, because="the loop is not part of a training iteration that can be seen")
-            return
-        reason = self._why_not_exactly(script, values, loop)
+    def _by_hand(self, script: Script, module: Module, loop: ast.For) -> Finding:
+        """``for p in model.parameters(): p.grad.zero_()`` and its variants."""
+        outer = module.parent(loop)
+        owner = _owner_of_parameters(loop)
+        whole: ast.For = loop
+        wanted = Kind.MODEL
+        if owner is None and isinstance(outer, ast.For) and len(outer.body) == 1 and not outer.orelse:
+            owner, whole, wanted = _owner_of_groups(outer, loop), outer, Kind.OPTIMIZER
+        is_all = owner is not None and _only_zeroes(loop) and always(script.flow, script.flow.values(owner), wanted)
+        owners = script.flow.values(owner) if owner is not None and is_all else _owners_of(script, loop)
+        if not owners:
+            return self.left(module, loop, because="what the zeroed parameters belong to is not known")
+        reason = _why_not_exactly(script, loop, owners)
         if reason is not None:
-            yield self.left(module, loop, because=reason)
-            return
-        default = script.target is not None and script.target >= _DEFAULT
-        argument = "" if default else "set_to_none=True"
-        edit = Replace(module, loop, f"{{owner}}.zero_grad({argument})", (("owner", owner),))
-        yield self.rewrites(module, loop, _MESSAGE, edit)
+            return self.left(module, loop, because=reason)
+        if owner is None or not is_all:
+            return self.rewrites(module, loop, _MESSAGE, *_dropped_in_place(module, loop))
+        argument = "" if _drops_by_default(script) else "set_to_none=True"
+        edit = Replace(module, whole, f"{{owner}}.zero_grad({argument})", (("owner", owner),))
+        return self.rewrites(module, whole, _MESSAGE, edit)
 
 
-def _why_not_zeroable(script: Script, func: ast.Attribute) -> str:
+def _drops_by_default(script: Script) -> bool:
+    return script.target is not None and script.target >= _DEFAULT
+
+
+def _doubles(script: Script) -> Iterator[tuple[ast.Call, str]]:
+    """Calls next to another one that zeroes their gradients too, each with how the other is written.
+
+    Where both zero the same gradients, the model's call goes and the optimizer's stays.
+    """
+    module = script.entry
+    for statement in module.nodes(ast.Expr):
+        suite = module.suite(statement)
+        index = next(i for i, each in enumerate(suite) if each is statement)
+        following = suite[index + 1] if index + 1 < len(suite) else None
+        pair = [
+            each.value
+            for each in (statement, following)
+            if isinstance(each, ast.Expr) and _is_plain_zero_grad(each.value)
+        ]
+        if len(pair) != 2:  # noqa: PLR2004 - two neighbours
+            continue
+        for call, other in (pair, pair[::-1]):
+            parameters = _parameters_zeroed(script, call)
+            others = _parameters_zeroed(script, other)
+            if parameters and others and parameters <= others and (parameters < others or _is_model(script, call)):
+                yield call, ast.unparse(other)  # type: ignore[misc]
+                break
+
+
+def _is_plain_zero_grad(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "zero_grad"
+        and not (node.args or node.keywords)
+    )
+
+
+def _is_model(script: Script, call: ast.expr) -> bool:
+    return always(script.flow, script.flow.values(call.func.value), Kind.MODEL)  # type: ignore[attr-defined]
+
+
+def _parameters_zeroed(script: Script, call: ast.expr) -> frozenset[Value] | None:
+    """The layers whose parameters the call surely zeroes, and no others; None where that is not known."""
+    owners = without_none(script.flow.values(call.func.value))  # type: ignore[attr-defined]
+    models = _models_of(script, owners) if len(owners) == 1 else None
+    if models is None or len(models) != 1 or _adds_parameters(script) is not None:
+        return None
+    return frozenset(models[0].layers)
+
+
+def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
+    """Why ``zero_grad`` may not be torch's."""
     values = script.flow.values(func.value)
-    return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, values, Kind.OPTIMIZER)}"
+    if _annotation(script.entry, func.value) in _ANNOTATIONS:
+        return None
+    if not (always(script.flow, values, Kind.OPTIMIZER) or always(script.flow, values, Kind.MODEL)):
+        return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, values, Kind.OPTIMIZER)}"
+    own = next(
+        (each.site for each in script.flow.values(func) if each.site is not None and each.sort is Sort.METHOD), None
+    )
+    return None if own is None else f"zero_grad() is the script's own (line {own.lineno})"  # type: ignore[attr-defined]
 
 
-def _nodes(iteration: TrainingIteration) -> set[ast.AST]:
-    """The nodes in which the iteration's events stand, and those around them."""
-    found: set[ast.AST] = set()
-    for event in iteration.events:
-        found.add(event.node)
-        found.update(event.module.ancestors(event.node))
-    return found
+def _annotation(module: Module, node: ast.expr) -> str | None:
+    """What the parameter that the expression is says of its type."""
+    function = module.function(node)
+    if not isinstance(node, ast.Name) or function is None or isinstance(function, ast.Lambda):
+        return None
+    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    found = next((each.annotation for each in arguments if each.arg == node.id), None)
+    return None if found is None else ast.unparse(found).strip("'\"")
 
 
-def _gradient_read(script: Script, call: ast.Call) -> ast.AST | None:
-    """A gradient that is read after this zeroing and before the next backward."""
+# Z2 to Z4: who else looks at gradients.
+
+
+def _why_seen(script: Script, place: ast.AST) -> str | None:
+    """Why somebody may see that gradients are gone, or None."""
+    read = _read_while_zero(script, place)
+    if read is not None:
+        return f"a gradient is read before it is computed again (line {read.lineno})"
+    kept = _kept(script)
+    if kept is not None:
+        return f"gradients are kept by reference (line {kept.lineno})"
+    for node in script.entry.nodes(ast.Call):
+        if any(each.sort is Sort.EXTERNAL and each.name in _GRAPHS for each in script.flow.values(node.func)):
+            return f"a CUDA graph holds on to the gradients (line {node.lineno})"
+    return None
+
+
+def _read_while_zero(script: Script, place: ast.AST) -> ast.expr | None:
+    """A gradient that is read after this zeroing and before the next backward, in whichever pass of the loop."""
+    inside = set(ast.walk(place))
     for iteration in script.iterations:
         zeroed = False
-        for event in iteration.events:
-            if event.node is call:
-                zeroed = True
-            elif event.kind is EventKind.BACKWARD:
+        for event in (*iteration.events, *iteration.events):
+            if event.kind is EventKind.BACKWARD:
                 zeroed = False
-            elif zeroed and event.kind is EventKind.GRADIENT and isinstance(event.node, ast.Attribute):
-                return event.node
+            elif _zeroes(event, inside):
+                zeroed = True
+            elif zeroed and _reads(event):
+                return event.node  # type: ignore[return-value]
     return None
 
 
-def _gradients_kept(script: Script) -> ast.expr | None:
-    """A list of gradients that the script makes, which would hold the dropped ones."""
-    for node in script.entry.nodes(ast.ListComp):
-        if isinstance(node.elt, ast.Attribute) and node.elt.attr == "grad":
+def _zeroes(event: Event, inside: set[ast.AST]) -> bool:
+    """Whether the event is the zeroing that is looked at."""
+    return event.node in inside and not _reads(event)
+
+
+def _reads(event: Event) -> bool:
+    """Whether the event reads a gradient, and not only to zero it too."""
+    return (
+        event.kind is EventKind.GRADIENT
+        and isinstance(event.node, ast.Attribute)
+        and not _is_zeroing(event.module, event.node)
+    )
+
+
+def _is_zeroing(module: Module, node: ast.AST) -> bool:
+    """Whether the gradient is read only to zero it too, or to see whether there is one."""
+    statement = module.statement(node)
+    return _zeroed(statement) is not None or (
+        isinstance(statement, ast.If) and any(_zeroed(each) for each in statement.body)
+    )
+
+
+def _kept(script: Script) -> ast.expr | None:
+    """Where a gradient itself, not what is computed from it, is kept: it would not be the one that is used later."""
+    module = script.entry
+    for node in module.nodes(ast.Attribute):
+        if node.attr != "grad" or not isinstance(node.ctx, ast.Load) or _is_of_a_batch(script, node.value):
+            continue
+        parent = module.parent(node)
+        while isinstance(parent, ast.Attribute) and parent.attr == "data":
+            parent = module.parent(parent)
+        if isinstance(
+            parent, (ast.ListComp, ast.SetComp, ast.DictComp, ast.List, ast.Tuple, ast.Dict, ast.Return, ast.Assign)
+        ):
             return node
-    return None
+        if (
+            isinstance(parent, ast.Call)
+            and isinstance(parent.func, ast.Attribute)
+            and parent.func.attr in {"append", "put"}
+        ):
+            return node
+    return next(
+        (
+            call
+            for call in module.nodes(ast.Call)
+            if any(each.arg == "gradient_as_bucket_view" for each in call.keywords)
+        ),
+        None,
+    )
 
 
-def _models_of(script: Script, owners: frozenset[Value]) -> list[Model] | None:
+def _is_of_a_batch(script: Script, node: ast.expr) -> bool:
+    """Whether the tensor is a part of a loader's batch, and so no parameter."""
+    values = script.flow.values(node)
+    return bool(values) and all(each.sort in _TENSORS and each.of is not None for each in values)
+
+
+# Z1: does every parameter get a gradient?
+
+
+def _why_not_exactly(script: Script, place: ast.AST, owners: Values) -> str | None:
+    """Why results may change when gradients are dropped that the script says are to be zeros."""
+    seen = _why_seen(script, place)
+    if seen is not None:
+        return seen
+    models = _models_of(script, owners)
+    if models is None:
+        return f"{_MISSES}: its parameters are not known"
+    if len(script.optimizers) > 1:
+        return f"{_MISSES}: there are several optimizers"
+    added = _adds_parameters(script)
+    if added is not None:
+        return f"{_MISSES}: parameters are added later (line {added.lineno})"
+    unfrozen = _toggles_gradients(script)
+    if unfrozen is not None:
+        return f"{_MISSES}: parameters are frozen or unfrozen (line {unfrozen.lineno})"
+    for model in models:
+        missing = why_gradients_may_miss(model)
+        if missing is not None:
+            return f"{_MISSES}: {missing}"
+    return _why_not_every_time(script, place, models)
+
+
+def _why_not_every_time(script: Script, place: ast.AST, models: list[Model]) -> str | None:
+    """Why there may be a step between this zeroing and the next backward through the models."""
+    inside = set(ast.walk(place))
+    found = False
+    for iteration in script.iterations:
+        if not any(event.node in inside for event in iteration.events):
+            continue
+        found = True
+        zeroed = False
+        for event in (*iteration.events, *iteration.events):
+            if _zeroes(event, inside):
+                zeroed = True
+            elif event.kind is EventKind.BACKWARD and zeroed and _reaches(script, iteration, event, models):
+                zeroed = False
+            elif zeroed and (event.kind is EventKind.STEP or _reads(event)):
+                return f"{_MISSES}: no loss is seen that surely depends on the whole model before each step"
+    return None if found else "it is not part of a training iteration that can be seen"
+
+
+def _reaches(script: Script, iteration: TrainingIteration, event: Event, models: list[Model]) -> bool:
+    """Whether the backward is computed in every pass, from a loss that depends on each of the models."""
+    if not isinstance(event.node, ast.Call) or not isinstance(event.node.func, ast.Attribute):
+        return False
+    if event.frame is not iteration.module.function(iteration.owner):
+        return False
+    for above in iteration.module.ancestors(event.node):
+        if above is iteration.owner:
+            break
+        if not isinstance(above, (ast.expr, ast.Expr, ast.With)):
+            return False
+    body = list(_straight(getattr(iteration.owner, "body", [])))
+    return all(
+        depends(event.node.func.value, body, lambda call, model=model: model.value in script.flow.values(call.func))  # type: ignore[misc]
+        for model in models
+    )
+
+
+def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        if isinstance(statement, ast.With):
+            yield from _straight(statement.body)
+        else:
+            yield statement
+
+
+def _models_of(script: Script, owners: Values) -> list[Model] | None:
     """The models whose parameters the optimizer (or the model itself) zeroes; None where that is not known."""
     found: dict[Value, Model] = {}
     for owner in without_none(owners):
         values = frozenset({owner})
         if kind(script.flow, owner) is Kind.OPTIMIZER:
-            if not isinstance(owner.site, ast.Call) or not owner.site.args:
+            if owner.sort is not Sort.MADE or not isinstance(owner.site, ast.Call):
                 return None
-            given = without_none(script.flow.values(owner.site.args[0]))
-            if not given or not all(each.name == "torch.nn.Module.parameters" and each.of is not None for each in given):
+            named = [each.value for each in owner.site.keywords if each.arg == "params"]
+            given = (
+                without_none(script.flow.values((owner.site.args or named)[0]))
+                if owner.site.args or named
+                else frozenset()
+            )
+            if not given or not all(
+                each.name == "torch.nn.Module.parameters" and each.of is not None for each in given
+            ):
                 return None
             values = frozenset(each.of for each in given if each.of is not None)
         for value in values:
+            if not _is_one(script, value):
+                return None
             found[value] = Model(script.flow, value)
     return list(found.values())
 
 
-def _toggles_gradients(script: Script) -> ast.AST | None:
+def _is_one(script: Script, value: Value) -> bool:
+    """Whether the value is one object, and not several that are made at the same place."""
+    site = value.site
+    for _ in range(_DEEPEST):
+        module = next((each for each in script.modules if site is not None and each.holds(site)), None)
+        if module is None or site is None:
+            return False
+        for above in module.ancestors(site):
+            if isinstance(above, (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.DictComp, ast.GeneratorExp)):
+                return False
+        function = module.function(site)
+        if function is None:
+            return True
+        calls = script.flow.callers(function)
+        if not calls:
+            return True
+        if len(calls) > 1:
+            return False
+        site = calls[0]
+    return False
+
+
+def _adds_parameters(script: Script) -> ast.Attribute | None:
+    """Where an optimizer is given more parameters."""
+    return next((each for each in script.entry.nodes(ast.Attribute) if each.attr == "add_param_group"), None)
+
+
+def _toggles_gradients(script: Script) -> ast.Attribute | None:
     """Where parameters are frozen or unfrozen."""
     for node in script.entry.nodes(ast.Attribute):
         if node.attr == "requires_grad" and isinstance(node.ctx, ast.Store):
@@ -302,51 +514,103 @@ def _toggles_gradients(script: Script) -> ast.AST | None:
     return None
 
 
-def _is_parameters(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "parameters" and not node.args
+# Zeroing by hand, as it is written.
 
 
-def _zeroes(body: list[ast.stmt], name: str) -> bool:
-    """Whether the statements do nothing but zero the gradient of the parameter of that name."""
-    if len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse and _asks_for_gradient(body[0].test, name):
+def _owner_of_parameters(loop: ast.For) -> ast.expr | None:
+    """``model`` of ``for p in model.parameters()`` and of ``for name, p in model.named_parameters()``."""
+    call = loop.iter
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.args and not call.keywords:
+        if call.func.attr == "parameters" and isinstance(loop.target, ast.Name):
+            return call.func.value
+        if call.func.attr == "named_parameters" and isinstance(loop.target, ast.Tuple):
+            return call.func.value
+    return None
+
+
+def _owner_of_groups(outer: ast.For, inner: ast.For) -> ast.expr | None:
+    """``optimizer`` of ``for group in optimizer.param_groups: for p in group["params"]``."""
+    match outer, inner:
+        case (
+            ast.For(ast.Name(group), ast.Attribute(owner, "param_groups")),
+            ast.For(ast.Name(), ast.Subscript(ast.Name(indexed), ast.Constant("params"))),
+        ) if group == indexed:
+            return owner
+    return None
+
+
+def _owners_of(script: Script, loop: ast.For) -> Values:
+    """The models whose parameters the loop goes through, as far as all of them are known."""
+    target = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
+    values = script.flow.values(target)
+    if not values or not all(each.name == "torch.nn.Parameter" and each.of is not None for each in values):
+        return frozenset()
+    return frozenset(each.of for each in values if each.of is not None)
+
+
+def _loop_over(module: Module, statement: ast.stmt, parameter: str) -> ast.For | None:
+    """The loop that binds the parameter whose gradient the statement zeroes."""
+    for above in module.ancestors(statement):
+        if isinstance(above, ast.For) and any(
+            isinstance(each, ast.Name) and each.id == parameter for each in ast.walk(above.target)
+        ):
+            return above
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            break
+    return None
+
+
+def _only_zeroes(loop: ast.For) -> bool:
+    """Whether the loop does nothing but zero the gradient of each parameter."""
+    body = loop.body
+    if len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse and _asks_for_gradient(body[0].test):
         body = body[0].body
-    *before, last = body
-    return all(_is_call_on_gradient(each, name, {"detach_"}) for each in before) and _sets_to_zero(last, name)
+    return not loop.orelse and _zeroed(body[-1]) is not None and all(_detaches(each) for each in body[:-1])
 
 
-def _asks_for_gradient(test: ast.expr, name: str) -> bool:
+def _dropped_in_place(module: Module, loop: ast.For) -> Iterator[Edit]:
+    """``p.grad.zero_()`` → ``p.grad = None``."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.stmt) and _detaches(node):
+            yield Remove(module, node)
+        elif isinstance(node, ast.stmt) and _zeroed(node) is not None:
+            yield Replace(module, node, f"{_zeroed(node)}.grad = None")
+
+
+def _zeroed(statement: ast.AST) -> str | None:
+    """``p`` of ``p.grad.zero_()``, ``p.grad.data.fill_(0)``, ``p.grad *= 0`` and the like."""
+    match statement:
+        case ast.AugAssign(target, ast.Mult(), ast.Constant(0)):
+            return _gradient_of(target)
+        case ast.Expr(ast.Call(ast.Attribute(target, "zero_"), [])):
+            return _gradient_of(target)
+        case ast.Expr(ast.Call(ast.Attribute(target, "fill_" | "mul_"), [ast.Constant(0)])):
+            return _gradient_of(target)
+        case ast.Assign([target], ast.Call(ast.Attribute(_, "zeros_like"), [_])):
+            return _gradient_of(target)
+    return None
+
+
+def _detaches(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(target, "detach_"), [])):
+            return _gradient_of(target) is not None
+    return False
+
+
+def _asks_for_gradient(test: ast.expr) -> bool:
     """``p.grad is not None`` or ``p.grad``."""
-    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.IsNot, ast.NotEq)):
-        compared = test.comparators[0]
-        return _is_gradient(test.left, name) and isinstance(compared, ast.Constant) and compared.value is None
-    return _is_gradient(test, name)
+    match test:
+        case ast.Compare(left, [ast.IsNot() | ast.NotEq()], [ast.Constant(None)]):
+            return _gradient_of(left) is not None
+    return _gradient_of(test) is not None
 
 
-def _sets_to_zero(statement: ast.stmt, name: str) -> bool:
-    """``p.grad.zero_()``, ``p.grad.data.fill_(0)``, ``p.grad *= 0``."""
-    if isinstance(statement, ast.AugAssign):
-        return isinstance(statement.op, ast.Mult) and _is_gradient(statement.target, name) and _is_zero(statement.value)
-    if _is_call_on_gradient(statement, name, {"zero_"}):
-        return True
-    return _is_call_on_gradient(statement, name, {"fill_"}) and _is_zero(statement.value.args[0])  # type: ignore[attr-defined]
-
-
-def _is_call_on_gradient(statement: ast.stmt, name: str, methods: set[str]) -> bool:
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Call)
-        and isinstance(statement.value.func, ast.Attribute)
-        and statement.value.func.attr in methods
-        and (statement.value.func.attr != "fill_" or bool(statement.value.args))
-        and _is_gradient(statement.value.func.value, name)
-    )
-
-
-def _is_gradient(node: ast.expr, name: str) -> bool:
-    if isinstance(node, ast.Attribute) and node.attr == "data":
-        node = node.value
-    return isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.value, ast.Name) and node.value.id == name
-
-
-def _is_zero(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0 and node.value is not False
+def _gradient_of(node: ast.expr) -> str | None:
+    """``p`` of ``p.grad`` and of ``p.grad.data``."""
+    match node:
+        case ast.Attribute(ast.Name(parameter), "grad") | ast.Attribute(
+            ast.Attribute(ast.Name(parameter), "grad"), "data"
+        ):
+            return parameter
+    return None

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from codemods.facts import placement
 from codemods.facts.data import Loader, loaders
 from codemods.facts.devices import DeviceKind, is_on_cuda
+from codemods.facts.evaluations import EvaluationRegion, Evaluations
 from codemods.facts.flow import Flow
-from codemods.facts.iterations import EvaluationRegion, Evaluations, Iterations, TrainingIteration
+from codemods.facts.gradients import why_gradients_may_miss
+from codemods.facts.iterations import Iterations, TrainingIteration
 from codemods.facts.kinds import Kind, TorchSemantics, framework, kind, may
 from codemods.facts.models import Model
 from codemods.facts.transfers import Transfer, transfers
@@ -242,7 +244,7 @@ class Script:
             site = model.value.site
             if site is not None and self.entry.holds(site):
                 convolution = ", convolution" if model.has_convolution else ""
-                missing = model.why_gradients_may_miss
+                missing = why_gradients_may_miss(model)
                 gradients = "every parameter gets a gradient" if missing is None else f"gradients may miss: {missing}"
                 yield site.lineno, f"model: {model.value.name}, {len(model.layers) - 1} layers{convolution}, {gradients}"  # type: ignore[attr-defined]
         for label, found in (("optimizer", self.optimizers), ("scheduler", self.schedulers)):

@@ -1,0 +1,678 @@
+"""The code that only evaluates, and whether it can do without gradients."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.facts.graphs import Course, Graphs
+from codemods.facts.iterations import own
+from codemods.facts.kinds import MODULE_METHODS, Kind, kind, may
+from codemods.facts.models import Model
+from codemods.facts.names import bound_names
+from codemods.facts.values import Sort, Value, Values, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.iterations import Iterations
+    from codemods.facts.source import FunctionNode, Module
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_GAP = 3
+"""Regions of one suite are one region where no more statements than these stand between them."""
+_WORDS = (
+    "(valid|validate|validation|val|eval|evaluate|evaluation|test|testing|infer|inference|predict|prediction|sample|generate"
+    "|accuracy)"
+)
+_EVALUATES = re.compile(rf"(^|_){_WORDS}(_|\d|$)", re.IGNORECASE)
+_FLAGS = frozenset({"train", "training", "is_train", "is_training", "optimizer", "mode", "phase", "evaluate"})
+
+_USES = frozenset({"eval", "train", "parameters", "state_dict", "zero_grad"})
+_MAY_CARRY = frozenset({Sort.TENSOR, Sort.MOVED, Sort.UNKNOWN, Sort.CONTAINER})
+_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
+_AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
+_NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})
+_NEEDING_PACKAGES = frozenset(
+    {
+        "captum",
+        "pytorch_grad_cam",
+        "torchcam",
+        "torchattacks",
+        "foolbox",
+        "advertorch",
+        "art",
+        "cleverhans",
+        "shap",
+        "higher",
+    }
+    | {"learn2learn"}
+)
+_NEEDING_NAMES = re.compile(
+    r"attack|fgsm|(^|_)pgd|adversar|perturb|saliency|grad_?cam|hessian|jacobian|influence|attribution", re.IGNORECASE
+)
+# Decorators that only pass the call on, so that what stands below them may be wrapped.
+_TRANSPARENT = re.compile(
+    r"^(builtins|functools|abc|typing|contextlib|click|pytest|typer|torch\.(no_grad|enable_grad|inference_mode))\b"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationRegion:
+    """A function, or neighbouring statements, that call models and compute no gradients."""
+
+    flow: Flow
+    module: Module
+    function: FunctionNode | None
+    """The function, where all of it evaluates."""
+    statements: tuple[ast.stmt, ...]
+    """The statements from the first to the last call of a model, where only a region evaluates."""
+    calls: tuple[ast.Call, ...]
+    """The calls of models in it that compute a graph that nobody uses."""
+    why_not: str | None
+    """Why it cannot do without gradients, or None where it can."""
+
+    @property
+    def node(self) -> ast.stmt:
+        """The function, or the first statement."""
+        return self.function if self.function is not None else self.statements[0]
+
+    @cached_property
+    def models(self) -> tuple[Model, ...]:
+        """The models it calls, as far as they are known."""
+        found: dict[Value, None] = {}
+        for call in self.calls:
+            for value in self.flow.values(call.func):
+                owner = value.of if value.sort is Sort.METHOD else value
+                if owner is not None and kind(self.flow, owner) is Kind.MODEL:
+                    found[owner] = None
+        return tuple(Model(self.flow, each) for each in found)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every model it calls is known to compute the same bits with gradients and without."""
+        values = {value for call in self.calls for value in without_none(self.flow.values(call.func))}
+        owners = {value.of if value.sort is Sort.METHOD else value for value in values}
+        known = {model.value for model in self.models}
+        return bool(owners) and owners <= known and all(model.is_exact_without_gradients for model in self.models)
+
+
+class Evaluations:
+    """Finds the evaluation regions of some modules."""
+
+    def __init__(self, flow: Flow, modules: Sequence[Module], iterations: Iterations) -> None:
+        self._flow = flow
+        self._modules = modules
+        self._iterations = iterations
+
+    def find(self) -> Iterator[EvaluationRegion]:
+        """The regions, in the order of the text, without those that run without gradients already."""
+        for module in self._modules:
+            whole: set[Callee] = set()
+            for function in self._functions(module):
+                region = self._function_region(module, function)
+                if region is not None:
+                    whole.add(function)
+                    if region.calls:
+                        yield region
+            done: set[ast.stmt] = set()
+            for region in (*self._inlined(module, whole), *self._volatile(module, whole)):
+                if not done.intersection(region.statements):
+                    done.update(region.statements)
+                    yield region
+
+    # Whole functions.
+
+    def _functions(self, module: Module) -> list[FunctionNode]:
+        found = [function for function, where, _ in self._flow.functions() if where is module]
+        return sorted(found, key=lambda each: (each.lineno, each.col_offset))
+
+    def _function_region(self, module: Module, function: FunctionNode) -> EvaluationRegion | None:
+        """The region that the whole function is; without calls where it has no gradients already."""
+        calls = [call for call in own(function, ast.Call) if self._calls_model(call)]
+        named = bool(_EVALUATES.search(function.name))
+        evaluates = any(self._sets_mode(call, "eval") for call in own(function, ast.Call))
+        if not calls or (self._is_model_method(function) and not evaluates):
+            return None
+        if not (named or evaluates or function in self._called_after_eval):
+            return None
+        trains = self._iterations.training_functions.get(function)
+        needs = self._needs_gradients(function)
+        if trains is not None and not (named and (needs is not None or _flag(function) is not None)):
+            return None
+        open_calls = [call for call in calls if not self._without_gradients(module, call)]
+        if not open_calls or self._decorated(function) or self._all_callers_without(function):
+            return EvaluationRegion(self._flow, module, function, (), (), None)
+        why_not = self._why_trains(function, trains) or self._why_function_not(function, needs)
+        return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), why_not)
+
+    @staticmethod
+    def _why_trains(function: FunctionNode, trains: ast.AST | None) -> str | None:
+        flag = _flag(function)
+        if trains is None or flag is None:
+            return None
+        return f"the function also trains, as its parameter '{flag}' says (line {_line(trains)})"
+
+    def _is_model_method(self, function: FunctionNode) -> bool:
+        owner = self._flow.owner(function)
+        return (
+            owner is not None
+            and kind(self._flow, Value(Sort.INSTANCE, of=Value(Sort.CLASS, owner.name, owner))) is Kind.MODEL
+        )
+
+    def _why_function_not(self, function: FunctionNode, needs: ast.AST | None) -> str | None:
+        if needs is not None:
+            return f"gradients are needed in it (line {_line(needs)})"
+        if isinstance(function, ast.AsyncFunctionDef):
+            return "it is a coroutine: a decorator would not act while it runs"
+        for decorator in function.decorator_list:
+            if not self._is_transparent(decorator):
+                return f"@{ast.unparse(decorator)} may need the function as it is (line {decorator.lineno})"
+        calls = self._flow.callers(function)
+        for call in calls:
+            mixed = self._mixed_autocast(self._module(call), call)
+            if mixed is not None:
+                return mixed
+        state = self._why_state(function)
+        if state is not None:
+            return state
+        course = self._inside.function(function)
+        if course.kept is not None:
+            return f"it keeps a tensor for later (line {_line(course.kept)})"
+        return self._why_result_not(function) if course.returned is not None else None
+
+    def _is_transparent(self, decorator: ast.expr) -> bool:
+        values = self._flow.values(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        return bool(values) and all(
+            each.sort in {Sort.FUNCTION, Sort.CLASS}
+            or (each.sort is Sort.EXTERNAL and _TRANSPARENT.match(each.name) is not None)
+            or (each.sort is Sort.METHOD and each.name in {"setter", "getter", "command"})
+            for each in values
+        )
+
+    def _why_result_not(self, function: Callee) -> str | None:
+        """Why the tensors that the function returns may have to carry gradients."""
+        calls = self._flow.callers(function)
+        if not calls or self._flow.escapes(function):
+            return "it returns tensors to code outside this file, which may train on them"
+        for call in calls:
+            module = self._module(call)
+            statement = module.statement(call)
+            graphs = self._graphs(lambda each, call=call: each is call, outside=False)
+            course = graphs.statements(module, [statement])
+            used = _escape(course) or self._used_after(graphs, module, statement, course)
+            if used is not None:
+                return f"what it returns may be trained on (line {_line(used)})"
+        return None
+
+    def _module(self, node: ast.AST) -> Module:
+        return next(each for each in self._modules if each.holds(node))
+
+    # Regions after ``model.eval()``.
+
+    def _inlined(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        for statement, call in self._switches(module):
+            if module.function(statement) in whole:
+                continue
+            for statements in self._evaluated(module, statement, call):
+                yield from self._regions(module, statements, self._receivers(call))
+            yield from self._chosen(module, statement, call)
+        for call in module.nodes(ast.Call):
+            if isinstance(module.parent(call), ast.Expr) and self._sets_mode(call, None):
+                yield from self._mixed(module, module.statement(call), ast.unparse(_given(call)[0]))
+
+    def _switches(self, module: Module) -> Iterator[tuple[ast.stmt, ast.Call]]:
+        """The statements ``model.eval()`` and ``model = model.eval()``."""
+        for call in module.nodes(ast.Call):
+            statement = module.parent(call)
+            if not self._sets_mode(call, "eval") or not isinstance(call.func, ast.Attribute):
+                continue
+            again = isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(
+                call.func.value
+            )
+            if isinstance(statement, ast.Expr) or (isinstance(statement, ast.Assign) and again):
+                yield statement, call
+
+    def _evaluated(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[list[ast.stmt]]:
+        """The statements from ``model.eval()`` to ``model.train()`` or training, without definitions and imports."""
+        models = self._receivers(call)
+        suite = module.suite(statement)
+        run: list[ast.stmt] = []
+        for each in suite[_index(suite, statement) + 1 :]:
+            if self._back_to_training(each, models):
+                break
+            if isinstance(each, _NOT_WRAPPED):
+                yield run
+                run = []
+            elif self._iterations.why_trains(each) is not None:
+                break
+            else:
+                run.append(each)
+        yield run
+
+    def _regions(self, module: Module, statements: Sequence[ast.stmt], models: Values) -> Iterator[EvaluationRegion]:
+        """The stretches of the statements that call models, one of them at least."""
+        open_of = [
+            [
+                call
+                for call in own(each, ast.Call)
+                if self._calls_model(call) and not self._without_gradients(module, call)
+            ]
+            for each in statements
+        ]
+        with_calls = [index for index, calls in enumerate(open_of) if calls]
+        while with_calls:
+            first = last = with_calls.pop(0)
+            while with_calls and with_calls[0] - last <= _GAP + 1:
+                last = with_calls.pop(0)
+            inside = tuple(statements[first : last + 1])
+            calls = tuple(call for each in open_of[first : last + 1] for call in each)
+            if any(models & self._models_of(call) for call in calls):
+                yield EvaluationRegion(self._flow, module, None, inside, calls, self._why_region_not(module, inside))
+
+    def _models_of(self, call: ast.Call) -> Values:
+        values = self._flow.values(call.func)
+        return values | {each.of for each in values if each.sort is Sort.METHOD and each.of is not None}
+
+    def _why_region_not(self, module: Module, statements: tuple[ast.stmt, ...]) -> str | None:
+        for statement in statements:
+            trains = self._iterations.why_trains(statement)
+            if trains is not None:
+                return f"the region also trains (line {_line(trains)})"
+            needs = self._needs_gradients(statement)
+            if needs is not None:
+                return f"gradients are needed in it (line {_line(needs)})"
+            for node in (*own(statement, ast.Yield), *own(statement, ast.YieldFrom)):
+                return f"it yields to code that may need gradients (line {node.lineno})"
+        mixed = self._mixed_autocast(module, statements[0])
+        if mixed is not None:
+            return mixed
+        state = next(filter(None, map(self._why_state, statements)), None)
+        if state is not None:
+            return state
+        course = self._inside.statements(module, statements)
+        if course.kept is not None:
+            return f"it keeps a tensor for later (line {_line(course.kept)})"
+        if course.returned is not None:
+            function = module.function(statements[0])
+            reason = self._why_result_not(function) if function is not None else None
+            if reason is not None:
+                return reason
+        used = self._used_after(self._outside, module, statements[-1], course)
+        return None if used is None else f"a tensor computed in it may be trained on later (line {_line(used)})"
+
+    def _chosen(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[EvaluationRegion]:
+        """Where ``if …: model.train()`` and ``else: model.eval()`` choose what the code below does."""
+        branch = module.parent(statement)
+        if not isinstance(branch, ast.If):
+            return
+        models = self._receivers(call)
+        test = ast.unparse(branch.test)
+        if module.suite(statement) is branch.body:
+            other, test = branch.orelse, f"not ({test})"
+        else:
+            other = branch.body
+        if any(self._back_to_training(each, models) for each in other):
+            yield from self._mixed(module, branch, test)
+
+    def _mixed(self, module: Module, statement: ast.stmt, test: str) -> Iterator[EvaluationRegion]:
+        """The first statement after this one that trains or evaluates, as ``test`` says, with gradients on."""
+        suite = module.suite(statement)
+        for each in suite[_index(suite, statement) + 1 :]:
+            trains = self._iterations.why_trains(each)
+            calls = tuple(
+                inner
+                for inner in own(each, ast.Call)
+                if self._calls_model(inner) and not self._without_gradients(module, inner)
+            )
+            if calls and trains is not None:
+                why_not = f"it also trains (line {_line(trains)}): torch.set_grad_enabled({test}) would serve both"
+                yield EvaluationRegion(self._flow, module, None, (each,), calls, why_not)
+                return
+
+    # ``Variable(x, volatile=True)``.
+
+    def _volatile(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """The statements from one that makes a volatile variable to the last one that calls a model with it."""
+        for call in module.nodes(ast.Call):
+            if not is_volatile(self._flow, call) or module.function(call) in whole:
+                continue
+            statement = module.statement(call)
+            suite = module.suite(statement)
+            graphs = self._graphs(lambda each, call=call: each is call, outside=False)
+            names = graphs.statements(module, [statement]).names
+            run = [statement]
+            for each in suite[_index(suite, statement) + 1 :]:
+                if isinstance(each, _NOT_WRAPPED) or self._iterations.why_trains(each) is not None:
+                    break
+                run.append(each)
+            fed = [
+                index
+                for index, each in enumerate(run)
+                for inner in own(each, ast.Call)
+                if self._calls_model(inner)
+                and any(isinstance(name, ast.Name) and name.id in names for name in ast.walk(inner))
+            ]
+            if fed:
+                yield from self._stretch(module, run[: fed[-1] + 1])
+
+    def _stretch(self, module: Module, statements: Sequence[ast.stmt]) -> Iterator[EvaluationRegion]:
+        inside = tuple(statements)
+        calls = tuple(call for each in inside for call in own(each, ast.Call) if self._calls_model(call))
+        if not any(self._without_gradients(module, call) for call in calls):
+            yield EvaluationRegion(self._flow, module, None, inside, calls, self._why_region_not(module, inside))
+
+    def _why_state(self, node: ast.AST) -> str | None:
+        """Why a model that the code calls may bring a graph along from an earlier call, or on to a later one."""
+        for call in own(node, ast.Call):
+            for forward in self._called_forwards(call):
+                kept = self._carried_on(forward)
+                if kept is not None:
+                    return f"the model keeps self.{kept.attr} from one call to the next (line {kept.lineno})"
+        return None
+
+    def _carried_on(self, forward: Callee) -> ast.Attribute | None:
+        """An attribute with a tensor that the forward reads before it writes it."""
+        read: set[str] = set()
+        for statement in forward.body if not isinstance(forward, ast.Lambda) else ():
+            attributes = [
+                each
+                for each in own(statement, ast.Attribute)
+                if isinstance(each.value, ast.Name) and each.value.id == "self"
+            ]
+            read.update(each.attr for each in attributes if isinstance(each.ctx, ast.Load))
+            for each in attributes:
+                tensors = any(value.sort in _MAY_CARRY for value in self._flow.values(each))
+                if isinstance(each.ctx, ast.Store) and each.attr in read and tensors and not _is_detached(statement):
+                    return each
+        return None
+
+    # Where tensors go.
+
+    def _graphs(self, makes: object, *, outside: bool) -> Graphs:
+        return Graphs(self._flow, makes, lambda each: each in self._iterations.training_functions, outside=outside)  # type: ignore[arg-type]
+
+    @cached_property
+    def _inside(self) -> Graphs:
+        """Follows what models compute."""
+        return self._graphs(self._makes_graph, outside=True)
+
+    @cached_property
+    def _outside(self) -> Graphs:
+        """Follows tensors that are there already."""
+        return self._graphs(lambda _: False, outside=False)
+
+    def _makes_graph(self, call: ast.Call) -> bool:
+        if not self._calls_model(call):
+            owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+            method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            if method in MODULE_METHODS or not any(kind(self._flow, each) is Kind.MODEL for each in owners):
+                return False
+        return not self._without_gradients(self._module(call), call)
+
+    def _used_after(self, graphs: Graphs, module: Module, last: ast.stmt, course: Course) -> ast.AST | None:
+        """Where a tensor is trained on, or leaves the function, after the statement."""
+        if not course.ever:
+            return None
+        after = _escape(graphs.after(module, last, course.names))
+        if after is not None:
+            return after
+        function = module.function(last)
+        for name in module.nodes(ast.Name):
+            if name.id in course.ever and isinstance(name.ctx, ast.Load) and _reads_from(module, name, function):
+                return name
+        return None
+
+    # What code does.
+
+    @cached_property
+    def _used_as_models(self) -> Values:
+        """What nothing is known of but that it is switched, trained or saved as a model is."""
+        found: set[Value] = set()
+        for module in self._modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in _USES and not _given(call):
+                    found.update(each for each in self._flow.values(call.func.value) if self._is_opaque(each))
+        return frozenset(found)
+
+    def _is_opaque(self, value: Value) -> bool:
+        """Whether the value may be a model for all that is known."""
+        if value.sort is Sort.MADE:
+            return kind(self._flow, value) is None and not value.name.startswith(("torch.", "builtins."))
+        return value.sort is Sort.UNKNOWN or (
+            value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
+        )
+
+    def _is_model(self, value: Value) -> bool:
+        return kind(self._flow, value) is Kind.MODEL or value in self._used_as_models
+
+    def _calls_model(self, call: ast.Call) -> bool:
+        """Whether the call runs a model, or another method of a model of the project."""
+        # Of what is unknown, a method is as unknown as the object.
+        owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
+        is_forward = isinstance(call.func, ast.Attribute) and call.func.attr == "forward"
+        for callee in self._flow.values(call.func):
+            if self._is_model(callee) and (callee not in owners or is_forward):
+                return True
+            if callee.sort is Sort.METHOD and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
+                if callee.name == "forward" and self._is_model(callee.of):
+                    return True
+                if isinstance(callee.site, _FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
+                    return not self._decorated(callee.site)
+        return False
+
+    @cached_property
+    def _called_after_eval(self) -> set[Callee]:
+        """The functions that code between ``model.eval()`` and ``model.train()`` calls."""
+        found: set[Callee] = set()
+        for module in self._modules:
+            for statement, switch in self._switches(module):
+                for each in (each for run in self._evaluated(module, statement, switch) for each in run):
+                    for call in own(each, ast.Call):
+                        found.update(self._called_functions(call))
+        return found
+
+    def _sets_mode(self, call: ast.Call, mode: str | None) -> bool:
+        """Whether it is ``model.eval()`` or ``model.train()``, ``.train(False)`` and ``.train(True)`` being the same.
+
+        With ``mode`` None, whether it is ``model.train(…)`` with something that is known only when it runs.
+        """
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"eval", "train"}:
+            return False
+        given = _given(call)
+        found: str | None = call.func.attr
+        if given and found == "eval":
+            return False
+        if given:
+            known = isinstance(given[0], ast.Constant)
+            found = None if not known else "train" if given[0].value else "eval"  # type: ignore[attr-defined]
+        if found != mode or len(given) > 1:
+            return False
+        owners = self._receivers(call)
+        return may(self._flow, owners, Kind.MODEL) or (bool(owners) and all(self._is_opaque(each) for each in owners))
+
+    def _receivers(self, call: ast.Call) -> Values:
+        return without_none(self._flow.values(call.func.value)) if isinstance(call.func, ast.Attribute) else frozenset()
+
+    def _back_to_training(self, statement: ast.stmt, models: Values) -> bool:
+        """Whether the statement is ``model.train()`` of one of the models."""
+        value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+        return isinstance(value, ast.Call) and self._sets_mode(value, "train") and bool(self._receivers(value) & models)
+
+    def _without_gradients(self, module: Module, node: ast.AST) -> bool:
+        """Whether the node runs under ``torch.no_grad()`` or its like, by a ``with`` or a decorator of its function."""
+        for above in module.ancestors(node):
+            if isinstance(above, (ast.With, ast.AsyncWith)) and any(
+                self._switches_off(item.context_expr) for item in above.items
+            ):
+                return True
+            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return self._decorated(above) or self._switched_off_before(module, above, node)
+        return self._switched_off_before(module, module.tree, node)
+
+    def _switched_off_before(self, module: Module, scope: ast.AST, node: ast.AST) -> bool:
+        """Whether ``torch.set_grad_enabled(…)`` is called as a statement before the node in its function."""
+        return any(
+            isinstance(module.parent(call), ast.Expr)
+            and _line(call) < _line(node)
+            and self._is(call.func, {"torch.set_grad_enabled"})
+            and self._switches_off(call)
+            for call in own(scope, ast.Call)
+        )
+
+    def _switches_off(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            # Not set_grad_enabled(True), and not inference_mode(False).
+            off = not node.args[0].value if self._is(node.func, {"torch.set_grad_enabled"}) else node.args[0].value
+            return bool(off) and self._is(node, _OFF)
+        return self._is(node, _OFF)
+
+    def _is(self, node: ast.expr, names: set[str] | frozenset[str]) -> bool:
+        return any(each.sort in {Sort.MADE, Sort.EXTERNAL} and each.name in names for each in self._flow.values(node))
+
+    def _decorated(self, function: Callee) -> bool:
+        return not isinstance(function, ast.Lambda) and any(
+            self._switches_off(each) for each in function.decorator_list
+        )
+
+    def _all_callers_without(self, function: FunctionNode) -> bool:
+        calls = self._flow.callers(function)
+        return (
+            bool(calls)
+            and not self._flow.escapes(function)
+            and all(self._without_gradients(self._module(each), each) for each in calls)
+        )
+
+    def _mixed_autocast(self, module: Module, node: ast.AST) -> str | None:
+        """Whether an autocast block around the node also runs models with gradients.
+
+        One block keeps 16-bit copies of the weights; old versions of torch kept those that were made without a graph.
+        """
+        for above in module.ancestors(node):
+            if isinstance(above, _FUNCTIONS):
+                return None
+            if isinstance(above, ast.With) and any(self._is(item.context_expr, _AUTOCAST) for item in above.items):
+                return f"it shares an autocast block, which may keep weights without a graph (line {above.lineno})"
+        return None
+
+    def _needs_gradients(self, node: ast.AST) -> ast.AST | None:
+        """The place in the code under the node that needs gradients, itself or in code of the project that it calls."""
+        todo: list[ast.AST] = [node]
+        done: set[ast.AST] = set()
+        models: set[ast.AST] = set()
+        while todo:
+            here = todo.pop()
+            if here in done:
+                continue
+            done.add(here)
+            for inner in ast.walk(here):
+                if isinstance(inner, ast.Attribute) and self._asks_for_gradients(inner, in_model=here in models):
+                    return inner
+                if isinstance(inner, ast.Call):
+                    if self._call_needs_gradients(inner):
+                        return inner
+                    todo.extend(self._called_functions(inner))
+                    forwards = list(self._called_forwards(inner))
+                    models.update(forwards)
+                    todo.extend(forwards)
+        return None
+
+    def _asks_for_gradients(self, node: ast.Attribute, *, in_model: bool) -> bool:
+        if in_model and node.attr == "requires_grad_":
+            return False  # of a state that it starts with: only training comes back to it
+        if node.attr in _NEEDS:
+            return not any(
+                each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in self._flow.values(node)
+            )
+        return node.attr in {"requires_grad", "grad_fn"}
+
+    def _call_needs_gradients(self, call: ast.Call) -> bool:
+        if any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords):
+            return True
+        for callee in self._flow.values(call.func):
+            if callee.sort is Sort.EXTERNAL or callee.sort is Sort.MADE:
+                if callee.name in {"torch.autograd.grad", "torch.enable_grad", "torch.is_grad_enabled"}:
+                    return True
+                if callee.name.partition(".")[0] in _NEEDING_PACKAGES:
+                    return True
+            if isinstance(callee.site, _FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
+                return False
+        last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        return _NEEDING_NAMES.search(last) is not None
+
+    def _called_functions(self, call: ast.Call) -> Iterator[Callee]:
+        """The project's functions that the call runs."""
+        for callee in self._flow.values(call.func):
+            if callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, _FUNCTIONS):
+                yield callee.site
+
+    def _called_forwards(self, call: ast.Call) -> Iterator[Callee]:
+        """The forwards of the project's models that the call runs."""
+        for callee in self._flow.values(call.func):
+            if kind(self._flow, callee) is Kind.MODEL:
+                for layer in Model(self._flow, callee).layers:
+                    class_ = Model(self._flow, layer).class_
+                    forward = self._flow.method(class_, "forward") if class_ is not None else None
+                    if forward is not None:
+                        yield forward
+
+
+def is_volatile(flow: Flow, call: ast.Call) -> bool:
+    """Whether the call is ``Variable(x, volatile=True)``."""
+    given = any(
+        each.arg == "volatile" and isinstance(each.value, ast.Constant) and each.value.value for each in call.keywords
+    )
+    return given and any(
+        each.sort is Sort.EXTERNAL and each.name == "torch.autograd.Variable" for each in flow.values(call.func)
+    )
+
+
+def _is_detached(statement: ast.stmt) -> bool:
+    """``self.x = y.detach()``."""
+    match statement:
+        case ast.Assign(_, ast.Call(ast.Attribute(_, "detach"))):
+            return True
+    return False
+
+
+def _escape(course: Course) -> ast.AST | None:
+    return course.trained or course.kept or course.returned
+
+
+def _flag(function: FunctionNode) -> str | None:
+    """The parameter that says whether the function trains, if there is one."""
+    arguments = function.args
+    return next((each.arg for each in (*arguments.args, *arguments.kwonlyargs) if each.arg in _FLAGS), None)
+
+
+def _reads_from(module: Module, name: ast.Name, function: ast.AST | None) -> bool:
+    """Whether the name is read in a function inside ``function`` (None: the module) that takes it from there."""
+    here = module.function(name)
+    while here is not None and here is not function:
+        if name.id in bound_names(here):
+            return False
+        here = module.function(here)
+        if here is function:
+            return True
+    return False
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _index(suite: Sequence[ast.stmt], statement: ast.stmt) -> int:
+    return next(i for i, each in enumerate(suite) if each is statement)
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)

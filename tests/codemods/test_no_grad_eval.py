@@ -1,0 +1,906 @@
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent
+
+from codemods.no_grad_eval import NoGradEval
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.autograd import Variable
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+loader = [(torch.randn(2, 4), torch.tensor([0, 2])) for _ in range(3)]
+"""
+N = HEAD.count("\n")
+
+
+def script(body: str) -> str:
+    return HEAD + dedent(body)
+
+
+TRAIN = """\
+for epoch in range(2):
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+# (a) functions, (b) regions, (c) volatile: what is rewritten, (before, after).
+REWRITES = {
+    "a function with a name of evaluation": (
+        """\
+        def validate():
+            return sum(criterion(model(x), y).item() for x, y in loader)
+        """,
+        """\
+        @torch.no_grad()
+        def validate():
+            return sum(criterion(model(x), y).item() for x, y in loader)
+        """,
+    ),
+    "a function that switches its model to evaluation": (
+        """\
+        def report(net):
+            net.eval()
+            for x, y in loader:
+                print(net(x).argmax(1))
+
+        report(model)
+        """,
+        """\
+        @torch.no_grad()
+        def report(net):
+            net.eval()
+            for x, y in loader:
+                print(net(x).argmax(1))
+
+        report(model)
+        """,
+    ),
+    "a function of parameters that nothing here calls": (
+        """\
+        def evaluate(net, batches, loss_function, device):
+            net.eval()
+            total, correct = 0, 0
+            for x, y in batches:
+                x, y = x.to(device), y.to(device)
+                out = net(x)
+                total += loss_function(out, y).item()
+                correct += out.max(1)[1].eq(y).sum()
+            return total / len(batches), correct
+        """,
+        """\
+        @torch.no_grad()
+        def evaluate(net, batches, loss_function, device):
+            net.eval()
+            total, correct = 0, 0
+            for x, y in batches:
+                x, y = x.to(device), y.to(device)
+                out = net(x)
+                total += loss_function(out, y).item()
+                correct += out.max(1)[1].eq(y).sum()
+            return total / len(batches), correct
+        """,
+    ),
+    "a method of a trainer whose model comes from elsewhere": (
+        """\
+        class Trainer:
+            def __init__(self, net):
+                self.net = net
+
+            def valid_epoch(self):
+                self.net.eval()
+                return sum(criterion(self.net(x), y).item() for x, y in loader)
+        """,
+        """\
+        class Trainer:
+            def __init__(self, net):
+                self.net = net
+
+            @torch.no_grad()
+            def valid_epoch(self):
+                self.net.eval()
+                return sum(criterion(self.net(x), y).item() for x, y in loader)
+        """,
+    ),
+    "a model that another file makes": (
+        """\
+        from models import build
+
+        net = build()
+
+        def test():
+            net.eval()
+            for x, y in loader:
+                print(net(x).argmax(1))
+        """,
+        """\
+        from models import build
+
+        net = build()
+
+        @torch.no_grad()
+        def test():
+            net.eval()
+            for x, y in loader:
+                print(net(x).argmax(1))
+        """,
+    ),
+    "a function that is called while the model evaluates": (
+        """\
+        def confusion(net):
+            return [(net(x).argmax(1), y) for x, y in loader]
+
+        model = model.eval()
+        print(confusion(model))
+        """,
+        """\
+        @torch.no_grad()
+        def confusion(net):
+            return [(net(x).argmax(1), y) for x, y in loader]
+
+        model = model.eval()
+        print(confusion(model))
+        """,
+    ),
+    "a function inside a function": (
+        """\
+        def main():
+            def validate():
+                return sum(criterion(model(x), y).item() for x, y in loader)
+
+            print(validate())
+        """,
+        """\
+        def main():
+            @torch.no_grad()
+            def validate():
+                return sum(criterion(model(x), y).item() for x, y in loader)
+
+            print(validate())
+        """,
+    ),
+    "a tensor that the caller only shows": (
+        """\
+        def predict(x):
+            model.eval()
+            return model(x)
+
+        for x, y in loader:
+            scores = predict(x)
+            best = scores.max()
+            print(f"{best} {scores}")
+        """,
+        """\
+        @torch.no_grad()
+        def predict(x):
+            model.eval()
+            return model(x)
+
+        for x, y in loader:
+            scores = predict(x)
+            best = scores.max()
+            print(f"{best} {scores}")
+        """,
+    ),
+    "other decorators stay outside": (
+        """\
+        import functools
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.fc(x)
+
+        class Tester:
+            @staticmethod
+            def test():
+                net = Net()
+                return net(torch.ones(1, 4)).sum().item()
+
+            @property
+            def accuracy(self):
+                net = Net()
+                return net(torch.ones(1, 4)).sum().item()
+
+        @functools.lru_cache
+        def evaluate():
+            net = Net()
+            return net(torch.ones(1, 4)).sum().item()
+        """,
+        """\
+        import functools
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.fc(x)
+
+        class Tester:
+            @staticmethod
+            @torch.no_grad()
+            def test():
+                net = Net()
+                return net(torch.ones(1, 4)).sum().item()
+
+            @property
+            @torch.no_grad()
+            def accuracy(self):
+                net = Net()
+                return net(torch.ones(1, 4)).sum().item()
+
+        @functools.lru_cache
+        @torch.no_grad()
+        def evaluate():
+            net = Net()
+            return net(torch.ones(1, 4)).sum().item()
+        """,
+    ),
+    "only a part of it has no gradients yet": (
+        """\
+        def test():
+            with torch.no_grad():
+                first = model(loader[0][0])
+            second = model(loader[1][0])
+            print((first - second).sum().item())
+        """,
+        """\
+        @torch.no_grad()
+        def test():
+            with torch.no_grad():
+                first = model(loader[0][0])
+            second = model(loader[1][0])
+            print((first - second).sum().item())
+        """,
+    ),
+    "numbers are kept, not tensors": (
+        """\
+        class Trainer:
+            def validate(self):
+                model.eval()
+                self.losses = [criterion(model(x), y).item() for x, y in loader]
+                self.best = max(self.losses)
+        """,
+        """\
+        class Trainer:
+            @torch.no_grad()
+            def validate(self):
+                model.eval()
+                self.losses = [criterion(model(x), y).item() for x, y in loader]
+                self.best = max(self.losses)
+        """,
+    ),
+    "inlined, up to model.train()": (
+        """\
+        for epoch in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            total = 0
+            for x, y in loader:
+                # kept where it is
+                total += criterion(model(x), y)
+            total /= len(loader)
+            model.train()
+            print(total)
+        """,
+        """\
+        for epoch in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            total = 0
+            with torch.no_grad():
+                for x, y in loader:
+                    # kept where it is
+                    total += criterion(model(x), y)
+            total /= len(loader)
+            model.train()
+            print(total)
+        """,
+    ),
+    "inlined, with the names of the training": (
+        TRAIN
+        + """\
+    model.eval()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+    print(loss)
+""",
+        TRAIN
+        + """\
+    model.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            loss = criterion(model(x), y)
+    print(loss)
+""",
+    ),
+    "inlined, to the end of the file, apart from definitions": (
+        """\
+        model.eval()
+
+        def show(image):
+            print(image)
+
+        out = model(loader[0][0])
+        show(out)
+        import json
+        print(json.dumps(model(loader[1][0]).tolist()))
+        """,
+        """\
+        model.eval()
+
+        def show(image):
+            print(image)
+
+        with torch.no_grad():
+            out = model(loader[0][0])
+        show(out)
+        import json
+        with torch.no_grad():
+            print(json.dumps(model(loader[1][0]).tolist()))
+        """,
+    ),
+    "inlined, break and continue": (
+        """\
+        model.train(False)
+        for x, y in loader:
+            if y.sum() == 7:
+                continue
+            if model(x).sum() > 1e9:
+                break
+        """,
+        """\
+        model.train(False)
+        with torch.no_grad():
+            for x, y in loader:
+                if y.sum() == 7:
+                    continue
+                if model(x).sum() > 1e9:
+                    break
+        """,
+    ),
+    "inlined, text over several lines": (
+        '''\
+        model.eval()
+        for x, y in loader:
+            print("""one
+        two""", model(x).argmax(1))
+        ''',
+        '''\
+        model.eval()
+        with torch.no_grad():
+            for x, y in loader:
+                print("""one
+        two""", model(x).argmax(1))
+        ''',
+    ),
+    "a scheduler only looks at the loss": (
+        """\
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        for epoch in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            val_loss = criterion(model(x), y)
+            scheduler.step(val_loss)
+            model.train()
+        """,
+        """\
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        for epoch in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                val_loss = criterion(model(x), y)
+            scheduler.step(val_loss)
+            model.train()
+        """,
+    ),
+    "volatile variables in a function": (
+        """\
+        def test():
+            model.eval()
+            for x, y in loader:
+                x, y = Variable(x, volatile=True), Variable(y)
+                print(model(x).argmax(1))
+        """,
+        """\
+        @torch.no_grad()
+        def test():
+            model.eval()
+            for x, y in loader:
+                x, y = Variable(x), Variable(y)
+                print(model(x).argmax(1))
+        """,
+    ),
+    "volatile variables in a region": (
+        """\
+        def act(state):
+            state = Variable(state, volatile=True)
+            q_value = model(state)
+            return q_value.max(1)[1].item()
+        """,
+        """\
+        def act(state):
+            with torch.no_grad():
+                state = Variable(state)
+                q_value = model(state)
+            return q_value.max(1)[1].item()
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), REWRITES.values(), ids=list(REWRITES))
+def test_evaluates_without_gradients(before: str, after: str) -> None:
+    check_rewrites(NoGradEval, script(before), script(after))
+
+
+# Where it is left, and the reason; None: there is nothing to say.
+LEAVES = {
+    "no_grad is there": (
+        """\
+        @torch.no_grad()
+        def test():
+            print(model(loader[0][0]))
+
+        @torch.inference_mode()
+        def predict():
+            print(model(loader[0][0]))
+
+        def evaluate():
+            torch.set_grad_enabled(False)
+            print(model(loader[0][0]))
+        """,
+        None,
+    ),
+    "every caller has no gradients": (
+        """\
+        def test():
+            print(model(loader[0][0]))
+
+        with torch.no_grad():
+            test()
+        """,
+        None,
+    ),
+    "the phase switches gradients": (
+        """\
+        for phase in ["train", "val"]:
+            if phase == "train":
+                model.train()
+            else:
+                model.eval()
+            for x, y in loader:
+                with torch.set_grad_enabled(phase == "train"):
+                    loss = criterion(model(x), y)
+                if phase == "train":
+                    loss.backward()
+        """,
+        None,
+    ),
+    "a model without evaluation is trained": (TRAIN, None),
+    "sampling between iterations is no evaluation": (
+        TRAIN
+        + """\
+    fake = model(torch.ones(1, 4))
+    print(fake.detach())
+""",
+        None,
+    ),
+    "V1: a generator would leave gradients off for whoever asks": (
+        """\
+        def stream():
+            model.eval()
+            for x, y in loader:
+                yield model(x)
+        """,
+        f"it keeps a tensor for later (line {N + 4})",
+    ),
+    "V1: a with block in a generator": (
+        """\
+        def stream():
+            for _ in range(2):
+                for x, y in loader:
+                    criterion(model(x), y).backward()
+                model.eval()
+                for x, y in loader:
+                    yield model(x).argmax(1)
+        """,
+        f"it yields to code that may need gradients (line {N + 7})",
+    ),
+    "V1: a coroutine runs after the decorator": (
+        """\
+        async def predict(x):
+            model.eval()
+            print(model(x))
+        """,
+        "it is a coroutine: a decorator would not act while it runs",
+    ),
+    "V2: a flag says whether it trains": (
+        """\
+        def evaluate(train=False):
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                if train:
+                    loss.backward()
+        """,
+        f"the function also trains, as its parameter 'train' says (line {N + 5})",
+    ),
+    "V2: a phase decides": (
+        """\
+        for phase in ["train", "val"]:
+            if phase == "train":
+                model.train()
+            else:
+                model.eval()
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                if phase == "train":
+                    loss.backward()
+        """,
+        f"it also trains (line {N + 9}): torch.set_grad_enabled(phase == 'train') would serve both",
+    ),
+    "V2: model.train(flag)": (
+        """\
+        def run(is_training):
+            model.train(is_training)
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                if is_training:
+                    loss.backward()
+        """,
+        f"it also trains (line {N + 6}): torch.set_grad_enabled(is_training) would serve both",
+    ),
+    "V2: training is another file's": (
+        """\
+        from engine import train_one_epoch
+
+        def main():
+            net = nn.Linear(4, 3)
+            train_one_epoch(net, loader)
+            net.eval()
+            print(net(loader[0][0]).argmax(1).tolist(), train_one_epoch(net, loader))
+        """,
+        None,
+    ),
+    "V3: attacked images": (
+        """\
+        def evaluate_attack(images, labels):
+            model.eval()
+            images.requires_grad_()
+            loss = criterion(model(images), labels)
+            images = images + torch.autograd.grad(loss, images)[0].sign()
+            return (model(images).argmax(1) == labels).sum().item()
+        """,
+        f"gradients are needed in it (line {N + 3})",
+    ),
+    "V3: an attack of the script's": (
+        """\
+        def fgsm(images, labels):
+            images = images.clone().requires_grad_()
+            criterion(model(images), labels).backward()
+            return images + images.grad.sign()
+
+        def test():
+            for x, y in loader:
+                print(model(fgsm(x, y)).argmax(1))
+        """,
+        f"gradients are needed in it (line {N + 2})",
+    ),
+    "V3: an attack of another file's": (
+        """\
+        from attacks import pgd_attack
+
+        def test():
+            for x, y in loader:
+                print(model(pgd_attack(model, x, y)).argmax(1))
+        """,
+        f"gradients are needed in it (line {N + 5})",
+    ),
+    "V3: saliency by a library": (
+        """\
+        from captum.attr import Saliency
+
+        def test():
+            for x, y in loader:
+                print(model(x).argmax(1), Saliency(model).attribute(x, target=y))
+        """,
+        f"gradients are needed in it (line {N + 5})",
+    ),
+    "V3: forces are gradients": (
+        """\
+        class Energy(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(3, 1)
+
+            def forward(self, positions):
+                positions.requires_grad_()
+                return -torch.autograd.grad(self.fc(positions).sum(), positions)[0]
+
+        energy = Energy()
+
+        def validate(positions):
+            print(energy(positions))
+        """,
+        f"gradients are needed in it (line {N + 8})",
+    ),
+    "V3: gradients decide what is computed": (
+        """\
+        def test():
+            for x, y in loader:
+                print(model(x) if torch.is_grad_enabled() else 0)
+        """,
+        f"gradients are needed in it (line {N + 3})",
+    ),
+    "V4: the result is trained on": (
+        """\
+        def generate(net, x):
+            return net(x)
+
+        head = nn.Linear(3, 3)
+        for x, y in loader:
+            loss = criterion(head(generate(model, x)), y)
+            loss.backward()
+        """,
+        f"what it returns may be trained on (line {N + 7})",
+    ),
+    "V4: the result is handed on": (
+        """\
+        def predict(x):
+            return model(x)
+
+        def scores(x):
+            return predict(x) * 2
+        """,
+        f"what it returns may be trained on (line {N + 5})",
+    ),
+    "V4: nobody knows what becomes of the result": (
+        """\
+        def predict(x):
+            return model(x)
+        """,
+        "it returns tensors to code outside this file, which may train on them",
+    ),
+    "V4: a teacher inside the iteration": (
+        """\
+        teacher = nn.Linear(4, 3)
+        for x, y in loader:
+            teacher.eval()
+            soft = teacher(x)
+            loss = criterion(model(x), y) + (model(x) - soft).pow(2).mean()
+            loss.backward()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 6})",
+    ),
+    "V4: a perceptual loss goes through the frozen network": (
+        """\
+        vgg = nn.Linear(3, 3)
+        vgg.eval()
+        for x, y in loader:
+            loss = vgg(model(x)).mean()
+            loss.backward()
+        """,
+        None,
+    ),
+    "V4: a network that is made for evaluation": (
+        """\
+        vgg = nn.Linear(3, 3).eval()
+        style = vgg(torch.ones(3))
+        for x, y in loader:
+            ((vgg(model(x)) - style) ** 2).mean().backward()
+        """,
+        None,
+    ),
+    "V4: features for later training": (
+        """\
+        model.eval()
+        features = model(torch.ones(2, 4))
+        head = nn.Linear(3, 1)
+        for _ in range(3):
+            head(features).sum().backward(retain_graph=True)
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 5})",
+    ),
+    "V4: the names of the iteration, after the loop": (
+        """\
+        for epoch in range(2):
+            loss = criterion(model(loader[0][0]), loader[0][1])
+            model.eval()
+            loss = criterion(model(loader[1][0]), loader[1][1])
+        loss.backward()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 5})",
+    ),
+    "V4: a global of the function that trains": (
+        """\
+        model.eval()
+        target = model(torch.ones(2, 4))
+
+        def train():
+            (model(loader[0][0]) - target).sum().backward()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 5})",
+    ),
+    "V4: kept in an attribute": (
+        """\
+        class Trainer:
+            def validate(self):
+                self.out = model(loader[0][0])
+        """,
+        f"it keeps a tensor for later (line {N + 3})",
+    ),
+    "V4: kept in a list from outside": (
+        """\
+        def test(outputs):
+            for x, y in loader:
+                outputs.append(model(x))
+        """,
+        f"it keeps a tensor for later (line {N + 3})",
+    ),
+    "V4: kept in a dictionary from outside": (
+        """\
+        state = {}
+
+        def test():
+            for x, y in loader:
+                state["out"] = model(x)
+        """,
+        f"it keeps a tensor for later (line {N + 5})",
+    ),
+    "V4: kept in a global": (
+        """\
+        def test():
+            global last
+            last = model(loader[0][0])
+        """,
+        f"it keeps a tensor for later (line {N + 3})",
+    ),
+    "V4: kept by a function that is called": (
+        """\
+        class Buffer:
+            def push_all(self, tensor):
+                self.tensors = tensor
+
+        buffer = Buffer()
+
+        def test():
+            buffer.push_all(model(loader[0][0]))
+        """,
+        f"it keeps a tensor for later (line {N + 8})",
+    ),
+    "V4: an action whose probability is trained on": (
+        """\
+        def sample_action(state):
+            probabilities = torch.distributions.Categorical(logits=model(state))
+            action = probabilities.sample()
+            return action, probabilities.log_prob(action)
+
+        action, log_prob = sample_action(torch.ones(4))
+        (-log_prob).backward()
+        """,
+        f"what it returns may be trained on (line {N + 7})",
+    ),
+    "V4: a model's own method": (
+        """\
+        class VAE(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.decoder = nn.Linear(4, 4)
+
+            def sample(self, z):
+                return self.decoder(z)
+
+            def forward(self, z):
+                return self.sample(z)
+        """,
+        None,
+    ),
+    "V9: one autocast block for both": (
+        """\
+        for x, y in loader:
+            with torch.autocast("cpu"):
+                model.train()
+                loss = criterion(model(x), y)
+                model.eval()
+                print(model(x).argmax(1))
+            loss.backward()
+        """,
+        f"it shares an autocast block, which may keep weights without a graph (line {N + 2})",
+    ),
+    "the model's state goes on": (
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rnn = nn.RNNCell(4, 4)
+                self.hidden = torch.zeros(1, 4)
+
+            def forward(self, x):
+                self.hidden = self.rnn(x, self.hidden)
+                return self.hidden
+
+        net = Net()
+
+        def validate():
+            for x, y in loader:
+                print(net(x).argmax(1))
+        """,
+        f"the model keeps self.hidden from one call to the next (line {N + 8})",
+    ),
+    "a decorator that looks at the function": (
+        """\
+        import hydra
+
+        @hydra.main(config_path="conf")
+        def evaluate(config):
+            print(model(loader[0][0]))
+        """,
+        f"@hydra.main(config_path='conf') may need the function as it is (line {N + 3})",
+    ),
+    "a compiled function": (
+        """\
+        @torch.compile
+        def predict():
+            print(model(loader[0][0]))
+        """,
+        f"@torch.compile may need the function as it is (line {N + 1})",
+    ),
+    "a suite on the header's line": (
+        """\
+        if loader: model.eval(); print(model(loader[0][0]))
+        """,
+        "the suite is written on the header's line",
+    ),
+    "volatile, in training": (
+        """\
+        for x, y in loader:
+            x = Variable(x, volatile=True)
+            loss = criterion(model(x), y)
+            loss.backward()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 4})",
+    ),
+    "volatile, and nothing computed": (
+        """\
+        x = Variable(torch.ones(4), volatile=True)
+        """,
+        "volatile=True has no effect since torch 0.4: what it is used for needs torch.no_grad()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEAVES.values(), ids=list(LEAVES))
+def test_leaves(code: str, because: str | None) -> None:
+    if because is None:
+        check_silent(NoGradEval, script(code))
+    else:
+        check_leaves(NoGradEval, script(code), because)
