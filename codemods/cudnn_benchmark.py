@@ -106,12 +106,16 @@ for images, labels in loader:
 
     def find(self, script: Script) -> Iterator[Finding]:
         """One site a script: where its first convolutional network is made."""
-        model = next((each for each in script.models if each.has_convolution and each.value.site is not None), None)
-        if model is None or not script.backwards or not script.may_use_cuda:
+        if not script.backwards or not script.may_use_cuda or any(_is_true(value) for _, _, value in _settings(script)):
             return
-        site = model.value.site
-        if site is not None and script.entry.holds(site) and not any(_is_true(value) for _, _, value in _settings(script)):
-            yield self._site(script, model, site)
+        found = [
+            (each, each.value.site)
+            for each in script.models
+            if each.has_convolution and each.value.site is not None and script.entry.holds(each.value.site)
+        ]
+        if found:
+            # Rather one that is made when the script runs than one of a function that nothing calls.
+            yield self._site(script, *min(found, key=lambda each: not _runs(script, each[1])))
 
     def _site(self, script: Script, model: Model, site: ast.AST) -> Finding:
         module = script.entry
@@ -229,6 +233,10 @@ def _place(script: Script, site: ast.AST) -> ast.stmt | None:
         if devices:
             return devices[-1]
     return _last_import(script, frames[-1])
+
+
+def _runs(script: Script, site: ast.AST) -> bool:
+    return script.entry.function(list(_frames(script, site))[-1]) is None
 
 
 def _frames(script: Script, site: ast.AST) -> Iterator[ast.stmt]:

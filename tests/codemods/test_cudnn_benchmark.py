@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent
+
+from codemods.cudnn_benchmark import CudnnBenchmark
+
+IMPORTS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torchvision import datasets, transforms
+"""
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 8, 3)
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x):
+        return self.head(self.conv(x).mean((2, 3)))
+"""
+DATA = 'data = datasets.MNIST("data", transform=transforms.ToTensor())\n'
+TRAIN = """\
+for x, y in DataLoader(data, batch_size=64):
+    F.cross_entropy(model(x.cuda()), y.cuda()).backward()
+"""
+MODEL = "model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).cuda()\n"
+FLAG = "torch.backends.cudnn.benchmark = True\n"
+UNKNOWN_SIZE = "input size not provably fixed: "
+
+
+def indented(code: str) -> str:
+    return "".join(f"    {line}" for line in code.splitlines(keepends=True))
+
+
+# What stands before the flag, and after it.
+PLACES = {
+    "the imports": (IMPORTS + "\n", DATA + MODEL + TRAIN),
+    "imports between which something is called": (
+        IMPORTS + "import matplotlib\nmatplotlib.use('Agg')\nimport matplotlib.pyplot as plt\n\n",
+        DATA + MODEL + TRAIN,
+    ),
+    "the imports that lead to torch, not earlier ones": (
+        'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n' + IMPORTS + "\n",
+        DATA + MODEL + TRAIN,
+    ),
+    "the imports that bind torch, not those of its parts": (
+        "from torch.utils.data import DataLoader\nfrom torchvision import datasets, transforms\n"
+        + DATA
+        + "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n",
+        MODEL + TRAIN,
+    ),
+    "an import in a try": (
+        "try:\n    import torch\nexcept ImportError:\n    raise SystemExit\n" + IMPORTS.partition("\n")[2] + "\n",
+        DATA + MODEL + TRAIN,
+    ),
+    "the seed": (IMPORTS + "torch.manual_seed(0)\n", DATA + MODEL + TRAIN),
+    "the last of the seeds": (
+        IMPORTS + "import random\nimport numpy as np\nrandom.seed(0)\nnp.random.seed(0)\ntorch.manual_seed(0)\n",
+        DATA + MODEL + TRAIN,
+    ),
+    "a seed under an if that follows the seeds": (
+        IMPORTS + "torch.manual_seed(0)\nif torch.cuda.is_available():\n    torch.cuda.manual_seed(0)\n",
+        DATA + MODEL + TRAIN,
+    ),
+    "a small helper that seeds": (
+        IMPORTS + "def set_seed(seed):\n    torch.manual_seed(seed)\nset_seed(0)\n",
+        DATA + MODEL + TRAIN,
+    ),
+    "the seed just before the model, not one after it": (
+        IMPORTS + DATA + "torch.manual_seed(0)\n",
+        MODEL + "torch.manual_seed(1)\n" + TRAIN,
+    ),
+}
+
+
+@pytest.mark.parametrize(("above", "below"), PLACES.values(), ids=PLACES)
+def test_the_flag_stands_after(above: str, below: str) -> None:
+    before = above.removesuffix("\n") + below if above.endswith("\n\n") else above + below
+
+    check_rewrites(CudnnBenchmark, before, above + FLAG + below)
+
+
+IN_MAIN = {
+    "the device of main()": (
+        'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n',
+        DATA + "model = Net().to(device)\n" + TRAIN,
+    ),
+    "the name of the device of main()": (
+        'device = "cuda:0" if torch.cuda.is_available() else "cpu"\n',
+        DATA + "model = Net().to(device)\n" + TRAIN,
+    ),
+    "the seed of main()": (
+        "torch.manual_seed(0)\n",
+        'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+        + DATA
+        + "model = Net().to(device)\n"
+        + TRAIN,
+    ),
+    "the seed of main(), where a helper makes the model": (
+        "torch.manual_seed(0)\n",
+        DATA + "model = build().cuda()\n" + TRAIN,
+    ),
+    "the device of main(), where a helper makes the model": (
+        'device = torch.device("cuda")\n',
+        DATA + "model = build().to(device)\n" + TRAIN,
+    ),
+}
+
+
+@pytest.mark.parametrize(("above", "below"), IN_MAIN.values(), ids=IN_MAIN)
+@pytest.mark.parametrize("call", ["main()\n", "if __name__ == '__main__':\n    main()\n"], ids=["called", "guarded"])
+def test_the_flag_stands_in_main_after(above: str, below: str, call: str) -> None:
+    start = IMPORTS + NET + "def build():\n    return Net()\ndef main():\n"
+
+    check_rewrites(
+        CudnnBenchmark,
+        start + indented(above + below) + call,
+        start + indented(above + FLAG + below) + call,
+    )
+
+
+def test_the_flag_stands_in_the_guard_after_the_device() -> None:
+    start = IMPORTS + "if __name__ == '__main__':\n"
+    above = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+    below = DATA + MODEL.replace("cuda()", "to(device)") + TRAIN
+
+    check_rewrites(CudnnBenchmark, start + indented(above + below), start + indented(above + FLAG + below))
+
+
+def test_the_flag_stands_after_the_imports_where_main_has_neither_seed_nor_device() -> None:
+    rest = NET + "def main():\n" + indented(DATA + "model = Net().cuda()\n" + TRAIN) + "main()\n"
+
+    check_rewrites(CudnnBenchmark, IMPORTS + rest, IMPORTS + "\n" + FLAG + rest)
+
+
+def test_the_flag_is_spelled_as_the_file_spells_it() -> None:
+    imports = IMPORTS + "import torch.backends.cudnn as cudnn\n"
+
+    check_rewrites(
+        CudnnBenchmark,
+        imports + DATA + MODEL + TRAIN,
+        imports + "\ncudnn.benchmark = True\n" + DATA + MODEL + TRAIN,
+    )
+
+
+FIXED_SIZE = {
+    "a crop": "transforms.Resize(256), transforms.CenterCrop(224)",
+    "a random crop": "transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()",
+    "both sides named": "transforms.Resize((256, 256)), transforms.ColorJitter()",
+    "both sides named elsewhere": "transforms.Resize(size)",
+}
+
+
+@pytest.mark.parametrize("steps", FIXED_SIZE.values(), ids=FIXED_SIZE)
+def test_the_size_is_fixed_by(steps: str) -> None:
+    rest = (
+        f"size = (64, 64)\ntransform = transforms.Compose([{steps}, transforms.ToTensor()])\n"
+        'data = datasets.ImageFolder("data", transform=transform)\n' + MODEL + TRAIN
+    )
+
+    check_rewrites(CudnnBenchmark, IMPORTS + rest, IMPORTS + "\n" + FLAG + rest)
+
+
+ALSO = {
+    "a ragged last batch": DATA + MODEL + TRAIN.replace("batch_size=64", "batch_size=61"),
+    "deterministic = False": "torch.backends.cudnn.deterministic = False\n" + DATA + MODEL + TRAIN,
+    "deterministic algorithms off": "torch.use_deterministic_algorithms(False)\n" + DATA + MODEL + TRAIN,
+    "deterministic algorithms off by keyword": "torch.use_deterministic_algorithms(mode=False)\n" + DATA + MODEL + TRAIN,
+    "cuDNN explicitly on": "torch.backends.cudnn.enabled = True\n" + DATA + MODEL + TRAIN,
+    "a library's seeding that leaves cuDNN alone": "from transformers import set_seed\nset_seed(1)\n" + DATA + MODEL + TRAIN,
+    "an unused loader of images of any size": DATA + 'other = DataLoader(datasets.ImageFolder("data"))\n' + MODEL + TRAIN,
+    "tensors in memory": "data = TensorDataset(torch.randn(99, 1, 28, 28), torch.zeros(99))\n" + MODEL + TRAIN,
+    "batches that are scaled on the host": DATA + MODEL + TRAIN.replace("x.cuda()", "(x * 2 - 1).cuda()"),
+    "resizing inside the model": NET.replace("self.conv(x)", "F.interpolate(self.conv(x), scale_factor=2)")
+    + DATA
+    + "model = Net().cuda()\n"
+    + TRAIN,
+    "a part of the data": DATA + "data = torch.utils.data.Subset(data, range(100))\n" + MODEL + TRAIN,
+    "a GAN of fixed size": NET.replace("Net", "Critic")
+    + "class Maker(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.conv = nn.ConvTranspose2d(9, 1, 28)\n    def forward(self, z):\n        return self.conv(z)\n"
+    + DATA
+    + "maker, critic = Maker().cuda(), Critic().cuda()\nfor x, y in DataLoader(data, batch_size=64):\n"
+    "    z = torch.randn(len(x), 9, 1, 1).cuda()\n    (critic(x.cuda()).mean() - critic(maker(z)).mean()).backward()\n",
+    "a torchvision network": "from torchvision import models\n" + DATA + "model = models.resnet18().cuda()\n" + TRAIN,
+}
+
+
+@pytest.mark.parametrize("rest", ALSO.values(), ids=ALSO)
+def test_set_with(rest: str) -> None:
+    imports = IMPORTS
+    while rest.startswith("from"):
+        line, _, rest = rest.partition("\n")
+        imports += line + "\n"
+
+    check_rewrites(CudnnBenchmark, imports + rest, imports + "\n" + FLAG + rest)
+
+
+DECIDED = {
+    "cudnn.deterministic": ("torch.backends.cudnn.deterministic = True\n", "determinism requested (line 6)"),
+    "cudnn.deterministic by the user's choice": (
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\ntorch.backends.cudnn.deterministic = args.d\n",
+        "determinism requested (line 8)",
+    ),
+    "cudnn.deterministic through the module": (
+        "from torch.backends import cudnn\ncudnn.deterministic = True\n",
+        "determinism requested (line 7)",
+    ),
+    "cudnn.deterministic in a helper": (
+        "def set_seed():\n    torch.manual_seed(0)\n    torch.backends.cudnn.deterministic = True\nset_seed()\n",
+        "determinism requested (line 8)",
+    ),
+    "deterministic algorithms": ("torch.use_deterministic_algorithms(True)\n", "determinism requested (line 6)"),
+    "deterministic algorithms by keyword": (
+        "torch.use_deterministic_algorithms(mode=True)\n",
+        "determinism requested (line 6)",
+    ),
+    "cuBLAS's workspace": (
+        'import os\nos.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"\n',
+        "determinism requested (line 7)",
+    ),
+    "benchmark = False": (
+        "torch.backends.cudnn.benchmark = False\n",
+        "the flag is set to False (line 6)",
+    ),
+    "benchmark = False in a helper": (
+        "def set_seed():\n    torch.backends.cudnn.benchmark = False\nset_seed()\n",
+        "the flag is set to False (line 7)",
+    ),
+    "benchmark by the user's choice": (
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\ntorch.backends.cudnn.benchmark = args.bench\n",
+        "the flag is set by a choice of the script's own (line 8)",
+    ),
+    "cuDNN switched off": ("torch.backends.cudnn.enabled = False\n", "cuDNN is switched off (line 6)"),
+    "a helper of another file": (
+        "from utils import set_seed\nset_seed(0)\n",
+        "utils.set_seed(), which was not read, may ask for determinism (line 7)",
+    ),
+    "a helper of another file, imported with *": (
+        "from utils import *\nseed_everything(0)\n",
+        "seed_everything(), which was not read, may ask for determinism (line 7)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("start", "because"), DECIDED.values(), ids=DECIDED)
+def test_left_because_the_script_decides_by(start: str, because: str) -> None:
+    check_leaves(CudnnBenchmark, IMPORTS + start + DATA + MODEL + TRAIN, because)
+
+
+def image_folder(steps: str) -> str:
+    return f'data = datasets.ImageFolder("data", transform=transforms.Compose([{steps}, transforms.ToTensor()]))\n'
+
+
+VARIES = {
+    "images at their own size": (
+        'data = datasets.ImageFolder("data", transform=transforms.ToTensor())\n' + MODEL + TRAIN,
+        "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
+    ),
+    "Resize of the shorter side": (
+        image_folder("transforms.Resize(256)") + MODEL + TRAIN,
+        "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
+    ),
+    "Resize to the user's choice": (
+        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        + image_folder("transforms.Resize(args.size)")
+        + MODEL
+        + TRAIN,
+        "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
+    ),
+    "a transform that is not known": (
+        image_folder("transforms.CenterCrop(9), transforms.Lambda(lambda image: image)") + MODEL + TRAIN,
+        "what torchvision.transforms.Lambda() does to the size of an image is not known",
+    ),
+    "a data set of the script's own": (
+        "class Own(Dataset):\n    def __getitem__(self, i):\n        return torch.zeros(1, i, i), i\ndata = Own()\n" + MODEL + TRAIN,
+        "the size of the images of an object of class Own is not known",
+    ),
+    "one of the loaders, at the images' own size": (
+        DATA
+        + 'other = DataLoader(datasets.ImageFolder("data", transform=transforms.ToTensor()))\n'
+        + MODEL
+        + TRAIN
+        + "for x, y in other:\n    model(x.cuda())\n",
+        "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
+    ),
+    "a collate_fn that may pad": (
+        "from mine import pad\n" + DATA + MODEL + TRAIN.replace("batch_size=64", "collate_fn=pad"),
+        "the loader in line 9 has a collate_fn of its own",
+    ),
+    "resizing in the loop": (
+        DATA + MODEL + "for x, y in DataLoader(data):\n    model(F.interpolate(x.cuda(), scale_factor=1.5)).sum().backward()\n",
+        "images are resized (line 9)",
+    ),
+    "a detection model": (
+        "import torchvision\n" + DATA + "model = torchvision.models.detection.fasterrcnn_resnet50_fpn().cuda()\n" + TRAIN,
+        "the model is made for images that differ in size",
+    ),
+    "an environment": (
+        "import gym\nenv = gym.make('Pong')\n" + MODEL + "for step in range(9):\n"
+        "    model(torch.FloatTensor(env.step(0)).cuda()).sum().backward()\n",
+        "no DataLoader is seen in this file",
+    ),
+    "batches of another file": (
+        "from mine import get_loader\n" + MODEL + "for x, y in get_loader():\n    model(x.cuda()).sum().backward()\n",
+        "what iterating over mine.get_loader() yields is not known",
+    ),
+    "unknown arguments of the loader": (
+        DATA + MODEL + "def train(options):\n    for x, y in DataLoader(data, **options):\n        model(x.cuda()).sum().backward()\n",
+        "its arguments are given with **options: 'options' is a parameter of train(), which nothing in this file calls",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rest", "because"), VARIES.values(), ids=VARIES)
+def test_left_because_the_size_is_not_fixed_with(rest: str, because: str) -> None:
+    check_leaves(CudnnBenchmark, IMPORTS + rest, UNKNOWN_SIZE + because)
+
+
+def test_left_where_no_name_leads_to_cudnn() -> None:
+    imports = IMPORTS.replace("import torch\n", "").replace("import torch.nn.functional as F", "from torch.nn import functional as F")
+
+    check_leaves(
+        CudnnBenchmark, imports + DATA + MODEL + TRAIN, "torch.backends.cudnn cannot be named before the model is made"
+    )
+
+
+SILENT = {
+    "a script that has set it": FLAG + DATA + MODEL + TRAIN,
+    "a script that has set it through the module": "import torch.backends.cudnn as cudnn\ncudnn.benchmark = True\n"
+    + DATA
+    + MODEL
+    + TRAIN,
+    "a script that has set it in a block": DATA
+    + MODEL
+    + "with torch.backends.cudnn.flags(enabled=True, benchmark=True):\n"
+    + indented(TRAIN),
+    "a script that only evaluates": DATA + MODEL + "for x, y in DataLoader(data):\n    model(x.cuda())\n",
+    "a script that stays on the CPU": DATA + MODEL.replace(".cuda()", "") + TRAIN.replace(".cuda()", ""),
+    "a model without convolutions": DATA + "model = nn.Linear(784, 10).cuda()\n" + TRAIN,
+    "a transformer of torchvision's": "from torchvision import models\n" + DATA + "model = models.vit_b_16().cuda()\n" + TRAIN,
+}
+
+
+@pytest.mark.parametrize("rest", SILENT.values(), ids=SILENT)
+def test_nothing_is_said_of(rest: str) -> None:
+    check_silent(CudnnBenchmark, IMPORTS + rest)
