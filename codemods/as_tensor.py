@@ -1,0 +1,419 @@
+"""Rule ``as-tensor``: tensors are made of arrays without a copy."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
+from codemods.edit_values import Replace
+from codemods.facts.arrays import Array, Arrays
+from codemods.facts.devices import DeviceKind, device
+from codemods.facts.kinds import Kind, kind
+from codemods.facts.loops import loop_around
+from codemods.facts.transfers import Transfer
+from codemods.facts.values import NONE, Sort, Values, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.declaration import Finding
+    from codemods.facts.data import Loader
+    from codemods.facts.script import Script
+    from codemods.facts.source import Module
+
+_COPIED = "an array that nothing else holds is copied to make a tensor"
+_ELEMENTS = "a list of arrays is read element by element"
+_LEGACY = "the legacy constructor takes several times as long as as_tensor to look at an array"
+_OF_TENSOR = "torch.tensor() of a tensor warns at each call"
+
+_COPYING = "torch.tensor"
+_LEGACY_FLOATS = frozenset({"torch.Tensor", "torch.FloatTensor"})
+_JOINS = frozenset({"torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack"})
+_METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
+_CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
+_DEFAULT_TYPES = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_NARROW = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "uint8", "bool"})
+"""Formats of array elements whose every value a Python number holds and hands on exactly."""
+
+
+class AsTensor(Codemod):
+    """Makes tensors of NumPy arrays without a copy (``torch.as_tensor``), and of lists of arrays at once.
+
+    Why it is faster:
+        ``torch.tensor`` always copies. ``torch.as_tensor`` takes over the array's memory where number format and device
+        allow it. A list of arrays is read number by number, a hundred times slower than joining the arrays first.
+
+    When it is left:
+        The tensor would share its memory with something that lives on: an array that is written, kept, returned or made
+        elsewhere, a view of a data set whose batches are not copied together. It is not certain that it is an array, or
+        that the arrays of a list have one number format. The copy happens anyway, to another device or number format.
+        Outside of loops and data sets nothing is gained.
+
+    Results:
+        The same values in the same number format, bit for bit.
+
+    References:
+        ``torch.as_tensor``; ``torch.tensor``; ``torch.from_numpy``; the warning "Creating a tensor from a list of
+        numpy.ndarrays is extremely slow".
+    """
+
+    promise = Promise.BITWISE
+    gain = "one copy on the host per call; lists of arrays 50-250x"
+    needs_cuda = False
+    failures = (
+        r"The given NumPy array is not writable",
+        r"expected np\.ndarray \(got",
+        r"setting an array element with a sequence",
+    )
+    examples = (
+        Rewrites(
+            before="""\
+import numpy as np
+import torch
+
+for i in range(100):
+    noise = torch.tensor(np.random.randn(64, 100).astype(np.float32))
+""",
+            after="""\
+import numpy as np
+import torch
+
+for i in range(100):
+    noise = torch.as_tensor(np.random.randn(64, 100).astype(np.float32))
+""",
+        ),
+        Rewrites(
+            before="""\
+import numpy as np
+import torch
+
+for i in range(100):
+    frames = [np.zeros((84, 84)) for _ in range(4)]
+    state = torch.FloatTensor(frames)
+""",
+            after="""\
+import numpy as np
+import torch
+
+for i in range(100):
+    frames = [np.zeros((84, 84)) for _ in range(4)]
+    state = torch.as_tensor(np.array(frames), dtype=torch.float32)
+""",
+        ),
+        Leaves(
+            code="""\
+import numpy as np
+import torch
+
+state = np.zeros(4)
+for i in range(100):
+    state[i % 4] = i
+    inputs = torch.tensor(state)
+""",
+            because="the tensor would share its memory with 'state', which is used elsewhere",
+        ),
+    )
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        """Every tensor that is made of an array, a list of arrays or a tensor, in loops and data sets."""
+        arrays = Arrays(script.flow)
+        module = script.entry
+        for call in module.nodes(ast.Call):
+            name = _maker(script, call)
+            if name is not None and _is_repeated(script, call):
+                finding = self._site(script, arrays, call, legacy=name != _COPYING)
+                if finding is not None:
+                    yield finding
+
+    def _site(self, script: Script, arrays: Arrays, call: ast.Call, *, legacy: bool) -> Finding | None:
+        module, (data,) = script.entry, call.args
+        if isinstance(data, (ast.Constant, ast.Starred)) or _is_scalar(script.flow.values(data)):
+            return None
+        array, items = arrays.array(module, data), arrays.list_of(module, data)
+        is_tensor = not legacy and _is_tensor(script, data)
+        if array is None and items is None and not is_tensor:
+            # Numbers, sizes, or lists of anything.
+            nothing = legacy or isinstance(data, (ast.List, ast.Tuple, ast.ListComp))
+            return None if nothing else self.left(module, call, because="it is not known to be a NumPy array")
+        reason = _why_no_call(script, call)
+        if reason is not None:
+            return self.left(module, call, because=reason)
+        if array is not None:
+            return self._of_legacy(script, call, array) if legacy else self._of_array(script, arrays, call, array)
+        return (
+            self._of_tensor(script, call)
+            if items is None
+            else self._of_list(script, arrays, call, items, legacy=legacy)
+        )
+
+    def _of_legacy(self, script: Script, call: ast.Call, array: Array) -> Finding:
+        """``torch.Tensor(a)`` shares memory wherever ``as_tensor`` does: nothing else is to be asked."""
+        torch = _module_name(call)
+        given = "" if array.format == "float32" else f", dtype={torch}.float32"
+        template = f"{torch}.as_tensor({{data}}{given})"
+        return self.rewrites(
+            script.entry, call, _LEGACY, Replace(script.entry, call, template, (("data", call.args[0]),))
+        )
+
+    def _of_array(self, script: Script, arrays: Arrays, call: ast.Call, array: Array) -> Finding:
+        module, (data,) = script.entry, call.args
+        wanted = {each.arg: each.value for each in call.keywords}
+        requires, place = wanted.pop("requires_grad", None), wanted.get("device")
+        given = arrays.format(wanted["dtype"]) if "dtype" in wanted else array.format
+        reason = None
+        if requires is not None and not isinstance(requires, ast.Constant):
+            reason = "whether it requires a gradient is decided when the script runs"
+        elif place is not None and device(script.flow, place).kind is not DeviceKind.CPU:
+            reason = "it is copied once, to its device, in either form"
+        elif given is not None and array.format is not None and given != array.format:
+            reason = f"it is copied once, from {array.format} to {given}, in either form"
+        elif not _is_alone(script, arrays, call, array) and not _is_copied(script, call, given):
+            reason = _shared(call, array)
+        if reason is not None:
+            return self.left(module, call, because=reason)
+        holes = [("data", data), *((str(name), node) for name, node in wanted.items())]
+        given_on = "".join(f", {name}={{{name}}}" for name in wanted)
+        gradient = ".requires_grad_()" if isinstance(requires, ast.Constant) and requires.value else ""
+        template = f"{_module_name(call)}.as_tensor({{data}}{given_on}){gradient}"
+        return self.rewrites(module, call, _COPIED, Replace(module, call, template, tuple(holes)))
+
+    def _of_list(self, script: Script, arrays: Arrays, call: ast.Call, items: Array, *, legacy: bool) -> Finding:
+        module, (data,) = script.entry, call.args
+        wanted = {each.arg: each.value for each in call.keywords}
+        numpy, torch = script.spelled(module, "numpy.array", module.statement(call)), _module_name(call)
+        given = "float32" if legacy else arrays.format(wanted["dtype"]) if "dtype" in wanted else items.format
+        reason = None
+        if numpy is None:
+            reason = "NumPy cannot be named where the tensor is made"
+        elif items.format is None:
+            reason = "the number format of the list's arrays is not known"
+        elif "requires_grad" in wanted:
+            reason = "it is made with a gradient of its own"
+        elif given != items.format and items.format not in _NARROW:
+            reason = f"numbers of {items.format} may be rounded otherwise on the way to {given}"
+        if reason is not None:
+            return self.left(module, call, because=reason)
+        if not wanted and not legacy:
+            template = f"{torch}.from_numpy({numpy}({{data}}))"
+        else:
+            given_on = f", dtype={torch}.float32" if legacy else "".join(f", {name}={{{name}}}" for name in wanted)
+            template = f"{torch}.as_tensor({numpy}({{data}}){given_on})"
+        holes = [("data", data), *((str(name), node) for name, node in wanted.items())]
+        return self.rewrites(module, call, _ELEMENTS, Replace(module, call, template, tuple(holes)))
+
+    def _of_tensor(self, script: Script, call: ast.Call) -> Finding:
+        module, (data,) = script.entry, call.args
+        if call.keywords:
+            return self.left(module, call, because="it is a tensor already, which is given other properties here")
+        return self.rewrites(
+            module, call, _OF_TENSOR, Replace(module, call, "{data}.detach().clone()", (("data", data),))
+        )
+
+
+# Where, and of what.
+
+
+def _maker(script: Script, call: ast.Call) -> str | None:
+    """The constructor that the call is of, where it is one of those that can be replaced, given one thing."""
+    names = {each.name if each.sort is Sort.EXTERNAL else "" for each in script.flow.values(call.func)}
+    (name,) = names if len(names) == 1 else ("",)
+    return name if name in {_COPYING, *_LEGACY_FLOATS} and len(call.args) == 1 else None
+
+
+def _why_no_call(script: Script, call: ast.Call) -> str | None:
+    """Why the call cannot be written otherwise, whatever it is given."""
+    if _module_name(call) is None:
+        return "the call does not name the module torch"
+    if any(each.arg not in {"dtype", "device", "requires_grad"} for each in call.keywords):
+        return "as_tensor takes no other arguments than dtype and device"
+    legacy = isinstance(call.func, ast.Attribute) and call.func.attr != "tensor"
+    if legacy and call.keywords:
+        return "it is made with other arguments than the data"
+    if legacy and call.func.attr == "Tensor" and _default_type(script):  # type: ignore[attr-defined]
+        return "the script changes the default number format, which torch.Tensor follows"
+    return None
+
+
+def _is_repeated(script: Script, call: ast.Call) -> bool:
+    """Whether the call runs again and again: in a loop, in a data set, or for each batch that is put together."""
+    module = script.entry
+    if loop_around(script.flow, module, call) is not None:
+        return True
+    for above in module.ancestors(call):
+        if isinstance(above, (ast.FunctionDef, ast.Lambda)):
+            if any(value.site is above for loader in script.loaders for value in _argument(loader, "collate_fn")):
+                return True
+            owner = script.flow.owner(above)
+            if owner is not None and kind(script.flow, script.instance_of(owner)) is Kind.DATASET:
+                return getattr(above, "name", "") in {"__getitem__", "__getitems__", "__iter__"}
+    return False
+
+
+def _argument(loader: Loader, name: str) -> Values:
+    argument = loader.arguments.get(name)
+    return argument.values if argument is not None else frozenset({NONE})
+
+
+def _is_scalar(values: Values) -> bool:
+    """Whether it is a number, a text or the user's choice: nothing that is copied."""
+    return bool(values) and all(
+        each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
+        for each in values
+    )
+
+
+def _is_tensor(script: Script, node: ast.expr) -> bool:
+    """Whether it is a tensor that PyTorch made or moved; what comes out of a data set may be anything."""
+    values = without_none(script.flow.values(node))
+    made = {Sort.HOST, Sort.MOVED}
+    several = (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"split", "chunk", "unbind", "max", "min"}
+    )
+    return bool(values) and all(each.sort in made for each in values) and not several
+
+
+def _module_name(call: ast.Call) -> str | None:
+    """How the call names PyTorch: ``torch`` in ``torch.tensor(…)``."""
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else None
+
+
+def _default_type(script: Script) -> bool:
+    return any(
+        each.name in _DEFAULT_TYPES
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        for each in script.flow.values(call.func)
+    )
+
+
+# Whose memory.
+
+
+def _is_alone(script: Script, arrays: Arrays, call: ast.Call, array: Array) -> bool:
+    """Whether nothing but the tensor will hold the array's memory."""
+    module, (data,) = script.entry, call.args
+    if array.is_new:
+        return True
+    if not isinstance(data, ast.Name) or array.owner is not data:
+        return False
+    scope = module.function(data)
+    names = [each for each in module.nodes(ast.Name) if each.id == data.id and _in_scope(module, each, scope)]
+    stores = [each for each in names if isinstance(each.ctx, ast.Store)]
+    if len(stores) != 1 or any(
+        each is not data and not _reads_metadata(module, each) for each in names if each is not stores[0]
+    ):
+        return False
+    binding = module.statement(stores[0])
+    made = (
+        arrays.array(module, binding.value)
+        if isinstance(binding, ast.Assign) and binding.targets == [stores[0]]
+        else None
+    )
+    return made is not None and made.is_new and _loop(module, binding) is _loop(module, call)
+
+
+def _in_scope(module: Module, node: ast.AST, scope: ast.AST | None) -> bool:
+    return scope is None or scope in module.ancestors(node)
+
+
+def _reads_metadata(module: Module, name: ast.Name) -> bool:
+    parent = module.parent(name)
+    is_length = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len"
+    return is_length or (isinstance(parent, ast.Attribute) and parent.attr in _METADATA)
+
+
+def _loop(module: Module, node: ast.AST) -> ast.AST | None:
+    return next((each for each in module.ancestors(node) if isinstance(each, _LOOPS)), None)
+
+
+def _is_copied(script: Script, call: ast.Call, format_: str | None) -> bool:
+    """Whether the tensor is copied at once, so that no memory stays shared."""
+    module = script.entry
+    parent = module.parent(call)
+    if isinstance(parent, ast.Attribute) and isinstance(following := module.parent(parent), ast.Call):
+        if parent.attr in {"cuda", "to"}:
+            return Transfer(script.flow, module, following).device.kind is DeviceKind.CUDA
+        return parent.attr in _CASTS and format_ is not None and _CASTS[parent.attr] != format_
+    if isinstance(parent, (ast.List, ast.Tuple, ast.ListComp)):
+        joined = module.parent(parent)
+        if isinstance(joined, ast.Call) and joined.args[:1] == [parent]:
+            return any(each.name in _JOINS for each in script.flow.values(joined.func))
+    return _is_collated(script, call)
+
+
+def _is_collated(script: Script, call: ast.Call) -> bool:
+    """Whether it is an item of a data set, returned as it is, whose loaders copy the items of a batch together."""
+    module = script.entry
+    function = module.function(call)
+    owner = script.flow.owner(function) if isinstance(function, ast.FunctionDef) else None
+    if owner is None or not isinstance(function, ast.FunctionDef) or function.name != "__getitem__":
+        return False
+    loaders = [
+        each
+        for each in script.loaders
+        if any(value.of is not None and value.of.site is owner for value in each.dataset.values)
+    ]
+    default = all(
+        _argument(each, "collate_fn") == {NONE} and _argument(each, "batch_size") != {NONE}
+        for each in loaders
+        if _has_size(each)
+    )
+    indexed = any(
+        value.of is not None and value.of.site is owner and not _is_self(each.value)
+        for each in module.nodes(ast.Subscript)
+        for value in script.flow.values(each.value)
+    )
+    return (
+        bool(loaders)
+        and default
+        and all(map(_has_size, loaders))
+        and not indexed
+        and _is_returned(module, call, function)
+    )
+
+
+def _has_size(loader: Loader) -> bool:
+    """Whether the loader puts batches together: ``batch_size=None`` hands the items on."""
+    size = loader.arguments.get("batch_size")
+    return loader.unknown_arguments is None and (size is None or NONE not in size.values)
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _is_returned(module: Module, call: ast.Call, function: ast.FunctionDef) -> bool:
+    """Whether the tensor is returned, at once or through a name that is used for nothing else."""
+    statement = module.statement(call)
+    if isinstance(statement, ast.Return):
+        return _is_item(module, call, statement)
+    if not (isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1):
+        return False
+    target = statement.targets[0]
+    uses = [
+        each
+        for each in ast.walk(function)
+        if isinstance(each, ast.Name) and isinstance(target, ast.Name) and each.id == target.id
+    ]
+    others = [each for each in uses if each is not target]
+    return bool(others) and all(
+        isinstance(returned := module.statement(each), ast.Return) and _is_item(module, each, returned)
+        for each in others
+    )
+
+
+def _is_item(module: Module, node: ast.expr, statement: ast.Return) -> bool:
+    """Whether the expression is what is returned, or an element of it."""
+    above = module.parent(node)
+    while isinstance(above, (ast.Tuple, ast.List, ast.Dict)):
+        above = module.parent(above)
+    return above is statement
+
+
+def _shared(call: ast.Call, array: Array) -> str:
+    owner = array.owner if isinstance(array.owner, ast.expr) else call.args[0]
+    return f"the tensor would share its memory with '{ast.unparse(owner)}', which is used elsewhere"

@@ -1,0 +1,393 @@
+"""Rule ``compile``: models that train on CUDA are compiled, in place."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
+from codemods.edit_values import Insert, Replace
+from codemods.facts.called import Called, called_models, late_hook
+from codemods.facts.derivatives import differentiated_twice
+from codemods.facts.devices import DeviceKind
+from codemods.facts.homes import Home, home, unwrapped
+from codemods.facts.kinds import Kind, described, kind, why
+from codemods.facts.models import Model
+from codemods.facts.names import bound_names
+from codemods.facts.placement import bound_for
+from codemods.facts.tracing import why_not_traced
+from codemods.facts.values import Sort, Value, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.declaration import Finding
+    from codemods.edit_values import Edit
+    from codemods.facts.script import Script
+    from codemods.facts.source import Module
+
+_MESSAGE = "each operation of {} is launched from Python, and none are fused"
+_PREPARES = frozenset({"to", "cuda", "apply"})
+_NEW_TF32 = "fp32_precision"
+
+
+class Compile(Codemod):
+    """Compiles the models that train on CUDA, in place (``model.compile()``).
+
+    Why it is faster:
+        TorchDynamo takes the operations of ``forward`` down as one graph, and Inductor fuses them into few kernels:
+        fewer launches from Python, and fewer trips of the activations through memory. It compiles at the first
+        iteration, for 20 to 120 seconds, and again for evaluation, for a smaller last batch and for gradients switched
+        on or off. The model stays the same object with the same keys in its ``state_dict``; only calls of the model
+        itself are compiled. It takes a C compiler, and Triton for CUDA. A copy of the model (EMA, target network) runs
+        uncompiled.
+
+    When it is left:
+        Second derivatives go through the model (gradient penalty). It is recurrent, branches on the values of tensors,
+        prints or counts in ``forward``, takes images of any size, is scripted, or is wrapped in ``DataParallel``. It is
+        trained through other methods than its call. Hooks are added to it later. It stays on the CPU, or its device is
+        not known. The script asks for determinism, or compiles already.
+
+    Results:
+        Fused operations round otherwise. Dropout and noise in the model draw other random numbers: the same
+        distribution, other masks. It pays off in long runs.
+
+    References:
+        ``torch.compile``; ``torch.nn.Module.compile`` (torch 2.1); "torch.compile and nn.Module hooks"; "Where to apply
+        torch.compile"; pytorch/pytorch 91469 (double backward).
+    """
+
+    promise = Promise.PRECISION
+    gain = "1.1-1.6x on recent GPUs; more where many small operations are launched"
+    min_torch = (2, 1)
+    needs_cuda = True
+    failures = (
+        r"does not currently support double backward",
+        r"overwritten by a subsequent run",
+        r"InductorError|BackendCompilerFailed|mix of the legacy and new APIs",
+        r"recompile_limit|cache_size_limit",
+        r"(Missing|Unexpected) key\(s\).*_orig_mod\.",
+    )
+    examples = (
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
+for images in torch.randn(100, 64, 784):
+    model(images.to(device)).square().mean().backward()
+""",
+            after="""\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
+if device.type == "cuda":
+    model.compile()
+for images in torch.randn(100, 64, 784):
+    model(images.to(device)).square().mean().backward()
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+generator = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 784))
+critic = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 1))
+if torch.cuda.is_available():
+    generator.cuda()
+    critic.cuda()
+for noise in torch.randn(100, 32, 64).cuda():
+    critic(generator(noise)).mean().backward()
+""",
+            after="""\
+import torch
+from torch import nn
+
+generator = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 784))
+critic = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 1))
+if torch.cuda.is_available():
+    generator.cuda()
+    critic.cuda()
+    generator.compile()
+    critic.compile()
+for noise in torch.randn(100, 32, 64).cuda():
+    critic(generator(noise)).mean().backward()
+""",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+critic = nn.Sequential(nn.Linear(784, 256), nn.SiLU(), nn.Linear(256, 1)).cuda()
+for images in torch.randn(100, 32, 784).cuda():
+    images.requires_grad_()
+    (slope,) = torch.autograd.grad(critic(images).sum(), images, create_graph=True)
+    (slope.norm(dim=1) - 1).square().mean().backward()
+""",
+            because="gradient penalty / second derivative through critic (line 7)",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Embedding(1000, 64), nn.LSTM(64, 64)).cuda()
+for words in torch.randint(1000, (100, 32, 20)).cuda():
+    model(words)[0].sum().backward()
+""",
+            because="RNN model: TorchDynamo does not trace torch.nn.LSTM()",
+        ),
+    )
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        """Every model that training iterations call, one finding for those that are compiled at one place."""
+        if not script.iterations or _compiles_already(script):
+            return
+        called = list(called_models(script.flow, script.entry, script.iterations))
+        twice = differentiated_twice(script.flow, tuple(each.model for each in called))
+        ready: list[tuple[Called, Home]] = []
+        for each in called:
+            place = home(script.flow, each.model.value)
+            if place is None and not script.may_use_cuda:
+                continue
+            reason = _why_not(script, each, twice.get(each.model.value))
+            if reason is None and not isinstance(place, Home):
+                reason = place or "it is not moved to CUDA in this file"
+            if reason is not None:
+                yield self.left(script.entry, _site(script, each), because=reason)
+            elif isinstance(place, Home):
+                ready.append((each, place))
+        yield from self._compiled(
+            script, ready, {each.model.value for each in called} - {each.model.value for each, _ in ready}
+        )
+        yield from self._only_methods(script, called)
+
+    def _compiled(self, script: Script, ready: Sequence[tuple[Called, Home]], left: set[Value]) -> Iterator[Finding]:
+        """The findings for models that nothing stands against but, perhaps, the place."""
+        places: dict[ast.stmt, list[tuple[Called, Home]]] = {}
+        for each, place in ready:
+            reason = _why_not_there(script, each, place, left)
+            if reason is not None:
+                yield self.left(script.entry, _site(script, each), because=reason)
+            elif _own_compile(each.model):
+                yield self._with_two_names(script, each, place)
+            else:
+                places.setdefault(_last_preparation(script, place), []).append((each, place))
+        for anchor, group in places.items():
+            module = script.entry
+            lines: dict[str, list[str]] = {}
+            for _, place in group:
+                calls = lines.setdefault(_condition(script, place, anchor) or "", [])
+                line = f"{module.code(place.name)}.compile()"
+                if line not in calls:
+                    calls.append(line)
+            names = _listed([module.code(place.name) for _, place in group])
+            code = "\n".join(_under(condition, calls) for condition, calls in lines.items())
+            yield self.rewrites(
+                module, _site(script, group[0][0]), _MESSAGE.format(names), Insert(module, anchor, code, "after")
+            )
+
+    def _with_two_names(self, script: Script, each: Called, place: Home) -> Finding:
+        """``compiled = torch.compile(model)`` where the model's class has a ``compile`` of its own."""
+        module, site, name = script.entry, _site(script, each), place.name
+        torch = script.spelled(module, "torch.compile", place.anchor)
+        calls = [call for where, call in each.calls if where is module and _reads(script, call.func, place)]
+        if torch is None or not isinstance(name, ast.Name) or len(calls) != len(each.calls):
+            return self.left(module, site, because="its class has a method compile() of its own")
+        new = f"compiled_{name.id}"
+        if any(
+            new in bound_names(scope) for scope in (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
+        ):
+            return self.left(module, site, because=f"its class has a method compile() of its own, and {new} is taken")
+        condition = _condition(script, place, place.anchor)
+        code = f"{new} = {torch}({name.id})" + (f" if {condition} else {name.id}" if condition else "")
+        edits: list[Edit] = [Insert(module, place.anchor, code, "after")]
+        edits.extend(Replace(module, call.func, new) for call in calls)
+        return self.rewrites(module, site, _MESSAGE.format(name.id), *edits)
+
+    def _only_methods(self, script: Script, called: Sequence[Called]) -> Iterator[Finding]:
+        """Models that training iterations use, but do not call."""
+        done = {each.model.value for each in called}
+        parts = [
+            {each.owner, *(event.frame for event in each.events if event.frame is not None)}
+            for each in script.iterations
+        ]
+        for call in script.entry.nodes(ast.Call):
+            if not any(part & set(script.entry.ancestors(call)) for part in parts):
+                continue
+            for callee in script.flow.values(call.func):
+                model = callee.of
+                method = callee.site is not None or callee.name == "forward"
+                if callee.sort is not Sort.METHOD or model is None or model in done or not method:
+                    continue
+                site = model.site
+                if (
+                    kind(script.flow, model) is Kind.MODEL
+                    and site is not None
+                    and script.entry.holds(site)
+                    and script.may_use_cuda
+                ):
+                    done.add(model)
+                    reason = f"only __call__ is compiled, and the training calls {callee.name}() (line {call.lineno})"
+                    yield self.left(script.entry, site, because=reason)
+
+
+# Which models.
+
+
+def _compiles_already(script: Script) -> bool:
+    """Whether the script compiles something itself, always or by its own switch."""
+    for module in script.modules:
+        for node in module.nodes(ast.Name, ast.Attribute):
+            if any(each.sort is Sort.EXTERNAL and each.name == "torch.compile" for each in script.flow.values(node)):
+                return True
+        for call in module.nodes(ast.Call):
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "compile"
+                and _is_module_compile(script, call.func)
+            ):
+                return True
+    return False
+
+
+def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
+    return any(
+        each.sort is Sort.METHOD
+        and each.site is None
+        and each.of is not None
+        and kind(script.flow, each.of) is Kind.MODEL
+        for each in script.flow.values(func)
+    )
+
+
+# Why not.
+
+
+def _why_not(script: Script, called: Called, twice: ast.AST | None) -> str | None:
+    """Why the model is not to be compiled, wherever that were done."""
+    value = called.model.value
+    wrapper = value if called.wrapper is None else called.wrapper
+    if wrapper.name == "torch.nn.DataParallel":
+        return "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first"
+    if wrapper.name.startswith("torch.jit."):
+        return f"{wrapper.name} models cannot be compiled: remove the TorchScript first"
+    if twice is not None:
+        return (
+            f"gradient penalty / second derivative through {_name(script, called)} (line {getattr(twice, 'lineno', 0)})"
+        )
+    if script.determinism is not None:
+        where, node = script.determinism
+        place = f"line {getattr(node, 'lineno', 0)}" if where is script.entry else where.path
+        return f"determinism requested ({place})"
+    if script.framework is not None:
+        return f"the training loop runs inside {script.framework}, which has a switch of its own for this"
+    tf32 = _new_tf32(script)
+    if tf32 is not None:
+        return f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} (line {tf32.lineno})"
+    return why_not_traced(called.model)
+
+
+def _why_not_there(script: Script, called: Called, place: Home, left: set[Value]) -> str | None:
+    """Why the model cannot be compiled at the place where it is on its device."""
+    if place.module is not script.entry:
+        return f"it is moved to its device in {place.module.path}"
+    hook = late_hook(script.flow, script.entry, called, script.entry.function(place.anchor))
+    if hook is not None:
+        return f"a compiled model ignores hooks that are added after its first call (line {hook.lineno})"
+    values = without_none(script.flow.values(place.name))
+    if any(kind(script.flow, each) is not Kind.MODEL for each in values):
+        return f"what {script.entry.code(place.name)} is there is not known: {why(script.flow, values, Kind.MODEL)}"
+    if any(each in left for value in values for each in unwrapped(script.flow, value)):
+        return f"{script.entry.code(place.name)} may also be a model that is left"
+    compiling = {_own_compile(Model(script.flow, each)) for each in values}
+    return "some of the models that it may be have a method compile() of their own" if len(compiling) > 1 else None
+
+
+def _new_tf32(script: Script) -> ast.Attribute | None:
+    """Where torch 2.9's switches for TF32 are set, if the script may run on a torch whose Inductor fails then."""
+    if script.target is not None and script.target > (2, 13):
+        return None
+    attributes = script.entry.nodes(ast.Attribute)
+    return next((each for each in attributes if each.attr == _NEW_TF32 and isinstance(each.ctx, ast.Store)), None)
+
+
+def _own_compile(model: Model) -> bool:
+    """Whether the model's class has a ``compile`` of its own, which is not PyTorch's."""
+    return model.class_ is not None and model.flow.method(model.class_, "compile") is not None
+
+
+# How and where.
+
+
+def _site(script: Script, called: Called) -> ast.AST:
+    site = called.model.value.site
+    return script.entry.tree if site is None else site
+
+
+def _name(script: Script, called: Called) -> str:
+    place = home(script.flow, called.model.value)
+    return place.module.code(place.name) if isinstance(place, Home) else described(called.model.value)
+
+
+def _reads(script: Script, func: ast.expr, place: Home) -> bool:
+    """Whether what is called is the home's own name: in its function, or as a name of the module."""
+    name, module = place.name, place.module
+    if not (isinstance(func, ast.Name) and isinstance(name, ast.Name) and func.id == name.id):
+        return False
+    here, there = module.function(place.anchor), module.function(func)
+    only = set(script.flow.values(func)) <= set(script.flow.values(name))
+    return only and (here is there or (here is None and there is not None and bound_for(module, name.id, there)))
+
+
+def _last_preparation(script: Script, place: Home) -> ast.stmt:
+    """The last of the statements right after the home that move models and losses, give them weights or add hooks."""
+    suite = place.module.suite(place.anchor)
+    index = next(i for i, each in enumerate(suite) if each is place.anchor)
+    for following in suite[index + 1 :]:
+        if not _prepares(script, following):
+            break
+        index += 1
+    return suite[index]
+
+
+def _prepares(script: Script, statement: ast.stmt) -> bool:
+    call = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+        return False
+    method = call.func.attr
+    owners = without_none(script.flow.values(call.func.value))
+    known = bool(owners) and all(kind(script.flow, each) in {Kind.MODEL, Kind.LOSS} for each in owners)
+    return known and (method in _PREPARES or (method.startswith("register_") and method.endswith("_hook")))
+
+
+def _condition(script: Script, place: Home, anchor: ast.stmt) -> str | None:
+    """The expression that says whether the model is on CUDA; None where it is for certain."""
+    module, move = place.module, place.move
+    around = [each for each in move.branches if not _inside(module, each.test, place.anchor)]
+    inside = [each for each in move.branches if each not in around]
+    at_home = move.module is module and module.statement(move.call) is place.anchor
+    certain = move.device.kind is DeviceKind.CUDA or any(each in around for each in move.cuda_branches)
+    if certain and not inside and (at_home or not around):
+        return None
+    said = script.condition_of(move, module, anchor)
+    return said or f"next({module.code(place.name)}.parameters()).is_cuda"
+
+
+def _inside(module: Module, node: ast.AST, statement: ast.stmt) -> bool:
+    return statement in module.ancestors(node)
+
+
+def _under(condition: str, lines: Sequence[str]) -> str:
+    return "\n".join(lines) if not condition else f"if {condition}:\n" + "\n".join(f"    {each}" for each in lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} and {unique[-1]}"

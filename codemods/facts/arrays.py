@@ -1,0 +1,389 @@
+"""Which expressions are NumPy arrays for certain, of which number format, and who else holds their memory."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.facts.kinds import TENSOR_SORTS
+from codemods.facts.values import Sort, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.source import Module
+
+
+FORMATS = frozenset(
+    {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64", "complex128"}
+)
+_ALIASES = {
+    "float": "float64",
+    "double": "float64",
+    "float_": "float64",
+    "single": "float32",
+    "half": "float16",
+    "bool_": "bool",
+}
+# Constructors whose result is float64 where no dtype is given, with the position of that argument.
+_FLOATS = {"zeros": 1, "ones": 1, "empty": 1, "eye": 3, "identity": 1, "linspace": 5, "logspace": 5}
+# Functions that make new arrays of whatever they are given, with the position of their dtype where they take one.
+_CONSTRUCTORS = {
+    "array": 1,
+    "full": 2,
+    "arange": 3,
+    "concatenate": 4,
+    "stack": 4,
+    "vstack": 1,
+    "hstack": 1,
+    "column_stack": 1,
+}
+_RANDOM_FLOATS = frozenset(
+    f"random.{name}" for name in ("rand", "randn", "random", "random_sample", "normal", "uniform", "standard_normal")
+)
+# Functions that make new arrays of arrays; of a tensor they make a tensor.
+_COMPUTE = frozenset(
+    {
+        "exp",
+        "log",
+        "sqrt",
+        "sin",
+        "cos",
+        "tanh",
+        "abs",
+        "clip",
+        "power",
+        "multiply",
+        "add",
+        "subtract",
+        "divide",
+        "square",
+        "sign",
+    }
+    | {
+        "floor",
+        "ceil",
+        "round",
+        "maximum",
+        "minimum",
+        "repeat",
+        "tile",
+        "cumsum",
+        "copy",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+    }
+)
+# The same memory as the argument where that is possible.
+_VIEWS = frozenset(
+    {"asarray", "ascontiguousarray", "squeeze", "expand_dims", "reshape", "transpose", "moveaxis", "swapaxes", "ravel"}
+)
+_VIEW_METHODS = frozenset({"reshape", "transpose", "squeeze", "ravel", "swapaxes"})
+_NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum", "round"})
+_MANY = 6
+"""Names that are bound more often are not followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A NumPy array."""
+
+    format: str | None = None
+    """Its number format, where that is known: ``float32``."""
+    is_new: bool = False
+    """Whether its memory was made for it by the very expression, so that nothing else holds it."""
+    owner: ast.AST | None = None
+    """The attribute or name whose memory it shares."""
+
+
+class Arrays:
+    """What is known of arrays; every answer is certain, or there is none."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._busy: set[ast.AST] = set()
+
+    def array(self, module: Module, node: ast.expr) -> Array | None:
+        """The array that the expression is; None where it may be something else."""
+        if node in self._busy:
+            return None
+        self._busy.add(node)
+        try:
+            return self._of(module, node)
+        finally:
+            self._busy.discard(node)
+
+    def _of(self, module: Module, node: ast.expr) -> Array | None:
+        match node:
+            case ast.Call():
+                return self._call(module, node)
+            case ast.BinOp(left, _, right):
+                return self._computed(module, left, right)
+            case ast.UnaryOp(ast.USub(), operand):
+                inner = self.array(module, operand)
+                return None if inner is None else Array(inner.format, is_new=True)
+            case ast.Subscript(value):
+                return self._item(module, value)
+            case ast.Attribute(value, "T"):
+                return self.array(module, value)
+            case ast.Name() | ast.Attribute():
+                return self._named(module, node)
+        return None
+
+    # Calls.
+
+    def _call(self, module: Module, call: ast.Call) -> Array | None:
+        for callee in self._flow.values(call.func):
+            if callee.sort is Sort.EXTERNAL and callee.name.startswith("numpy."):
+                return self._function(module, callee.name.removeprefix("numpy."), call)
+        return self._method(module, call, call.func) if isinstance(call.func, ast.Attribute) else None
+
+    def _function(self, module: Module, name: str, call: ast.Call) -> Array | None:
+        keywords = {each.arg for each in call.keywords}
+        if "out" in keywords or None in keywords or "copy" in keywords or not call.args:
+            return None
+        if name in _FLOATS:
+            return Array(self._given_format(call, _FLOATS[name], "float64"), is_new=True)
+        if name in _RANDOM_FLOATS:
+            return Array("float64", is_new=True)
+        if name in _CONSTRUCTORS:
+            default = self._format_of_items(module, call.args[0]) if name == "array" else None
+            return Array(self._given_format(call, _CONSTRUCTORS[name], default), is_new=True)
+        if name in FORMATS:
+            # `np.float32(a)` converts, unless it is that already.
+            inner = self.array(module, call.args[0])
+            return Array(name, is_new=inner is not None and inner.format not in {None, name}, owner=call.args[0])
+        if name == "load":
+            # An archive's arrays are new, too; what is pickled, or mapped from the file, is another matter.
+            return Array(is_new=True) if not keywords and len(call.args) == 1 else None
+        arrays = [self.array(module, each) for each in call.args if not isinstance(each, ast.Constant)]
+        if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
+            return None
+        if name in _COMPUTE:
+            return Array(_same_float(arrays), is_new=True)
+        return arrays[0] if name in _VIEWS and len(arrays) == 1 else None
+
+    def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
+        if func.attr == "numpy" and not call.args:
+            owners = without_none(self._flow.values(func.value))
+            tensors = bool(owners) and all(each.sort in TENSOR_SORTS for each in owners)
+            return Array(owner=func.value) if tensors else None
+        inner = self.array(module, func.value)
+        if inner is None:
+            return None
+        if func.attr == "astype":
+            # Without ``copy=False`` the result is always new.
+            kept = any(each.arg == "copy" for each in call.keywords) or len(call.args) > 1
+            return None if kept else Array(self._given_format(call, 0, None), is_new=True)
+        if func.attr in _VIEW_METHODS:
+            return inner
+        return Array(inner.format, is_new=True) if func.attr in _NEW_METHODS else None
+
+    def _given_format(self, call: ast.Call, position: int | None, default: str | None) -> str | None:
+        given = [each.value for each in call.keywords if each.arg == "dtype"]
+        if position is not None:
+            given += call.args[position : position + 1]
+        return self.format(given[0]) if given else default
+
+    def format(self, node: ast.expr) -> str | None:
+        """The number format that a ``dtype`` argument names: ``np.float32``, ``'float32'``, ``torch.float``."""
+        for value in self._flow.values(node):
+            package, _, name = value.name.rpartition(".")
+            if value.sort is Sort.LITERAL:
+                name = str(value.literal)
+            elif package == "torch":
+                name = {"float": "float32", "half": "float16", "long": "int64", "int": "int32", "short": "int16"}.get(
+                    name, name
+                )
+            name = _ALIASES.get(name, name)
+            return name if name in FORMATS else None
+        return None
+
+    def _format_of_items(self, module: Module, node: ast.expr | None) -> str | None:
+        inner = self.array(module, node) if node is not None else None
+        if inner is None and node is not None:
+            inner = self.list_of(module, node)
+        return inner.format if inner is not None else None
+
+    # Operators, items, names.
+
+    def _computed(self, module: Module, left: ast.expr, right: ast.expr) -> Array | None:
+        one, other = self.array(module, left), self.array(module, right)
+        if one is None and other is None:
+            return None
+        for node, known in ((left, one), (right, other)):
+            if known is None and any(each.sort in TENSOR_SORTS for each in self._flow.values(node)):
+                return None
+        # A Python number keeps the format of floats; that of integers may change.
+        both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
+        return Array(_same_float(both), is_new=True)
+
+    def _item(self, module: Module, value: ast.expr) -> Array | None:
+        """A part of an array: a view, or a number of NumPy's own, which nothing can write to."""
+        inner = self.array(module, value)
+        return inner if inner is None or inner.is_new else Array(inner.format, owner=inner.owner or value)
+
+    def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
+        """What all assignments of the name say; it is held by the name."""
+        found: list[Array] = []
+        assignments = list(self._assignments(module, node))
+        if len(assignments) > _MANY:
+            return None
+        for where, given in assignments:
+            if given in self._busy:
+                continue  # `x = x / 255`: an array if the others are
+            known = self.array(where, given) if given is not None else None
+            if known is None:
+                return None
+            found.append(known)
+        if not found:
+            return None
+        formats = {each.format for each in found}
+        shared = next((each.owner for each in found if each.owner is not None), None)
+        return Array(next(iter(formats)) if len(formats) == 1 else None, owner=shared or node)
+
+    def _assignments(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[tuple[Module, ast.expr | None]]:
+        """What the name is given wherever it is bound; None where that is not an expression of its own."""
+        if isinstance(node, ast.Attribute):
+            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                yield module, None
+                return
+            yield from self._attribute(node.attr, module, node)
+            return
+        scope = module.function(node)
+        stores = self._stores(module, node.id)
+        is_parameter = scope is not None and any(each.arg == node.id for each in _parameters(scope))
+        if scope is not None and is_parameter:
+            yield from self._parameter(scope, node.id)
+        own = [each for each in stores if module.function(each) is scope]
+        # A name that the function does not bind is the module's, or that of a function around it.
+        for name in own or ([] if is_parameter else stores):
+            if isinstance(module.parent(name), ast.AugAssign):
+                continue  # in place: it stays what it is
+            yield module, _given(module, name) if own or module.function(name) is None else None
+
+    @cached_property
+    def _stored(self) -> dict[tuple[Module, str], list[ast.Name]]:
+        found: dict[tuple[Module, str], list[ast.Name]] = {}
+        for module in self._flow.modules:
+            for name in module.nodes(ast.Name):
+                if isinstance(name.ctx, ast.Store):
+                    found.setdefault((module, name.id), []).append(name)
+        return found
+
+    def _stores(self, module: Module, name: str) -> list[ast.Name]:
+        return self._stored.get((module, name), [])
+
+    def _attribute(self, attribute: str, module: Module, node: ast.AST) -> Iterator[tuple[Module, ast.expr | None]]:
+        """What ``self.x`` is given in the class; where another class or function writes it, nothing is certain."""
+        class_ = next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+        for where in self._flow.modules:
+            for store in where.nodes(ast.Attribute):
+                if store.attr == attribute and isinstance(store.ctx, ast.Store):
+                    own = (
+                        isinstance(store.value, ast.Name)
+                        and store.value.id == "self"
+                        and class_ in (*where.ancestors(store),)
+                    )
+                    yield where, _given(where, store) if own else None
+
+    def _parameter(self, function: Callee, name: str) -> Iterator[tuple[Module, ast.expr | None]]:
+        calls = self._flow.callers(function)
+        if not calls or self._flow.escapes(function):
+            yield self._flow.module_of(function), None
+            return
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        skip = 1 if self._flow.owner(function) is not None and names[:1] == ["self"] else 0
+        for call in calls:
+            where = next(each for each in self._flow.modules if each.holds(call))
+            position = names.index(name) - skip if name in names else -1
+            given: ast.expr | None = next((each.value for each in call.keywords if each.arg == name), None)
+            plain = not any(isinstance(each, ast.Starred) for each in call.args)
+            if given is None and plain and 0 <= position < len(call.args):
+                given = call.args[position]
+            yield where, given
+
+    # Lists.
+
+    def list_of(self, module: Module, node: ast.expr) -> Array | None:
+        """The array that each item of a list is; None where some may be something else, or differ in format."""
+        match node:
+            case ast.List(items) | ast.Tuple(items) if items:
+                found = [self.array(module, each) for each in items]
+            case ast.ListComp(item):
+                found = [self.array(module, item)]
+            case ast.Name():
+                found = [
+                    self.list_of(where, each) if each is not None and not _is_empty(each) else None
+                    for where, each in self._filled(module, node)
+                ]
+            case _:
+                return None
+        known = [each for each in found if each is not None]
+        formats = {each.format for each in known}
+        return known[0] if known and len(known) == len(found) and len(formats) == 1 else None
+
+    def _filled(self, module: Module, name: ast.Name) -> Iterator[tuple[Module, ast.expr | None]]:
+        """What a list in a function is made of: its literals, and what is appended; None for any other use."""
+        scope = module.function(name)
+        for each in module.nodes(ast.Name):
+            if each.id != name.id or module.function(each) is not scope:
+                continue
+            parent = module.parent(each)
+            if isinstance(each.ctx, ast.Store):
+                given = _given(module, each)
+                if given is None or not _is_empty(given):
+                    yield module, given
+            elif isinstance(parent, ast.Attribute):
+                call = module.parent(parent)
+                if (
+                    isinstance(call, ast.Call)
+                    and call.func is parent
+                    and parent.attr == "append"
+                    and len(call.args) == 1
+                ):
+                    yield module, ast.List(elts=[call.args[0]], ctx=ast.Load())
+                elif parent.attr not in {"copy", "count", "index", "clear", "pop"}:
+                    yield module, None
+
+
+def _given(module: Module, target: ast.expr) -> ast.expr | None:
+    """The expression that a plain assignment gives to the target, alone or as an element of a tuple."""
+    statement = module.statement(target)
+    if isinstance(statement, ast.AnnAssign) and statement.target is target:
+        return statement.value
+    if not isinstance(statement, ast.Assign):
+        return None
+    for each in statement.targets:
+        if each is target:
+            return statement.value
+        if (
+            isinstance(each, ast.Tuple)
+            and isinstance(statement.value, ast.Tuple)
+            and len(each.elts) == len(statement.value.elts)
+        ):
+            for one, given in zip(each.elts, statement.value.elts, strict=True):
+                if one is target:
+                    return given
+    return None
+
+
+def _same_float(arrays: list[Array | None]) -> str | None:
+    """The floating-point format that all of the arrays have."""
+    formats = {each.format if each is not None else None for each in arrays}
+    (only,) = formats if len(formats) == 1 else (None,)
+    return only if only is not None and only.startswith("float") else None
+
+
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.List) and not node.elts
+
+
+def _parameters(function: Callee) -> Iterator[ast.arg]:
+    arguments = function.args
+    several = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+    return (each for each in several if each is not None)

@@ -1,0 +1,123 @@
+"""Which models the training iterations call, and what is added to them while they train."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.facts.homes import unwrapped
+from codemods.facts.iterations import EventKind
+from codemods.facts.kinds import Kind, kind
+from codemods.facts.models import Model
+from codemods.facts.values import Sort, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.facts.flow import Flow
+    from codemods.facts.iterations import TrainingIteration
+    from codemods.facts.source import FunctionNode, Module
+
+_HOOKS = frozenset(
+    {"register_forward_hook", "register_forward_pre_hook", "register_backward_hook", "register_full_backward_hook"}
+    | {"register_full_backward_pre_hook"}
+)
+# Modules of torch.nn that hold others, or that are networks of their own.
+_NETWORKS = frozenset(
+    {"Sequential", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Called:
+    """A model that training iterations call, and the calls."""
+
+    model: Model
+    calls: tuple[tuple[Module, ast.Call], ...]
+    wrapper: Value | None
+    """What it is wrapped in where it is called."""
+
+
+def called_models(flow: Flow, entry: Module, iterations: Iterable[TrainingIteration]) -> Iterator[Called]:
+    """The models of the entry script that training iterations call, not as a layer of another, in the text's order.
+
+    Single layers, and losses without layers, are left out: there is nothing to fuse in them.
+    """
+    calls: dict[Value, list[tuple[Module, ast.Call]]] = {}
+    wrappers: dict[Value, Value] = {}
+    for iteration in iterations:
+        for event in iteration.of(EventKind.FORWARD):
+            if event.frame is not None and _in_model(flow, event.module, event.node):
+                continue
+            for subject in event.subjects:
+                for value in unwrapped(flow, subject) if kind(flow, subject) is Kind.MODEL else ():
+                    known = calls.setdefault(value, [])
+                    if isinstance(event.node, ast.Call) and (event.module, event.node) not in known:
+                        known.append((event.module, event.node))
+                    if subject != value:
+                        wrappers[value] = subject
+    order = [value for value in calls if value.site is not None and entry.holds(value.site)]
+    for value in sorted(order, key=lambda each: entry.span(each.site) if each.site is not None else (0, 0)):
+        if _is_network(flow, value):
+            yield Called(Model(flow, value), tuple(calls[value]), wrappers.get(value))
+
+
+def _in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
+    """Whether the node stands in a method of a model."""
+    return any(
+        isinstance(above, ast.ClassDef) and kind(flow, _instance(above)) is Kind.MODEL
+        for above in module.ancestors(node)
+    )
+
+
+def _is_network(flow: Flow, value: Value) -> bool:
+    """Whether there is something to fuse in the model."""
+    package, _, name = value.name.rpartition(".")
+    if value.sort is Sort.MADE and package == "torch.nn":
+        return name in _NETWORKS
+    model = Model(flow, value)
+    class_ = model.class_
+    if class_ is None or any(isinstance(base, str) and base != "torch.nn.Module" for base in flow.bases(class_)):
+        return True
+    forward = flow.method(class_, "forward")
+    calls = [each for each in ast.walk(forward) if isinstance(each, ast.Call)] if forward is not None else []
+    layers = len(model.layers) - 1
+    if layers == len(calls) == 1:
+        return False
+    parameters = any(each.name == "torch.nn.Parameter" for some in flow.attributes(class_).values() for each in some)
+    return parameters or layers > 0
+
+
+def _instance(class_: ast.ClassDef) -> Value:
+    return Value(Sort.INSTANCE, class_.name, None, Value(Sort.CLASS, class_.name, class_))
+
+
+def late_hook(flow: Flow, entry: Module, called: Called, scope: FunctionNode | ast.Lambda | None) -> ast.Call | None:
+    """Where a hook may be added to a model or layer after the model was called.
+
+    Args:
+        flow: The values of the project.
+        entry: The entry script.
+        called: The model, and the calls of it.
+        scope: The function in which the model is put on its device; None at module level.
+    """
+    running = _running(flow, entry, called)
+    for call in entry.nodes(ast.Call):
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr in _HOOKS) or _in_model(flow, entry, call):
+            continue
+        first = min((each.lineno for each in running if entry.function(each) is scope), default=0)
+        if entry.function(call) is not scope or call.lineno > first:
+            return call
+    return None
+
+
+def _running(flow: Flow, entry: Module, called: Called) -> list[ast.Call]:
+    """The calls of the model, and the calls of functions in which it is called."""
+    found = [call for where, call in called.calls if where is entry]
+    for call in found:
+        function = entry.function(call)
+        for caller in flow.callers(function) if function is not None else ():
+            if caller not in found and entry.holds(caller):
+                found.append(caller)
+    return found

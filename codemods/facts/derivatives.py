@@ -1,0 +1,151 @@
+"""Which models are differentiated twice: through whose outputs gradients of gradients are computed."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.facts.homes import unwrapped
+from codemods.facts.kinds import Kind, kind
+from codemods.facts.values import Sort, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.models import Model
+    from codemods.facts.source import Module
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# Libraries and functions that differentiate gradients, or transform functions in ways that are not followed.
+_TRANSFORMS = ("torch.func.", "functorch.", "torch.autograd.functional.", "torch.autograd.forward_ad.")
+_META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
+
+
+def differentiated_twice(flow: Flow, models: tuple[Model, ...]) -> dict[Value, ast.AST]:
+    """The models through which second derivatives are computed, each with the place where they are asked for.
+
+    Where it cannot be seen which models are meant, it is all of them.
+    """
+    found: dict[Value, ast.AST] = {}
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            parts = _differentiated(flow, call)
+            if parts is None:
+                continue
+            involved = _Slice(flow).models(module, call, *parts)
+            meant = [each for each in models if each.value in involved or involved & set(each.layers)] or models
+            for model in meant:
+                found.setdefault(model.value, call)
+    return found
+
+
+def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
+    """What is differentiated so that it can be differentiated again, and with respect to what; None for other calls."""
+    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    if any(name.startswith((*_TRANSFORMS, *_META_LEARNING)) for name in names):
+        return list(call.args), []
+    if not any(each.arg == "create_graph" and not _is_false(each.value) for each in call.keywords):
+        return None
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and "torch.autograd.backward" not in names:
+        return [call.func.value], []
+    return _argument(call, 0, "outputs"), _argument(call, 1, "inputs")
+
+
+def _argument(call: ast.Call, position: int, name: str) -> list[ast.expr]:
+    given = [each.value for each in call.keywords if each.arg == name]
+    return given or list(call.args[position : position + 1])
+
+
+class _Slice:
+    """Follows an expression backwards to the calls of models that it comes from."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._seen: set[ast.AST] = set()
+        self._found: set[Value] = set()
+        self._stops: frozenset[str] = frozenset()
+
+    def models(self, module: Module, call: ast.Call, outputs: list[ast.expr], inputs: list[ast.expr]) -> set[Value]:
+        """The models between ``inputs`` and ``outputs`` of a call, the one within whose code it stands among them."""
+        self._stops = frozenset(each.id for node in inputs for each in ast.walk(node) if isinstance(each, ast.Name))
+        for output in outputs:
+            self._follow(module, output)
+        for above in module.ancestors(call):
+            if isinstance(above, ast.ClassDef):
+                self._found.update(value for value in self._instances(above) if kind(self._flow, value) is Kind.MODEL)
+        return self._found
+
+    def _instances(self, class_: ast.ClassDef) -> Iterator[Value]:
+        """The objects of the class that the script makes."""
+        for module in self._flow.modules:
+            for call in module.nodes(ast.Call):
+                yield from (
+                    each
+                    for each in self._flow.values(call)
+                    if each.site is call and each.of is not None and each.of.site is class_
+                )
+
+    def _follow(self, module: Module, node: ast.AST) -> None:
+        for each in ast.walk(node):
+            if each in self._seen:
+                continue
+            self._seen.add(each)
+            if isinstance(each, ast.Call):
+                self._follow_call(each)
+            elif isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load):
+                self._follow_name(module, each)
+
+    def _follow_call(self, call: ast.Call) -> None:
+        for callee in self._flow.values(call.func):
+            if kind(self._flow, callee) is Kind.MODEL:
+                self._found.update(unwrapped(self._flow, callee))
+            elif callee.sort is Sort.METHOD and callee.of is not None and kind(self._flow, callee.of) is Kind.MODEL:
+                self._found.add(callee.of)
+            elif callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, _FUNCTIONS):
+                self._follow(self._flow.module_of(callee.site), callee.site)
+
+    def _follow_name(self, module: Module, name: ast.Name | ast.Attribute) -> None:
+        """Goes on at the assignments of a name in its function, and at what callers give for a parameter."""
+        written = ast.unparse(name)
+        if written in self._stops:
+            return
+        if any(kind(self._flow, each) is Kind.MODEL for each in self._flow.values(name)):
+            # A model that is handed on: a function of it is differentiated.
+            parent = module.parent(name)
+            if not (isinstance(parent, ast.Call) and parent.func is name) and not isinstance(parent, ast.Attribute):
+                self._found.update(each for each in self._flow.values(name) if kind(self._flow, each) is Kind.MODEL)
+            return
+        scope = module.function(name)
+        targets: list[ast.Name | ast.Attribute] = [*module.nodes(ast.Name), *module.nodes(ast.Attribute)]
+        for target in targets:
+            if isinstance(target.ctx, ast.Store) and ast.unparse(target) == written:
+                statement = module.statement(target)
+                given = getattr(statement, "value", None)
+                if given is not None and (isinstance(name, ast.Attribute) or module.function(target) is scope):
+                    self._follow(module, given)
+        if scope is not None and isinstance(name, ast.Name):
+            for where, argument in _arguments(self._flow, scope, name.id):
+                self._follow(where, argument)
+
+
+def _arguments(flow: Flow, function: Callee, parameter: str) -> Iterator[tuple[Module, ast.expr]]:
+    """What the callers of a function of the project give for a parameter."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    if parameter not in names:
+        return
+    skip = 1 if flow.owner(function) is not None and names[:1] == ["self"] else 0
+    for call in flow.callers(function):
+        where = next((each for each in flow.modules if each.holds(call)), None)
+        position = names.index(parameter) - skip
+        if where is None:
+            continue
+        for keyword in call.keywords:
+            if keyword.arg == parameter:
+                yield where, keyword.value
+        if 0 <= position < len(call.args):
+            yield where, call.args[position]
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value

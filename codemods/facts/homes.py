@@ -1,0 +1,183 @@
+"""Where a model has been moved to its device and can be named: where more can be done to it before it trains."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.facts.devices import DeviceKind
+from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
+from codemods.facts.loops import loop_around
+from codemods.facts.transfers import Transfer
+from codemods.facts.values import NOTHING, Sort, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Module
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """The statement after which a model is on its device, and what it is called there."""
+
+    module: Module
+    anchor: ast.stmt
+    name: ast.expr
+    """The name or attribute that the model is bound to: ``model``, ``self.model``."""
+    move: Transfer
+
+
+def unwrapped(flow: Flow, value: Value) -> Iterator[Value]:
+    """The models inside wrappers such as ``DistributedDataParallel``; the value itself where it is none."""
+    if value.sort is Sort.MADE and value.name in WRAPPERS and isinstance(value.site, ast.Call):
+        given = [each.value for each in value.site.keywords if each.arg in {"module", "model", "obj", "func"}]
+        for inner in flow.values((given or value.site.args)[0]) if given or value.site.args else NOTHING:
+            if kind(flow, inner) is Kind.MODEL and inner != value:
+                yield from unwrapped(flow, inner)
+    else:
+        yield value
+
+
+def moves(flow: Flow, value: Value) -> Iterator[Transfer]:
+    """The moves of a model to a device, those by methods of its own class (``self.to(device)``) among them."""
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
+                owners = flow.values(call.func.value)
+                own = value.of is not None and any(each.site is None and each.of == value.of for each in owners)
+                if (value in owners or own) and _names_device(flow, call):
+                    yield Transfer(flow, module, call)
+
+
+def _names_device(flow: Flow, call: ast.Call) -> bool:
+    """Whether ``to`` is given a device, and not a number format or a memory format."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    if any(each.arg == "device" for each in call.keywords):
+        return True
+    first = flow.values(call.args[0]) if call.args else NOTHING
+    return bool(call.args) and not (first and all(is_dtype(each) for each in first))
+
+
+def home(flow: Flow, value: Value) -> Home | str | None:
+    """The home of a model, or why there is none that is certain; None for a model that stays on the CPU."""
+    found = list(moves(flow, value))
+    to_cuda = [each for each in found if each.may_reach_cuda]
+    if not to_cuda:
+        unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
+        return None if unknown is None else f"the device is not known: {unknown.device.reason}"
+    named = [Home(each.module, *bound, each) for each in to_cuda if (bound := _bound(flow, each, value)) is not None]
+    if not named:
+        named = [
+            Home(module, *bound, to_cuda[0]) for module in flow.modules for bound in _bindings(flow, module, value)
+        ][:1]
+    if not named:
+        return "it has no name of its own where it is moved to its device"
+    once = [each for each in named if loop_around(flow, each.module, each.anchor) is None]
+    if not once:
+        where = loop_around(flow, named[0].module, named[0].anchor)
+        return f"it is made or moved again in each pass of a loop (line {getattr(where, 'lineno', 0)})"
+    alone = [each for each in once if not _is_shared(flow, each)]
+    if not alone:
+        return f"it is moved to its device in a function that is called more than once (line {once[0].anchor.lineno})"
+    return _after_all(alone)
+
+
+def _after_all(homes: list[Home]) -> Home:
+    """The first home, after the whole ``if`` where its branches move the model in different ways."""
+    first = homes[0]
+    suite = first.module.suite(first.anchor)
+    others = [
+        each for each in homes if each.module is first.module and ast.unparse(each.name) == ast.unparse(first.name)
+    ]
+    for above in (first.anchor, *first.module.ancestors(first.anchor)):
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
+            break
+        if isinstance(above, ast.If) and any(
+            each.anchor in ast.walk(above) and each.anchor not in suite for each in others
+        ):
+            return Home(first.module, above, first.name, first.move)
+    return first
+
+
+def _is_shared(flow: Flow, home_: Home) -> bool:
+    """Whether the name is a parameter of a function that several calls give a model."""
+    function = home_.module.function(home_.anchor)
+    if function is None or not isinstance(home_.name, ast.Name):
+        return False
+    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return any(each.arg == home_.name.id for each in parameters) and len(flow.callers(function)) > 1
+
+
+def _bound(flow: Flow, move: Transfer, value: Value) -> tuple[ast.stmt, ast.expr] | None:
+    """The statement that moves the model, and the name that it has after it."""
+    module = move.module
+    node: ast.expr = move.call
+    parent = module.parent(node)
+    while True:
+        if isinstance(parent, ast.Attribute) and parent.attr in SELF_METHODS:
+            call = module.parent(parent)
+            if not (isinstance(call, ast.Call) and call.func is parent):
+                return None
+            node = call
+        elif isinstance(parent, ast.IfExp) and parent.test is not node:
+            node = parent
+        else:
+            break
+        parent = module.parent(node)
+    if isinstance(parent, ast.Expr):
+        receiver = _root(move.receiver)
+        return (parent, receiver) if receiver is not None and value in flow.values(receiver) else None
+    return _target(module, node)
+
+
+def _target(module: Module, node: ast.expr) -> tuple[ast.stmt, ast.expr] | None:
+    """The assignment whose value the expression is, alone or as an element of a tuple, and the name it is given."""
+    statement = module.statement(node)
+    for target, given in _assigned(statement):
+        if given is node and isinstance(target, (ast.Name, ast.Attribute)):
+            return statement, target
+    return None
+
+
+def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of an assignment, each with the expression that it is given."""
+    targets = statement.targets[-1:] if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    value = getattr(statement, "value", None)
+    for target in targets:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            yield from zip(target.elts, value.elts, strict=True)
+        elif isinstance(value, ast.expr):
+            yield target, value
+
+
+def _root(receiver: ast.expr) -> ast.expr | None:
+    """The name that is left of a chain of methods that return the model: ``model.train().cuda()`` → ``model``."""
+    while (
+        isinstance(receiver, ast.Call)
+        and isinstance(receiver.func, ast.Attribute)
+        and receiver.func.attr in SELF_METHODS
+    ):
+        receiver = receiver.func.value
+    return receiver if isinstance(receiver, (ast.Name, ast.Attribute)) else None
+
+
+def _bindings(flow: Flow, module: Module, value: Value) -> Iterator[tuple[ast.stmt, ast.expr]]:
+    """The assignments that give the model a name, those of a function that makes and returns it last."""
+    found = [
+        (statement, target)
+        for statement in module.nodes(ast.Assign, ast.AnnAssign)
+        for target, given in _assigned(statement)
+        if isinstance(target, (ast.Name, ast.Attribute)) and value in flow.values(given)
+    ]
+    yield from sorted(found, key=lambda each: _returns(flow, module, each[0], value))
+
+
+def _returns(flow: Flow, module: Module, statement: ast.stmt, value: Value) -> bool:
+    function = module.function(statement)
+    return function is not None and value in flow.returned(function)
