@@ -6,21 +6,21 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.amp_blocks import Blocks, CannotError
 from codemods.amp_names import Conditions, Homes, Names, Wording
 from codemods.amp_scaler import Scaling, checkpoints
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
-from codemods.edit_values import Insert, Replace, Wrap
+from codemods.edit_values import Insert, Replace, Surround, Wrap
 from codemods.facts.formats import Format, Formats, Uses
-from codemods.facts.hazards import bce_inside, custom_function, hazards, is_bce, mixed_precision_present, other_precision
+from codemods.facts.hazards import bce_in_model, custom_function, hazards, mixed_precision_present, other_precision
 from codemods.facts.iterations import EventKind
 from codemods.facts.names import bound_names
 from codemods.facts.phases import Phases
-from codemods.facts.reach import own
-from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from codemods.amp_blocks import Piece
     from codemods.amp_names import Form
     from codemods.declaration import Finding
     from codemods.edit_values import Edit
@@ -141,7 +141,7 @@ for images, labels in loader:
             yield self.left(script.entry, first.statement, because=reason or str(names))
             return
         for group, iteration in _groups(script, phases):
-            site = _Site(script, self.form, phases, conditions, names, group, iteration)
+            site = _Site(script, self.form, phases, conditions, names, group, iteration, Blocks(script, phases))
             found = site.edits()
             if isinstance(found, str):
                 yield self.left(script.entry, group[0].statement, because=found)
@@ -190,6 +190,7 @@ class _Site:
     names: Names
     group: tuple[Phase, ...]
     iteration: TrainingIteration
+    blocks: Blocks
     _edits: list[Edit] = field(default_factory=list)
 
     def edits(self) -> tuple[Edit, ...] | str:
@@ -204,15 +205,18 @@ class _Site:
             reason = scaling.why_not()
             if reason is not None:
                 return reason
-            home = Homes(self.script).find([each.optimizer for each in scaling.steps], scaling.uses)
+            home = Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
             if isinstance(home, str):
                 return home
-        blocks = self._blocks()
-        if isinstance(blocks, str):
-            return blocks
-        places = [block[0] for _, block in blocks if block]
+        try:
+            pieces = [(phase, piece) for phase in self.group for piece in self.blocks.of(phase)]
+        except CannotError as error:
+            return str(error)
+        places = [piece.anchor for _, piece in pieces]
         wording = Wording(self.script, self.form, self.names, self.conditions, home, places)
-        reason = wording.write() or self._wrap(blocks, wording)
+        reason = wording.write() or self._wrap(pieces, wording)
+        for phase in self.group:
+            reason = reason or (self._split(phase, wording) if phase.is_inline else None)
         if reason is not None:
             return reason
         if home is not None:
@@ -237,98 +241,87 @@ class _Site:
                 if not only_fp16 or self.form != "bf16":
                     place = f"line {node.lineno}" if where is script.entry else f"{where.path}, line {node.lineno}"  # type: ignore[attr-defined]
                     return f"{reason} ({place})"
-            inside = bce_inside(self.phases.reach, script.entry, phase.code)
+            inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
-                return f"binary_cross_entropy in a function or layer cannot run under autocast (line {inside[1].lineno}); use its with_logits form"
+                return f"binary_cross_entropy in a model cannot run under autocast (line {inside.lineno}); use its with_logits form"
         return None
 
     # Blocks.
 
-    def _blocks(self) -> list[tuple[Phase, Block]] | str:
-        """The statements that are to stand under autocast, in blocks; an empty block where all is in the backward's statement."""
-        found: list[tuple[Phase, Block]] = []
-        for phase in self.group:
-            if not phase.region:
-                found.append((phase, ()))
-            for block in self._without_bce(phase):
-                if not any(block == other for _, other in found):
-                    found.append((phase, block))
-        return found
-
-    def _without_bce(self, phase: Phase) -> Iterator[Block]:
-        """The region, without the statements that compute ``binary_cross_entropy`` on what models returned."""
-        run: list[ast.stmt] = []
-        for statement in (*phase.region, None):
-            if statement is not None and not self._has_bce(statement):
-                run.append(statement)
-                continue
-            while run and not self._computes(run[0]):
-                run.pop(0)
-            while run and statement is not None and not self._computes(run[-1]):
-                run.pop()
-            if run:
-                yield tuple(run)
-            run = []
-
-    def _has_bce(self, node: ast.AST) -> bool:
-        return any(is_bce(self.script.flow, each) for each in own(node, ast.Call))
-
-    def _computes(self, statement: ast.stmt) -> bool:
-        return any(self.phases.calls_model(each) for each in own(statement, ast.Call))
-
-    def _wrap(self, blocks: list[tuple[Phase, Block]], wording: Wording) -> str | None:
-        module = self.script.entry
-        inside = frozenset(each for _, block in blocks for each in block)
-        uses = Uses(self.script.flow, module, inside)
-        for phase, block in blocks:
-            place = block[0] if block else phase.statement
-            header = wording.block(place)
-            if header is None:
-                return f"whether the script trains on CUDA cannot be said in line {place.lineno}"
-            if block:
-                self._edits.append(Wrap(module, block, header))
-                reason = self._widen(block, uses)
-                if reason is not None:
-                    return reason
-            if phase.is_inline and (not block or block[-1] is phase.region[-1]):
-                reason = self._split(phase, block, header, wording)
-                if reason is not None:
-                    return reason
+    def _wrap(self, pieces: list[tuple[Phase, Piece]], wording: Wording) -> str | None:
+        """Puts the pieces under autocast; the reason if one cannot be."""
+        inside: set[ast.AST] = {each for _, piece in pieces for each in (*piece.statements, *(hoist.node for hoist in piece.hoists))}
+        inside |= {each.loss for each in self.group if each.is_inline and not self.blocks.is_outside(each)}
+        uses = Uses(self.script.flow, self.script.entry, frozenset(inside))
+        for phase, piece in pieces:
+            reason = self._wrap_piece(phase, piece, wording, uses)
+            if reason is not None:
+                return reason
         return None
 
-    def _widen(self, block: Block, uses: Uses) -> str | None:
-        """Turns what leaves the block into 32 bits where its uses need them."""
+    def _wrap_piece(self, phase: Phase, piece: Piece, wording: Wording, uses: Uses) -> str | None:
+        module = self.script.entry
+        place = piece.statements[0] if piece.statements else piece.anchor
+        header = wording.block(place)
+        if header is None:
+            return f"whether the script trains on CUDA cannot be said in line {place.lineno}"
+        lines = [f"{each.name} = {module.code(each.node)}.float()" for each in piece.hoists]
+        self._edits.extend(Replace(module, each.node, each.name) for each in piece.hoists)
+        if not piece.statements:
+            code = "\n".join([header, *(f"    {line}" for line in lines)])
+            self._edits.append(Insert(module, piece.anchor, code, "before"))
+            return None
+        self._edits.append(Wrap(module, piece.statements, header))
+        widened = self._widened(piece.statements, uses)
+        if isinstance(widened, str):
+            return widened
+        if phase.is_inline and piece.statements[-1] is phase.region[-1] and not self.blocks.is_outside(phase):
+            name = self._name_of_loss(phase)
+            lines.append(f"{name} = {module.code(phase.loss)}")
+        for line in (*lines, *widened):
+            self._edits.append(Insert(module, piece.statements[-1], line, "after", outside=False))
+        return None
+
+    def _widened(self, block: Block, uses: Uses) -> list[str] | str:
+        """The lines that turn what leaves the block into 32 bits where its uses need them; a reason if that is not certain."""
         module = self.script.entry
         formats = Formats(self.script.flow, self.phases.calls_model)
         formats.run(block)
+        found: list[str] = []
         for escape in uses.escapes(block):
             text = ast.unparse(escape.target)
             format_ = formats.names.get(text, Format.OTHER)
             if format_ is Format.OTHER:
                 continue
-            if format_ is Format.UNKNOWN or escape.statement is not module.statement(escape.target) or escape.statement not in block:
+            if format_ is Format.UNKNOWN or escape.statement is not module.statement(escape.target):
                 return f"{text!r} leaves the block in 16 bits (line {escape.use.lineno}), and what it holds is not known"
-            self._edits.append(Insert(module, block[-1], f"{text} = {text}.float()", "after", outside=False))
-        return None
+            found.append(f"{text} = {text}.float()")
+        return found
 
-    def _split(self, phase: Phase, block: Block, header: str, wording: Wording) -> str | None:
+    def _name_of_loss(self, phase: Phase) -> str:
+        taken = bound_names(phase.function or self.script.entry.tree)
+        return next((each for each in ("loss", "batch_loss") if each not in taken), "loss_of_batch")
+
+    def _split(self, phase: Phase, wording: Wording) -> str | None:
         """``loss_fn(model(x), y).backward()``: the loss becomes a statement of its own, in the block."""
         module = self.script.entry
-        if self._has_bce(phase.loss):
-            return f"binary_cross_entropy in line {phase.call.lineno} cannot run under autocast; use its with_logits form"
-        scope = phase.function or module.tree
-        name = next((each for each in ("loss", "batch_loss") if each not in bound_names(scope)), None)
-        if name is None:
-            return f"the loss in line {phase.call.lineno} has no name"
         scaler = wording.scaler_at(phase.statement)
+        if self.blocks.is_outside(phase):
+            if scaler is not None:
+                self._edits.append(Surround(module, phase.loss, f"{scaler}.scale(", ")"))
+            return None
+        name = self._name_of_loss(phase)
         scaled = name if scaler is None else f"{scaler}.scale({name})"
-        if block:
-            self._edits.append(Insert(module, block[-1], f"{name} = {module.code(phase.loss)}", "after", outside=False))
+        if phase.region:
             self._edits.append(Replace(module, phase.loss, scaled))
             return None
-        rest = module.between(module.span(phase.loss)[1], module.span(phase.call)[1]).lstrip(")").lstrip()
-        if not isinstance(phase.call.func, ast.Attribute):
+        header = wording.block(phase.statement)
+        if header is None:
+            return f"whether the script trains on CUDA cannot be said in line {phase.call.lineno}"
+        backward = phase.call.func
+        if not isinstance(backward, ast.Attribute) or backward.value is not phase.loss:
             return f"the loss in line {phase.call.lineno} has no name"
-        code = f"{header}\n    {name} = {{loss}}\n{scaled}{rest.replace('{', '{{').replace('}', '}}')}"
+        arguments = module.between(module.span(backward)[1], module.span(phase.call)[1]).replace("{", "{{").replace("}", "}}")
+        code = f"{header}\n    {name} = {{loss}}\n{scaled}.backward{arguments}"
         self._edits.append(Replace(module, phase.statement, code, (("loss", phase.loss),)))
         return None

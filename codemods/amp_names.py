@@ -16,10 +16,11 @@ from codemods.facts.reach import own
 from codemods.facts.transfers import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.edit_values import Edit
     from codemods.facts.flow import Callee
+    from codemods.facts.reach import Reach
     from codemods.facts.script import Script
     from codemods.facts.source import FunctionNode
 
@@ -128,8 +129,9 @@ class Home:
 class Homes:
     """Finds where the scaler of some optimizers is to be made: after all of them, and before every use."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, reach: Reach) -> None:
         self._script = script
+        self._reach = reach
         self._flow = script.flow
         self._module = script.entry
 
@@ -182,32 +184,50 @@ class Homes:
         (owner, *others) = owners
         if owner is None or others:
             return "the optimizer is used outside its class"
-        writes = [
-            statement
+        writes = {
+            name: [
+                self._module.statement(each)
+                for each in self._module.nodes(ast.Attribute)
+                if owner in self._module.ancestors(each)
+                and isinstance(each.ctx, ast.Store)
+                and ast.unparse(each) == name
+                and not _writes_none(self._module.statement(each))
+            ]
             for name in names
-            for attribute in self._module.nodes(ast.Attribute)
-            for statement in [self._module.statement(attribute)]
-            if owner in self._module.ancestors(attribute) and isinstance(attribute.ctx, ast.Store) and ast.unparse(attribute) == name and not _writes_none(statement)
-        ]
+        }
         return self._after(writes, uses, owner)
 
     def _in_scope(self, scope: Callee | None, names: Sequence[str], uses: Sequence[ast.stmt]) -> Home | str:
         code: ast.AST = scope if scope is not None else self._module.tree
-        writes = [
-            self._module.statement(name)
-            for name in own(code, ast.Name)
-            if name.id in names and isinstance(name.ctx, ast.Store) and not _writes_none(self._module.statement(name))
-        ]
-        return self._after(writes, uses, None)
+        writes = {
+            name: [
+                self._module.statement(each)
+                for each in own(code, ast.Name)
+                if each.id == name and isinstance(each.ctx, ast.Store) and not _writes_none(self._module.statement(each))
+            ]
+            for name in names
+        }
+        return self._after(writes, [*uses, *(self._calls_of(uses) if scope is None else ())], None)
 
-    def _after(self, writes: Sequence[ast.stmt], uses: Sequence[ast.stmt], owner: ast.ClassDef | None) -> Home | str:
-        if not writes:
+    def _calls_of(self, uses: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+        """The statements at module level that run the functions in which the uses stand."""
+        functions = {function for each in uses for function in [self._module.function(each)] if function is not None}
+        for call in self._module.nodes(ast.Call) if functions else ():
+            if self._module.function(call) is None and functions & self._reach.functions([call]):
+                yield self._module.statement(call)
+
+    def _after(self, writes: Mapping[str, Sequence[ast.stmt]], uses: Sequence[ast.stmt], owner: ast.ClassDef | None) -> Home | str:
+        scopes = {self._module.function(each) for found in writes.values() for each in found}
+        if not all(writes.values()):
             return "where the optimizer is made is not seen"
-        scopes = {self._module.function(each) for each in writes}
         if len(scopes) > 1:
             return "the optimizers are made in different functions"
         scope = scopes.pop()
-        anchor = after_all(self._script, writes, [each for each in uses if self._module.function(each) is scope])
+        uses = [each for each in uses if self._module.function(each) is scope]
+        first = min((each.lineno for each in uses), default=None)
+        # What is made after the first use is another optimizer for the same scaler.
+        before = {name: [each for each in found if first is None or each.lineno < first] for name, found in writes.items()}
+        anchor = after_all(self._script, [each for found in before.values() for each in found], uses) if all(before.values()) else None
         return Home((anchor,), owner) if anchor is not None else "no place is after all optimizers and before all their uses"
 
     def _through_parameters(self, function: Callee, names: Sequence[str], uses: Sequence[ast.stmt], depth: int) -> Home | str:

@@ -35,12 +35,14 @@ _NOT_FLOAT = frozenset(
 _INDICES_SECOND = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue"})
 _SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "real"})
 
+_RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention"})
+
 # What may be done with a 16-bit tensor outside the block, without a second thought.
 _HARMLESS_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad", "grad_fn", "names"})
 _HARMLESS_METHODS = frozenset(
     {"item", "tolist", "size", "dim", "numel", "nelement", "argmax", "argmin", "argsort", "eq", "ne", "gt", "ge", "lt", "le", "max"}
     | {"min", "topk", "sort", "float", "double", "long", "int", "bool", "backward", "isnan", "isinf", "isfinite", "retain_grad"}
-    | {"register_hook", "type", "multinomial", "sum", "norm", "round", "byte"}
+    | {"register_hook", "type", "multinomial", "sum", "norm", "round", "byte", "detach_", "zero_", "requires_grad_"}
 )
 _PASSING_METHODS = frozenset(
     {"detach", "cpu", "cuda", "clone", "view", "reshape", "squeeze", "unsqueeze", "mean", "abs", "flatten", "permute", "transpose"}
@@ -104,18 +106,40 @@ class Formats:
                 for one, other in zip(target.elts, value.elts, strict=True):
                     self._bind(one, other)
                 return
-            format_ = self.of(value)
-            for at, each in enumerate(target.elts):
-                is_index = at == 1 and _last_name(value) in _INDICES_SECOND
-                self._join_all(each, Format.OTHER if is_index else self._element(each, format_))
+            formats = self._elements(value, len(target.elts))
+            for one, format_ in zip(target.elts, formats, strict=True):
+                self._join_all(one, format_)
             return
         self._join(target, self.of(value))
 
-    def _element(self, target: ast.expr, whole: Format) -> Format:
-        """A tensor where the flow knows that one is unpacked; elements of models' outputs are not told apart."""
-        if whole is Format.UNKNOWN and self._is_tensor(target):
-            return Format.NARROW
-        return whole
+    def _elements(self, value: ast.expr, count: int) -> list[Format]:
+        """What the elements of an unpacked expression hold."""
+        if isinstance(value, ast.Call):
+            name = _last_name(value)
+            if name in _INDICES_SECOND and count == 2:  # noqa: PLR2004 - values and indices
+                return [self.of(value), Format.OTHER]
+            layers = {each.name for each in self.flow.values(value.func) if each.sort is Sort.MADE}
+            if layers and layers <= _RECURRENT and count == 2:  # noqa: PLR2004 - output and state
+                return [Format.NARROW, Format.NARROW if layers <= {"torch.nn.GRU", "torch.nn.RNN"} else Format.UNKNOWN]
+            functions = self._run_by(value)
+            if functions and self._depth < _DEEPEST:
+                each_returned = [self._returned_elements(each, value, count) for each in functions]
+                return [max(column) for column in zip(*each_returned, strict=True)]
+        return [self.of(value)] * count
+
+    def _returned_elements(self, function: Callee, call: ast.Call, count: int) -> list[Format]:
+        """What the elements of the tuple hold that the project's function returns for these arguments."""
+        inner = self._inside(function, call)
+        found = [Format.OTHER] * count
+        for node in own(function, ast.Return):
+            if isinstance(node.value, ast.Tuple) and len(node.value.elts) == count:
+                formats = [inner.of(each) for each in node.value.elts]
+            elif node.value is not None:
+                formats = inner._elements(node.value, count)  # noqa: SLF001 - of the same class
+            else:
+                continue
+            found = [max(pair) for pair in zip(found, formats, strict=True)]
+        return found
 
     def _join_all(self, target: ast.expr, format_: Format) -> None:
         for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
@@ -157,13 +181,12 @@ class Formats:
         name = _last_name(call)
         if any(kind(self.flow, each) is Kind.LOSS and each.sort is Sort.MADE for each in values):
             return Format.OTHER
-        if is_model_call(self.flow, call):
-            return Format.NARROW if self._is_tensor(call) else Format.UNKNOWN
-        functions = list(project_functions(values))
-        if functions and len(functions) == len(values) and self._depth < _DEEPEST:
+        functions = self._run_by(call)
+        if functions and self._depth < _DEEPEST:
             return max(self._returned(each, call) for each in functions)
         if self.calls_model(call):
-            return Format.NARROW if self._is_tensor(call) else Format.UNKNOWN
+            is_several = any(each.name in _RECURRENT for each in values)
+            return Format.NARROW if self._is_tensor(call) and not is_several else Format.UNKNOWN
         if name in _NOT_FLOAT or name in _WIDE or name.endswith(("_loss", "entropy", "entropy_with_logits")):
             return Format.OTHER
         operands = [*call.args, *(each.value for each in call.keywords)]
@@ -175,18 +198,31 @@ class Formats:
             return Format.NARROW
         return widest
 
+    def _run_by(self, call: ast.Call) -> list[Callee]:
+        """The project's functions that the call runs, where they are all that it may run."""
+        values = without_none(self.flow.values(call.func))
+        found: list[Callee] = []
+        for value in values:
+            class_ = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
+            forward = self.flow.method(class_, "forward") if isinstance(class_, ast.ClassDef) else None
+            found.extend([forward] if forward is not None else project_functions({value}))
+        return found if len(found) == len(values) else []
+
     def _returned(self, function: Callee, call: ast.Call) -> Format:
         """What the project's function returns for these arguments."""
-        inner = Formats(self.flow, self.calls_model, dict(self._parameters(function, call)), self._depth + 1)
+        inner = self._inside(function, call)
         if isinstance(function, ast.Lambda):
             return inner.of(function.body)
-        inner.run(function.body)
         results = [inner.of(each.value) for each in own(function, ast.Return) if each.value is not None]
         return max(results, default=Format.OTHER)
 
-    def _parameters(self, function: Callee, call: ast.Call) -> Iterator[tuple[str, Format]]:
-        for name, argument in arguments(self.flow, function, call).items():
-            yield name, self.of(argument)
+    def _inside(self, function: Callee, call: ast.Call) -> Formats:
+        """The formats in the function, once it has run with these arguments."""
+        formats = {name: self.of(argument) for name, argument in arguments(self.flow, function, call).items()}
+        inner = Formats(self.flow, self.calls_model, formats, self._depth + 1)
+        if not isinstance(function, ast.Lambda):
+            inner.run(function.body)
+        return inner
 
     def _is_tensor(self, node: ast.expr) -> bool:
         values = without_none(self.flow.values(node))
@@ -197,7 +233,7 @@ def arguments(flow: Flow, function: Callee, call: ast.Call) -> Mapping[str, ast.
     """The arguments of the call by the names of the function's parameters, as far as they are given one by one."""
     given = function.args
     names = [each.arg for each in (*given.posonlyargs, *given.args)]
-    if flow.owner(function) is not None and isinstance(call.func, ast.Attribute):
+    if flow.owner(function) is not None:
         names = names[1:]
     found = dict(zip(names, call.args, strict=False))
     return found | {each.arg: each.value for each in call.keywords if each.arg is not None}
@@ -230,8 +266,8 @@ class Uses:
 
     flow: Flow
     module: Module
-    inside: frozenset[ast.stmt]
-    """The statements of all blocks."""
+    inside: frozenset[ast.AST]
+    """The statements of all blocks, and expressions that become statements of one."""
 
     def escapes(self, block: Block) -> Iterator[Escape]:
         """What the block writes and other code reads, each once, unless every use is harmless in 16 bits."""
@@ -246,35 +282,39 @@ class Uses:
                 yield Escape(target, statement, use)
 
     def _reads(self, text: str, target: ast.expr, block: Block) -> Iterator[ast.expr]:
-        """Where the name is read outside of the blocks with the value of this block."""
+        """Where the name is read outside of the blocks, perhaps with the value of this block."""
+        if not isinstance(target, ast.Name):
+            attributes = [each for each in self.module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Load)]
+            yield from (each for each in attributes if ast.unparse(each) == text and not self._is_inside(each))
+            return
         scope = self.module.function(block[0]) or self.module.tree
-        names = isinstance(target, ast.Name)
-        nodes = list(own(scope, ast.Name)) if names else self.module.nodes(ast.Attribute)
         loop = next((each for each in self.module.ancestors(block[0]) if isinstance(each, (ast.For, ast.While))), None)
-        again = self._bound_again(text, block)
-        for node in nodes:
-            if not isinstance(node.ctx, ast.Load) or ast.unparse(node) != text or self._is_inside(node):
+        for name in own(scope, ast.Name):
+            if name.id != text or not isinstance(name.ctx, ast.Load) or self._is_inside(name):
                 continue
-            if not names or block[-1].end_lineno < node.lineno < again:  # type: ignore[operator]
-                yield node
-            elif loop is not None and again == _NEVER and loop.lineno < node.lineno < block[0].lineno and not self._bound_before(text, loop, node):
-                yield node
+            is_after = name.lineno > (block[-1].end_lineno or 0)
+            is_next_pass = loop is not None and loop.lineno < name.lineno < block[0].lineno
+            since = block[-1] if is_after else loop
+            if (is_after or is_next_pass) and since is not None and not self._bound_between(text, since.lineno, name):
+                yield name
 
-    def _bound_again(self, text: str, block: Block) -> int:
-        """The line in which the name surely gets another value after the block."""
-        suite = self.module.suite(block[-1])
-        for statement in suite[suite.index(block[-1]) + 1 :]:
-            if isinstance(statement, (ast.Assign, ast.For)) and text in _certainly_written(statement):
-                return statement.lineno + 1 if isinstance(statement, ast.Assign) else statement.lineno
-        return _NEVER
-
-    def _bound_before(self, text: str, loop: ast.AST, node: ast.expr) -> bool:
-        """Whether the loop's pass has given the name another value before it is read there."""
-        statements = [each for each in ast.walk(loop) if isinstance(each, (ast.Assign, ast.For)) and each.lineno < node.lineno]
-        return any(text in _certainly_written(each) for each in statements)
+    def _bound_between(self, text: str, line: int, node: ast.expr) -> bool:
+        """Whether the name surely gets another value between the line and the place where it is read."""
+        here = self.module.statement(node)
+        while True:
+            suite = self.module.suite(here)
+            between = [each for each in suite[: suite.index(here)] if each.lineno > line]
+            if any(isinstance(each, (ast.Assign, ast.For)) and text in _certainly_written(each) for each in between):
+                return True
+            parent = self.module.parent(here)
+            if isinstance(parent, ast.For) and parent.lineno > line and text in _certainly_written(parent):
+                return True
+            if not isinstance(parent, ast.stmt) or isinstance(parent, (*_FUNCTIONS, ast.ClassDef)):
+                return False
+            here = parent
 
     def _is_inside(self, node: ast.AST) -> bool:
-        return any(each in self.inside for each in self.module.ancestors(node))
+        return node in self.inside or any(each in self.inside for each in self.module.ancestors(node))
 
     def is_harmless(self, node: ast.expr, depth: int = _DEEPEST) -> bool:  # noqa: C901, PLR0911 - a table of cases
         """Whether the use gives the same answer, or nearly so, for a tensor of 16-bit floats."""
@@ -325,9 +365,6 @@ class Uses:
         name = next((name for name, each in arguments(self.flow, function, call).items() if each is node), None)
         reads = [each for each in own(function, ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
         return name is not None and all(self.is_harmless(each, depth) for each in reads)
-
-
-_NEVER = 1 << 60
 
 
 def _certainly_written(statement: ast.Assign | ast.For) -> frozenset[str]:

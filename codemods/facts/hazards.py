@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import TENSOR_SORTS, Kind, kind
-from codemods.facts.reach import own, project_functions
+from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -81,15 +81,12 @@ def is_bce(flow: Flow, call: ast.Call) -> bool:
     return any(each.name in _BCE and each.sort in {Sort.MADE, Sort.EXTERNAL} for each in flow.values(call.func))
 
 
-def bce_inside(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> tuple[Module, ast.Call] | None:
-    """A ``binary_cross_entropy`` in a function or layer that the nodes call; not one in the nodes themselves."""
-    nodes = list(nodes)
-    for where, node in reach.code(module, nodes):
-        if node not in nodes:
-            for call in own(node, ast.Call):
-                if is_bce(reach.flow, call):
-                    return where, call
-    return None
+def bce_in_model(reach: Reach, nodes: Iterable[ast.AST]) -> ast.Call | None:
+    """A ``binary_cross_entropy`` in the code of a model that the nodes run."""
+    parts = [each for node in nodes for each in (node, *reach.functions([node]))]
+    models = [call for part in parts for call in own(part, ast.Call) if is_model_call(reach.flow, call)]
+    inside = [call for callee in reach.functions(models) for call in own(callee, ast.Call)]
+    return next((each for each in inside if is_bce(reach.flow, each)), None)
 
 
 def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[tuple[Module, ast.AST, str, bool]]:

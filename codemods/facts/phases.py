@@ -111,7 +111,7 @@ class Phases:
 
     def _region(self, statement: ast.stmt, loss: ast.expr, owner: ast.AST, is_complete: bool) -> Block:
         """The slice of the loss, from its first call of a model; empty where no such call is seen."""
-        wanted = _read(loss)
+        wanted = read(loss)
         here = statement
         while True:
             suite = self._module.suite(here)
@@ -127,7 +127,7 @@ class Phases:
                     members.append(at)
                     if isinstance(suite[at], (ast.Assign, ast.AnnAssign)):
                         wanted -= bound
-                    wanted |= _read(suite[at])
+                    wanted |= read(suite[at])
             members.reverse()
             first = next((at for at in members if self._any_model_call(suite[at])), None)
             if first is not None:
@@ -191,7 +191,7 @@ def differentiated(script: Script, call: ast.Call) -> ast.expr | None:
     return call.func.value
 
 
-def _read(node: ast.AST) -> frozenset[str]:
+def read(node: ast.AST) -> frozenset[str]:
     """The names and the attributes of ``self`` that the node reads, as they are written."""
     names = {each.id for each in own(node, ast.Name) if isinstance(each.ctx, ast.Load)}
     names |= {each.target.id for each in own(node, ast.AugAssign) if isinstance(each.target, ast.Name)}
