@@ -12,10 +12,11 @@ from codemods.amp_scaler import Scaling, checkpoints
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Insert, Replace, Surround, Wrap
 from codemods.facts.formats import Format, Formats, Uses
-from codemods.facts.hazards import bce_in_model, custom_function, hazards, mixed_precision_present, other_precision
+from codemods.facts.hazards import bce_in_model, custom_function, data_parallel, hazards, mixed_precision_present, other_precision
 from codemods.facts.iterations import EventKind
 from codemods.facts.names import bound_names
 from codemods.facts.phases import Phases
+from codemods.facts.validations import validations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from codemods.facts.phases import Block, Phase
     from codemods.facts.script import Script
 
+_NO_CUDA_HERE = "no CUDA: this loop moves neither its model nor its batches to a CUDA device"
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
 
 
@@ -129,7 +131,7 @@ for images, labels in loader:
     def find(self, script: Script) -> Iterator[Finding]:
         """One site for each training iteration of the entry script: its first backward."""
         phases = Phases(script)
-        conditions = Conditions(script)
+        conditions = Conditions.of_script(script)
         if not phases.all:
             return
         if mixed_precision_present(script) is not None:
@@ -140,12 +142,17 @@ for images, labels in loader:
         if reason is not None or isinstance(names, str):
             yield self.left(script.entry, first.statement, because=reason or str(names))
             return
+        validated = list(validations(script, phases))
         for group, iteration in _groups(script, phases):
-            site = _Site(script, self.form, phases, conditions, names, group, iteration, Blocks(script, phases))
-            found = site.edits()
+            models = frozenset(each for phase in group for each in phases.models(phase))
+            functions = [script.entry.function(block[0]) for block in validated if phases.models_in(block) & models]
+            here = conditions.of_code(phases.reach, [iteration.owner, *(each for each in functions if each is not None)], models)
+            site = _Site(script, self.form, phases, here, names, group, iteration, Blocks(script, phases), tuple(validated))
+            found = site.edits() if here.are_about_cuda else _NO_CUDA_HERE
             if isinstance(found, str):
                 yield self.left(script.entry, group[0].statement, because=found)
             else:
+                validated = [each for each in validated if each not in site.validated]
                 yield self.rewrites(script.entry, group[0].statement, _MESSAGE, *found)
 
     def _why_not_at_all(self, script: Script, conditions: Conditions) -> str | None:
@@ -160,7 +167,7 @@ for images, labels in loader:
         custom = custom_function(script)
         if custom is not None:
             return f"custom autograd.Function {custom.name} (line {custom.lineno}) would get inputs in mixed number formats"
-        if self.form != "fp16" and any(each.value.name == "torch.nn.DataParallel" for each in script.models):
+        if self.form != "fp16" and data_parallel(script) is not None:
             return "nn.DataParallel forgets bf16 in its replicas and would compute in fp16 without a scaler; the fp16 form is right there"
         return None
 
@@ -191,6 +198,10 @@ class _Site:
     group: tuple[Phase, ...]
     iteration: TrainingIteration
     blocks: Blocks
+    validations: tuple[Block, ...]
+    """The blocks of validation that no other site takes."""
+    validated: list[Block] = field(default_factory=list)
+    """Those of them that this site takes."""
     _edits: list[Edit] = field(default_factory=list)
 
     def edits(self) -> tuple[Edit, ...] | str:
@@ -199,7 +210,7 @@ class _Site:
         if reason is not None:
             return reason
         events = {each.event.node: each for each in self.group}
-        scaling = Scaling(self.script, self.phases.reach, tuple(self._aligned(events)), self.iteration.events)
+        scaling = Scaling(self.script, self.phases, tuple(self._aligned(events)), self.iteration.events)
         home = None
         if self.form != "bf16":
             reason = scaling.why_not()
@@ -212,13 +223,14 @@ class _Site:
             pieces = [(phase, piece) for phase in self.group for piece in self.blocks.of(phase)]
         except CannotError as error:
             return str(error)
-        places = [piece.anchor for _, piece in pieces]
+        places = [*(piece.anchor for _, piece in pieces), *(block[0] for block in self._own_validations())]
         wording = Wording(self.script, self.form, self.names, self.conditions, home, places)
         reason = wording.write() or self._wrap(pieces, wording)
         for phase in self.group:
             reason = reason or (self._split(phase, wording) if phase.is_inline else None)
         if reason is not None:
             return reason
+        self._validate(wording)
         if home is not None:
             scaled = scaling.edits(wording.scaler_at)
             if isinstance(scaled, str):
@@ -287,6 +299,9 @@ class _Site:
         module = self.script.entry
         formats = Formats(self.script.flow, self.phases.calls_model)
         formats.run(block)
+        array = formats.leaves_torch(block)
+        if array is not None:
+            return f"an array is made from a tensor in 16 bits (line {array.lineno})"
         found: list[str] = []
         for escape in uses.escapes(block):
             text = ast.unparse(escape.target)
@@ -297,6 +312,26 @@ class _Site:
                 return f"{text!r} leaves the block in 16 bits (line {escape.use.lineno}), and what it holds is not known"
             found.append(f"{text} = {text}.float()")
         return found
+
+    # Validation.
+
+    def _own_validations(self) -> list[Block]:
+        """The blocks of validation that run a model that is trained here."""
+        trained = {each for phase in self.group for each in self.phases.models(phase)}
+        return [block for block in self.validations if self.phases.models_in(block) & trained]
+
+    def _validate(self, wording: Wording) -> None:
+        """Puts validation under autocast too, wherever that is certain to be right."""
+        module = self.script.entry
+        blocks = self._own_validations()
+        uses = Uses(self.script.flow, module, frozenset(each for block in blocks for each in block))
+        for block in blocks:
+            widened = self._widened(block, uses)
+            header = None if isinstance(widened, str) or any(hazards(self.phases.reach, module, block)) else wording.block(block[0])
+            if header is not None and not isinstance(widened, str) and bce_in_model(self.phases.reach, block) is None:
+                self._edits.append(Wrap(module, block, header))
+                self._edits.extend(Insert(module, block[-1], line, "after", outside=False) for line in widened)
+                self.validated.append(block)
 
     def _name_of_loss(self, phase: Phase) -> str:
         taken = bound_names(phase.function or self.script.entry.tree)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from codemods.edit_values import AddArgument, AddParameter, Import, Insert
@@ -14,6 +13,7 @@ from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.placement import dominates, means_the_same
 from codemods.facts.reach import own
 from codemods.facts.transfers import Transfer
+from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codemods.facts.reach import Reach
     from codemods.facts.script import Script
     from codemods.facts.source import FunctionNode
+    from codemods.facts.values import Values
 
 Form: TypeAlias = Literal["auto", "bf16", "fp16"]
 
@@ -54,26 +55,36 @@ class Condition:
 
 
 class Conditions:
-    """Finds out on which condition the entry script uses CUDA."""
+    """Finds out on which condition some code of the entry script runs on CUDA."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, moves: Sequence[Transfer]) -> None:
         self._script = script
         self._flow = script.flow
         self._module = script.entry
+        self._moves = moves
 
-    @cached_property
-    def _moves(self) -> tuple[Transfer, ...]:
-        """The moves of batches and models that may go to CUDA."""
-        moves = [each for each in self._script.transfers if each.module is self._module]
-        for call in self._module.nodes(ast.Call):
+    @classmethod
+    def of_script(cls, script: Script) -> Conditions:
+        """The conditions of all moves of batches and models that may go to CUDA."""
+        module, flow = script.entry, script.flow
+        moves = [each for each in script.transfers if each.module is module]
+        for call in module.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
-                if may(self._flow, self._flow.values(call.func.value), Kind.MODEL):
-                    moves.append(Transfer(self._flow, self._module, call))
-        return tuple(each for each in moves if each.may_reach_cuda)
+                if may(flow, flow.values(call.func.value), Kind.MODEL):
+                    moves.append(Transfer(flow, module, call))
+        return cls(script, [each for each in moves if each.may_reach_cuda])
+
+    def of_code(self, reach: Reach, nodes: Sequence[ast.AST], models: Values) -> Conditions:
+        """The conditions of the moves of these models, and of tensors in this code and what it calls."""
+        parts = [*nodes, *reach.functions(nodes)]
+        inside = {call for part in parts for call in own(part, ast.Call)}
+        if any(each.sort is Sort.UNKNOWN for each in models):
+            return self
+        return Conditions(self._script, [each for each in self._moves if each.call in inside or self._flow.values(each.receiver) & models])
 
     @property
     def are_about_cuda(self) -> bool:
-        """Whether the script uses CUDA at all."""
+        """Whether anything is moved to CUDA at all."""
         return bool(self._moves)
 
     def at(self, place: ast.stmt) -> Condition | None:
@@ -243,15 +254,12 @@ class Homes:
             return f"the optimizer is a parameter of {function.name}(), which nothing in this file calls"
         if self._flow.escapes(function) or not self._is_only_called(function, calls):
             return f"{function.name}() is handed to other code, which would have to pass the scaler"
-        found: list[Home] = []
-        for call in calls:
-            given = [_argument(function, call, name, is_method=self._flow.owner(function) is not None) for name in names]
-            if not self._module.holds(call) or any(each is None for each in given):
-                return f"not every call of {function.name}() passes the optimizer in a way that can be seen"
-            home = self.find([each for each in given if each is not None], [self._module.statement(call)], depth - 1)
-            if isinstance(home, str):
-                return home
-            found.append(home)
+        passing = [(call, [_argument(function, call, name, is_method=self._flow.owner(function) is not None) for name in names]) for call in calls]
+        if not all(self._module.holds(call) and all(given) for call, given in passing):
+            return f"not every call of {function.name}() passes the optimizer in a way that can be seen"
+        found = self._of_calls([(call, [each for each in given if each is not None]) for call, given in passing], depth - 1)
+        if isinstance(found, str):
+            return found
         (owner, *others) = {each.owner for each in found}
         if others:
             return f"the calls of {function.name}() keep their optimizers in different ways"
@@ -261,6 +269,21 @@ class Homes:
             tuple(dict.fromkeys([*((call, self._module.statement(call)) for call in calls), *(p for each in found for p in each.passed)])),
             tuple(dict.fromkeys([function, *(receiver for each in found for receiver in each.receivers)])),
         )
+
+    def _of_calls(self, calls: Sequence[tuple[ast.Call, list[ast.expr]]], depth: int) -> list[Home] | str:
+        """One home for all calls where there is one, else one for each."""
+        scopes = {self._module.function(call) for call, _ in calls}
+        if len(scopes) == 1:
+            together = self.find([each for _, given in calls for each in given], [self._module.statement(call) for call, _ in calls], depth)
+            if isinstance(together, Home):
+                return [together]
+        found: list[Home] = []
+        for call, given in calls:
+            home = self.find(given, [self._module.statement(call)], depth)
+            if isinstance(home, str):
+                return home
+            found.append(home)
+        return found
 
     def _is_only_called(self, function: FunctionNode, calls: Sequence[ast.Call]) -> bool:
         """Whether the function's name is nowhere used but to call it."""

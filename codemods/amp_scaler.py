@@ -16,7 +16,7 @@ from codemods.edit_values import AddItem, Insert, Replace, Surround
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind, may
 from codemods.facts.models import Model
-from codemods.facts.reach import Reach, is_model_call, own
+from codemods.facts.reach import own
 from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codemods.edit_values import Edit
     from codemods.facts.flow import Flow
     from codemods.facts.iterations import Event
-    from codemods.facts.phases import Phase
+    from codemods.facts.phases import Phase, Phases
     from codemods.facts.script import Script
     from codemods.facts.source import Module
     from codemods.facts.values import Value, Values
@@ -54,7 +54,7 @@ class Scaling:
     """The scaler's part of one training iteration: its backwards and its steps."""
 
     script: Script
-    reach: Reach
+    all_phases: Phases
     phases: tuple[Phase, ...]
     events: tuple[Event, ...]
     """All events of the iteration, in their order."""
@@ -208,11 +208,8 @@ class Scaling:
 
     def _called(self, phase: Phase) -> set[Value]:
         """The layers that the phase runs."""
-        parts = (*phase.code, *self.reach.functions(phase.code))
-        calls = [call for part in parts for call in own(part, ast.Call) if is_model_call(self._flow, call)]
-        models = {value for call in calls for value in self._flow.values(call.func)}
-        models |= {each.of for each in models if each.sort is Sort.METHOD and each.of is not None}
-        return {layer for each in models if kind(self._flow, each) is Kind.MODEL for layer in Model(self._flow, each).layers}
+        models = [each for each in self.all_phases.models(phase) if kind(self._flow, each) is Kind.MODEL]
+        return {layer for each in models for layer in Model(self._flow, each).layers}
 
     # Gradients that are read or changed between backward and step.
 
@@ -255,7 +252,7 @@ class Scaling:
                 continue
             suite = self._module.suite(step.statement)
             for statement in suite[: suite.index(step.statement)]:
-                parts = (statement, *self.reach.functions([statement]))
+                parts = (statement, *self.all_phases.reach.functions([statement]))
                 if statement.lineno > self._last_backward(step) and any(event.node in ast.walk(part) for part in parts):
                     return step, statement
             return None

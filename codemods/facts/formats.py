@@ -35,6 +35,7 @@ _NOT_FLOAT = frozenset(
 _INDICES_SECOND = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue"})
 _SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "real"})
 
+_ARRAYS = frozenset({"numpy", "sklearn", "scipy", "PIL", "cv2", "pandas", "matplotlib"})
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention"})
 
 # What may be done with a 16-bit tensor outside the block, without a second thought.
@@ -42,20 +43,20 @@ _HARMLESS_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_
 _HARMLESS_METHODS = frozenset(
     {"item", "tolist", "size", "dim", "numel", "nelement", "argmax", "argmin", "argsort", "eq", "ne", "gt", "ge", "lt", "le", "max"}
     | {"min", "topk", "sort", "float", "double", "long", "int", "bool", "backward", "isnan", "isinf", "isfinite", "retain_grad"}
-    | {"register_hook", "type", "multinomial", "sum", "norm", "round", "byte", "detach_", "zero_", "requires_grad_"}
+    | {"register_hook", "type", "multinomial", "byte", "detach_", "zero_", "requires_grad_"}
 )
 _PASSING_METHODS = frozenset(
     {"detach", "cpu", "cuda", "clone", "view", "reshape", "squeeze", "unsqueeze", "mean", "abs", "flatten", "permute", "transpose"}
-    | {"t", "contiguous", "sigmoid", "softmax", "log_softmax", "exp", "to", "square", "sqrt", "expand_as", "view_as"}
+    | {"t", "contiguous", "sigmoid", "softmax", "log_softmax", "exp", "to", "square", "sqrt", "expand_as", "view_as", "sum", "norm", "round", "pow", "clamp", "log"}
 )
 _HARMLESS_FUNCTIONS = frozenset(
     {"builtins.print", "builtins.len", "builtins.str", "builtins.float", "builtins.int", "builtins.isinstance", "builtins.type"}
     | {"builtins.round", "builtins.repr", "builtins.bool", "builtins.id", "torch.max", "torch.argmax", "torch.topk", "torch.argmin"}
     | {"torch.isnan", "torch.isfinite", "torch.isinf", "torch.eq", "torch.min", "torch.sort", "torch.is_tensor", "math.isnan"}
-    | {"math.isfinite", "math.isinf", "torch.autograd.backward", "torch.numel", "torch.sum", "math.exp", "math.log", "torch.ge"}
+    | {"math.isfinite", "math.isinf", "torch.autograd.backward", "torch.numel", "math.exp", "math.log", "torch.ge"}
     | {"torch.gt", "torch.lt", "torch.le", "torch.ne", "torch.equal"}
 )
-_PASSING_FUNCTIONS = frozenset({"torch.mean", "torch.sigmoid", "torch.softmax", "torch.nn.functional.softmax", "torch.abs", "torch.exp"})
+_PASSING_FUNCTIONS = frozenset({"torch.mean", "torch.sum", "torch.sigmoid", "torch.softmax", "torch.nn.functional.softmax", "torch.abs", "torch.exp"})
 
 
 class Format(enum.IntEnum):
@@ -151,6 +152,16 @@ class Formats:
             target, format_ = target.value, max(self.of(target.value), format_ if isinstance(target, ast.Starred) else Format.OTHER)
         text = ast.unparse(target)
         self.names[text] = max(self.names.get(text, Format.OTHER), format_)
+
+    def leaves_torch(self, statements: Iterable[ast.stmt]) -> ast.Call | None:
+        """Where a 16-bit tensor becomes an array, which bf16 cannot."""
+        for call in (each for statement in statements for each in own(statement, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and self.of(call.func.value) is not Format.OTHER:
+                return call
+            is_numpy = any(each.name.partition(".")[0] in _ARRAYS for each in self.flow.values(call.func) if each.sort is Sort.EXTERNAL)
+            if is_numpy and any(self.of(each) is not Format.OTHER for each in call.args):
+                return call
+        return None
 
     # Expressions.
 

@@ -76,6 +76,15 @@ def custom_function(script: Script) -> ast.ClassDef | None:
     return None
 
 
+def data_parallel(script: Script) -> ast.Call | None:
+    """Where a model is spread over GPUs by threads: ``nn.DataParallel``, or another library's that is called so."""
+    for call in script.entry.nodes(ast.Call):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+        if name.startswith("DataParallel") or any(each.name == "torch.nn.DataParallel" for each in script.flow.values(call.func)):
+            return call
+    return None
+
+
 def is_bce(flow: Flow, call: ast.Call) -> bool:
     """Whether the call is, or may be, ``binary_cross_entropy`` on probabilities."""
     return any(each.name in _BCE and each.sort in {Sort.MADE, Sort.EXTERNAL} for each in flow.values(call.func))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from codemods.facts.iterations import Event, TrainingIteration
     from codemods.facts.script import Script
     from codemods.facts.source import Module
+    from codemods.facts.values import Value, Values
 
 Block = tuple[ast.stmt, ...]
 """Neighbouring statements of one suite."""
@@ -146,6 +147,22 @@ class Phases:
         if any(each.sort is Sort.EXTERNAL and each.name in _FUNCTIONS_THAT_COMBINE for each in self._flow.values(call.func)):
             return not any(is_model_call(self._flow, each) for each in own(call, ast.Call))
         return isinstance(call.func, ast.Attribute) and call.func.attr in _COMBINES and not list(project_functions(self._flow.values(call.func)))
+
+    def models(self, phase: Phase) -> Values:
+        """What the phase calls as models, unknown values among them, and the layers in them."""
+        return self.models_in(phase.code)
+
+    def models_in(self, nodes: Sequence[ast.AST]) -> Values:
+        """What the nodes, and the functions that they call, call as models."""
+        parts = (*nodes, *self.reach.functions(nodes))
+        found: set[Value] = set()
+        for call in (each for part in parts for each in own(part, ast.Call)):
+            if is_model_call(self._flow, call):
+                for value in self._flow.values(call.func):
+                    found.add(value.of if value.sort is Sort.METHOD and value.of is not None else value)
+            elif self._is_called_like_a_model(call):
+                found |= self._flow.values(call.func)
+        return frozenset(found)
 
     def _any_model_call(self, node: ast.AST) -> bool:
         return any(self.calls_model(each) for each in own(node, ast.Call))
