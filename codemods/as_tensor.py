@@ -11,16 +11,14 @@ from codemods.facts.arrays import Array, Arrays
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import loop_around
-from codemods.facts.transfers import Transfer
-from codemods.facts.values import NONE, Sort, Values, without_none
+from codemods.facts.sharing import is_alone, is_copied
+from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.declaration import Finding
-    from codemods.facts.data import Loader
     from codemods.facts.script import Script
-    from codemods.facts.source import Module
 
 _COPIED = "an array that nothing else holds is copied to make a tensor"
 _ELEMENTS = "a list of arrays is read element by element"
@@ -29,11 +27,7 @@ _OF_TENSOR = "torch.tensor() of a tensor warns at each call"
 
 _COPYING = "torch.tensor"
 _LEGACY_FLOATS = frozenset({"torch.Tensor", "torch.FloatTensor"})
-_JOINS = frozenset({"torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack"})
-_METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
-_CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
 _DEFAULT_TYPES = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _NARROW = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "uint8", "bool"})
 """Formats of array elements whose every value a Python number holds and hands on exactly."""
 
@@ -129,7 +123,7 @@ for i in range(100):
 
     def _site(self, script: Script, arrays: Arrays, call: ast.Call, *, legacy: bool) -> Finding | None:
         module, (data,) = script.entry, call.args
-        if isinstance(data, (ast.Constant, ast.Starred)) or _is_scalar(script.flow.values(data)):
+        if isinstance(data, (ast.Constant, ast.Starred)) or _is_number(script, data):
             return None
         array, items = arrays.array(module, data), arrays.list_of(module, data)
         is_tensor = not legacy and _is_tensor(script, data)
@@ -169,7 +163,9 @@ for i in range(100):
             reason = "it is copied once, to its device, in either form"
         elif given is not None and array.format is not None and given != array.format:
             reason = f"it is copied once, from {array.format} to {given}, in either form"
-        elif not _is_alone(script, arrays, call, array) and not _is_copied(script, call, given):
+        elif not is_alone(arrays, module, call, array) and not is_copied(
+            script.flow, script.loaders, module, call, given
+        ):
             reason = _shared(call, array)
         if reason is not None:
             return self.left(module, call, because=reason)
@@ -243,7 +239,8 @@ def _is_repeated(script: Script, call: ast.Call) -> bool:
         return True
     for above in module.ancestors(call):
         if isinstance(above, (ast.FunctionDef, ast.Lambda)):
-            if any(value.site is above for loader in script.loaders for value in _argument(loader, "collate_fn")):
+            collating = [each.arguments["collate_fn"] for each in script.loaders if "collate_fn" in each.arguments]
+            if any(value.site is above for each in collating for value in each.values):
                 return True
             owner = script.flow.owner(above)
             if owner is not None and kind(script.flow, script.instance_of(owner)) is Kind.DATASET:
@@ -251,16 +248,26 @@ def _is_repeated(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def _argument(loader: Loader, name: str) -> Values:
-    argument = loader.arguments.get(name)
-    return argument.values if argument is not None else frozenset({NONE})
-
-
-def _is_scalar(values: Values) -> bool:
-    """Whether it is a number, a text or the user's choice: nothing that is copied."""
+def _is_number(script: Script, node: ast.expr) -> bool:
+    """Whether it is a number, a text or the user's choice, of which there is nothing to copy."""
+    values = script.flow.values(node)
+    if isinstance(node, ast.Name) and _counts(script, node.id):
+        return True
     return bool(values) and all(
         each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
         for each in values
+    )
+
+
+def _counts(script: Script, name: str) -> bool:
+    """Whether the name is only ever bound by ``for name in range(…)``."""
+    stores = [each for each in script.entry.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
+    loops = [script.entry.parent(each) for each in stores]
+    return bool(loops) and all(
+        isinstance(each, (ast.For, ast.comprehension))
+        and isinstance(each.iter, ast.Call)
+        and any(callee.name == "builtins.range" for callee in script.flow.values(each.iter.func))
+        for each in loops
     )
 
 
@@ -288,130 +295,6 @@ def _default_type(script: Script) -> bool:
         for call in module.nodes(ast.Call)
         for each in script.flow.values(call.func)
     )
-
-
-# Whose memory.
-
-
-def _is_alone(script: Script, arrays: Arrays, call: ast.Call, array: Array) -> bool:
-    """Whether nothing but the tensor will hold the array's memory."""
-    module, (data,) = script.entry, call.args
-    if array.is_new:
-        return True
-    if not isinstance(data, ast.Name) or array.owner is not data:
-        return False
-    scope = module.function(data)
-    names = [each for each in module.nodes(ast.Name) if each.id == data.id and _in_scope(module, each, scope)]
-    stores = [each for each in names if isinstance(each.ctx, ast.Store)]
-    if len(stores) != 1 or any(
-        each is not data and not _reads_metadata(module, each) for each in names if each is not stores[0]
-    ):
-        return False
-    binding = module.statement(stores[0])
-    made = (
-        arrays.array(module, binding.value)
-        if isinstance(binding, ast.Assign) and binding.targets == [stores[0]]
-        else None
-    )
-    return made is not None and made.is_new and _loop(module, binding) is _loop(module, call)
-
-
-def _in_scope(module: Module, node: ast.AST, scope: ast.AST | None) -> bool:
-    return scope is None or scope in module.ancestors(node)
-
-
-def _reads_metadata(module: Module, name: ast.Name) -> bool:
-    parent = module.parent(name)
-    is_length = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len"
-    return is_length or (isinstance(parent, ast.Attribute) and parent.attr in _METADATA)
-
-
-def _loop(module: Module, node: ast.AST) -> ast.AST | None:
-    return next((each for each in module.ancestors(node) if isinstance(each, _LOOPS)), None)
-
-
-def _is_copied(script: Script, call: ast.Call, format_: str | None) -> bool:
-    """Whether the tensor is copied at once, so that no memory stays shared."""
-    module = script.entry
-    parent = module.parent(call)
-    if isinstance(parent, ast.Attribute) and isinstance(following := module.parent(parent), ast.Call):
-        if parent.attr in {"cuda", "to"}:
-            return Transfer(script.flow, module, following).device.kind is DeviceKind.CUDA
-        return parent.attr in _CASTS and format_ is not None and _CASTS[parent.attr] != format_
-    if isinstance(parent, (ast.List, ast.Tuple, ast.ListComp)):
-        joined = module.parent(parent)
-        if isinstance(joined, ast.Call) and joined.args[:1] == [parent]:
-            return any(each.name in _JOINS for each in script.flow.values(joined.func))
-    return _is_collated(script, call)
-
-
-def _is_collated(script: Script, call: ast.Call) -> bool:
-    """Whether it is an item of a data set, returned as it is, whose loaders copy the items of a batch together."""
-    module = script.entry
-    function = module.function(call)
-    owner = script.flow.owner(function) if isinstance(function, ast.FunctionDef) else None
-    if owner is None or not isinstance(function, ast.FunctionDef) or function.name != "__getitem__":
-        return False
-    loaders = [
-        each
-        for each in script.loaders
-        if any(value.of is not None and value.of.site is owner for value in each.dataset.values)
-    ]
-    default = all(
-        _argument(each, "collate_fn") == {NONE} and _argument(each, "batch_size") != {NONE}
-        for each in loaders
-        if _has_size(each)
-    )
-    indexed = any(
-        value.of is not None and value.of.site is owner and not _is_self(each.value)
-        for each in module.nodes(ast.Subscript)
-        for value in script.flow.values(each.value)
-    )
-    return (
-        bool(loaders)
-        and default
-        and all(map(_has_size, loaders))
-        and not indexed
-        and _is_returned(module, call, function)
-    )
-
-
-def _has_size(loader: Loader) -> bool:
-    """Whether the loader puts batches together: ``batch_size=None`` hands the items on."""
-    size = loader.arguments.get("batch_size")
-    return loader.unknown_arguments is None and (size is None or NONE not in size.values)
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _is_returned(module: Module, call: ast.Call, function: ast.FunctionDef) -> bool:
-    """Whether the tensor is returned, at once or through a name that is used for nothing else."""
-    statement = module.statement(call)
-    if isinstance(statement, ast.Return):
-        return _is_item(module, call, statement)
-    if not (isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1):
-        return False
-    target = statement.targets[0]
-    uses = [
-        each
-        for each in ast.walk(function)
-        if isinstance(each, ast.Name) and isinstance(target, ast.Name) and each.id == target.id
-    ]
-    others = [each for each in uses if each is not target]
-    return bool(others) and all(
-        isinstance(returned := module.statement(each), ast.Return) and _is_item(module, each, returned)
-        for each in others
-    )
-
-
-def _is_item(module: Module, node: ast.expr, statement: ast.Return) -> bool:
-    """Whether the expression is what is returned, or an element of it."""
-    above = module.parent(node)
-    while isinstance(above, (ast.Tuple, ast.List, ast.Dict)):
-        above = module.parent(above)
-    return above is statement
 
 
 def _shared(call: ast.Call, array: Array) -> str:

@@ -152,20 +152,23 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         called = list(called_models(script.flow, script.entry, script.iterations))
         twice = differentiated_twice(script.flow, tuple(each.model for each in called))
         ready: list[tuple[Called, Home]] = []
+        left: set[Value] = set()
+        on_cpu: list[Called] = []
         for each in called:
             place = home(script.flow, each.model.value)
-            if place is None and not script.may_use_cuda:
-                continue
-            reason = _why_not(script, each, twice.get(each.model.value))
-            if reason is None and not isinstance(place, Home):
-                reason = place or "it is not moved to CUDA in this file"
-            if reason is not None:
-                yield self.left(script.entry, _site(script, each), because=reason)
-            elif isinstance(place, Home):
+            reason = _why_not(script, each, twice.get(each.model.value)) or (place if isinstance(place, str) else None)
+            if reason is None and isinstance(place, Home):
                 ready.append((each, place))
-        yield from self._compiled(
-            script, ready, {each.model.value for each in called} - {each.model.value for each, _ in ready}
-        )
+            elif reason is None:
+                on_cpu.append(each)
+            elif place is not None or script.may_use_cuda:
+                left.add(each.model.value)
+                yield self.left(script.entry, _site(script, each), because=reason)
+        named = {value for _, place in ready for value in script.flow.values(place.name)}
+        for each in on_cpu if script.may_use_cuda else ():
+            if each.model.value not in named:
+                yield self.left(script.entry, _site(script, each), because="it is not moved to CUDA in this file")
+        yield from self._compiled(script, ready, left)
         yield from self._only_methods(script, called)
 
     def _compiled(self, script: Script, ready: Sequence[tuple[Called, Home]], left: set[Value]) -> Iterator[Finding]:

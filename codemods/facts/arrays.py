@@ -310,7 +310,7 @@ class Arrays:
     # Lists.
 
     def list_of(self, module: Module, node: ast.expr) -> Array | None:
-        """The array that each item of a list is; None where some may be something else, or differ in format."""
+        """The array that each item of a list is, of their common format; None where one may be something else."""
         match node:
             case ast.List(items) | ast.Tuple(items) if items:
                 found = [self.array(module, each) for each in items]
@@ -325,7 +325,9 @@ class Arrays:
                 return None
         known = [each for each in found if each is not None]
         formats = {each.format for each in known}
-        return known[0] if known and len(known) == len(found) and len(formats) == 1 else None
+        if not known or len(known) < len(found):
+            return None
+        return Array(formats.pop() if len(formats) == 1 else None)
 
     def _filled(self, module: Module, name: ast.Name) -> Iterator[tuple[Module, ast.expr | None]]:
         """What a list in a function is made of: its literals, and what is appended; None for any other use."""

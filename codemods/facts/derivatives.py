@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Libraries and functions that differentiate gradients, or transform functions in ways that are not followed.
 _TRANSFORMS = ("torch.func.", "functorch.", "torch.autograd.functional.", "torch.autograd.forward_ad.")
+_DETACHES = frozenset({"detach", "data", "item"})
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
 
 
@@ -87,10 +88,13 @@ class _Slice:
                 )
 
     def _follow(self, module: Module, node: ast.AST) -> None:
-        for each in ast.walk(node):
-            if each in self._seen:
+        todo = [node]
+        while todo:
+            each = todo.pop()
+            if each in self._seen or (isinstance(each, ast.Attribute) and each.attr in _DETACHES):
                 continue
             self._seen.add(each)
+            todo.extend(ast.iter_child_nodes(each))
             if isinstance(each, ast.Call):
                 self._follow_call(each)
             elif isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load):

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.as_tensor import AsTensor
+from codemods.declaration import Leaves, Promise, Rewrites
+
+HEAD = """\
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+"""
+LOOP = "for i in range(3):\n"
+
+
+@pytest.mark.parametrize("example", [each for each in AsTensor.examples if isinstance(each, Rewrites)])
+def test_examples_that_are_rewritten(example: Rewrites) -> None:
+    check_rewrites(AsTensor, example.before, example.after)
+
+
+@pytest.mark.parametrize("example", [each for each in AsTensor.examples if isinstance(each, Leaves)])
+def test_examples_that_are_left(example: Leaves) -> None:
+    check_leaves(AsTensor, example.code, example.because)
+
+
+FORMS = {
+    "a new array": ("    x = torch.tensor(np.zeros((2, 3)))\n", "    x = torch.as_tensor(np.zeros((2, 3)))\n"),
+    "the result of an operation": (
+        "    a = np.arange(6)\n    x = torch.tensor(a / 255.0)\n    print(a)\n",
+        "    a = np.arange(6)\n    x = torch.as_tensor(a / 255.0)\n    print(a)\n",
+    ),
+    "an array under a name of its own": (
+        "    own = np.ones(3)\n    x = torch.tensor(own)\n    print(own.shape, len(own))\n",
+        "    own = np.ones(3)\n    x = torch.as_tensor(own)\n    print(own.shape, len(own))\n",
+    ),
+    "an array that a method made": (
+        "    x = torch.tensor(np.arange(6).reshape(2, 3).astype(np.float32))\n",
+        "    x = torch.as_tensor(np.arange(6).reshape(2, 3).astype(np.float32))\n",
+    ),
+    "the number format that it has": (
+        "    x = torch.tensor(np.zeros(3), dtype=torch.float64)\n",
+        "    x = torch.as_tensor(np.zeros(3), dtype=torch.float64)\n",
+    ),
+    "a gradient": (
+        "    x = torch.tensor(np.ones(3), requires_grad=True)\n",
+        "    x = torch.as_tensor(np.ones(3)).requires_grad_()\n",
+    ),
+    "no gradient": (
+        "    x = torch.tensor(np.ones(3), requires_grad=False)\n",
+        "    x = torch.as_tensor(np.ones(3))\n",
+    ),
+    "arrays that are stacked": (
+        "    a = np.ones(3)\n    x = torch.stack([torch.tensor(a), torch.tensor(a)])\n    a[0] = 5\n",
+        "    a = np.ones(3)\n    x = torch.stack([torch.as_tensor(a), torch.as_tensor(a)])\n    a[0] = 5\n",
+    ),
+    "an array that goes to CUDA": (
+        "    a = np.ones(3)\n    x = torch.tensor(a).cuda()\n    a[0] = 5\n",
+        "    a = np.ones(3)\n    x = torch.as_tensor(a).cuda()\n    a[0] = 5\n",
+    ),
+    "an array whose format is changed at once": (
+        "    a = np.ones(3)\n    x = torch.tensor(a).float()\n    a[0] = 5\n",
+        "    a = np.ones(3)\n    x = torch.as_tensor(a).float()\n    a[0] = 5\n",
+    ),
+    "a list of arrays": (
+        "    x = torch.tensor([np.zeros(3), np.ones(3)])\n",
+        "    x = torch.from_numpy(np.array([np.zeros(3), np.ones(3)]))\n",
+    ),
+    "a list that is filled": (
+        "    rs = []\n    for j in range(4):\n        rs.append(np.ones(3) * i)\n    x = torch.tensor(rs)\n",
+        "    rs = []\n    for j in range(4):\n        rs.append(np.ones(3) * i)\n    x = torch.from_numpy(np.array(rs))\n",
+    ),
+    "a list in another number format": (
+        "    x = torch.tensor([np.zeros(3)], dtype=torch.float32)\n",
+        "    x = torch.as_tensor(np.array([np.zeros(3)]), dtype=torch.float32)\n",
+    ),
+    "the legacy constructor of an array": (
+        "    a = np.arange(3)\n    x = torch.FloatTensor(a)\n    a[0] = 5\n",
+        "    a = np.arange(3)\n    x = torch.as_tensor(a, dtype=torch.float32)\n    a[0] = 5\n",
+    ),
+    "the legacy constructor of its own format": (
+        "    x = torch.Tensor(np.float32(np.arange(3)))\n",
+        "    x = torch.as_tensor(np.float32(np.arange(3)))\n",
+    ),
+    "the legacy constructor of a list": (
+        "    x = torch.Tensor([np.zeros(3), np.ones(3)])\n",
+        "    x = torch.as_tensor(np.array([np.zeros(3), np.ones(3)]), dtype=torch.float32)\n",
+    ),
+    "a tensor": (
+        "    t = torch.ones(3).cuda()\n    x = torch.tensor(t)\n",
+        "    t = torch.ones(3).cuda()\n    x = t.detach().clone()\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
+def test_it_is_made_without_a_copy(before: str, after: str) -> None:
+    check_rewrites(AsTensor, HEAD + LOOP + before, HEAD + LOOP + after)
+
+
+def left_elsewhere(name: str) -> str:
+    return f"the tensor would share its memory with '{name}', which is used elsewhere"
+
+
+NOT_KNOWN = "it is not known to be a NumPy array"
+LEFT = {
+    "the array is written later": ("    a = np.ones(3)\n    x = torch.tensor(a)\n    a[0] = 5\n", left_elsewhere("a")),
+    "the array is written by an operator": (
+        "    a = np.ones(3)\n    x = torch.tensor(a)\n    a += 1\n",
+        left_elsewhere("a"),
+    ),
+    "the array is kept": ("    a = np.ones(3)\n    x = torch.tensor(a)\n    seen.append(a)\n", left_elsewhere("a")),
+    "the array is read later, and the tensor may be written": (
+        "    a = np.ones(3)\n    x = torch.tensor(a)\n    x.add_(1)\n    print(a)\n",
+        left_elsewhere("a"),
+    ),
+    "a view of an array that lives on": (
+        "    a = np.ones(3)\n    x = torch.tensor(a[1:])\n    a[:] = 0\n",
+        left_elsewhere("a"),
+    ),
+    "an array that was another tensor's": (
+        "    t = torch.ones(3)\n    x = torch.tensor(t.numpy())\n    t.zero_()\n",
+        left_elsewhere("t"),
+    ),
+    "a device that may be the CPU": (
+        '    a = np.ones(3)\n    x = torch.tensor(a).to("cuda" if cuda() else "cpu")\n    a[0] = 5\n',
+        left_elsewhere("a"),
+    ),
+    "the format that it has already": (
+        "    a = np.ones(3)\n    x = torch.tensor(a).double()\n    a[0] = 5\n",
+        left_elsewhere("a"),
+    ),
+    "a copy to another format happens anyway": (
+        "    x = torch.tensor(np.zeros(3), dtype=torch.float32)\n",
+        "it is copied once, from float64 to float32, in either form",
+    ),
+    "a copy to a device happens anyway": (
+        "    x = torch.tensor(np.zeros(3), device='cuda')\n",
+        "it is copied once, to its device, in either form",
+    ),
+    "pinned memory": (
+        "    x = torch.tensor(np.zeros(3), pin_memory=True)\n",
+        "as_tensor takes no other arguments than dtype and device",
+    ),
+    "a gradient that is decided when it runs": (
+        "    x = torch.tensor(np.zeros(3), requires_grad=bool(i))\n",
+        "whether it requires a gradient is decided when the script runs",
+    ),
+    "anything": ("    x = torch.tensor(load(i))\n", NOT_KNOWN),
+    "an array that cannot be written": ("    x = torch.tensor(np.frombuffer(data))\n", NOT_KNOWN),
+    "an array mapped from a file": ("    x = torch.tensor(np.load('x.npy', mmap_mode='r'))\n", NOT_KNOWN),
+    "a function of what may be a tensor": ("    x = torch.tensor(np.exp(load(i)))\n", NOT_KNOWN),
+    "an array only at times": (
+        "    a = np.ones(3)\n    if i:\n        a = load(i)\n    x = torch.tensor(a)\n",
+        NOT_KNOWN,
+    ),
+    "a list of arrays of unknown format": (
+        "    x = torch.tensor([np.array(load(i)), np.zeros(3)])\n",
+        "the number format of the list's arrays is not known",
+    ),
+    "large integers on the way to floats": (
+        "    x = torch.tensor([np.zeros(3, dtype=np.int64)], dtype=torch.float32)\n",
+        "numbers of int64 may be rounded otherwise on the way to float32",
+    ),
+    "a tensor that is given another format": (
+        "    t = torch.ones(3).cuda()\n    x = torch.tensor(t, dtype=torch.float64)\n",
+        "it is a tensor already, which is given other properties here",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
+def test_it_is_left(code: str, because: str) -> None:
+    check_leaves(AsTensor, HEAD + LOOP + code, because)
+
+
+def test_an_array_that_is_used_in_each_pass_stays_the_loops() -> None:
+    code = "a = np.ones(3)\n" + LOOP + "    x = torch.tensor(a)\n    x.add_(1)\n"
+    check_leaves(AsTensor, HEAD + code, left_elsewhere("a"))
+
+
+def test_the_legacy_constructor_follows_the_default_format() -> None:
+    code = "torch.set_default_dtype(torch.float64)\n" + LOOP + "    x = torch.Tensor(np.zeros(3))\n"
+    check_leaves(AsTensor, HEAD + code, "the script changes the default number format, which torch.Tensor follows")
+
+
+def test_numpy_has_to_have_a_name() -> None:
+    code = HEAD.replace("import numpy as np", "from numpy import zeros") + LOOP + "    x = torch.tensor([zeros(3)])\n"
+    check_leaves(AsTensor, code, "NumPy cannot be named where the tensor is made")
+
+
+def test_torch_has_to_have_a_name() -> None:
+    code = HEAD.replace("import torch\n", "from torch import tensor\n") + LOOP + "    x = tensor(np.zeros(3))\n"
+    check_leaves(AsTensor, code, "the call does not name the module torch")
+
+
+SILENT = {
+    "it happens once": "x = torch.tensor(np.zeros(3))\n",
+    "a number": LOOP + "    x = torch.tensor(i)\n    y = torch.tensor(3.5)\n",
+    "a list of numbers": LOOP + "    x = torch.tensor([1.0, 2.0, i])\n    y = torch.tensor([j for j in range(3)])\n",
+    "the user's choice": "import argparse\n\nargs = argparse.ArgumentParser().parse_args()\n"
+    + LOOP
+    + "    x = torch.tensor(args.lr)\n",
+    "sizes": LOOP + "    x = torch.Tensor(3, 4)\n    y = torch.FloatTensor(i)\n",
+    "it shares already": LOOP + "    x = torch.as_tensor(np.zeros(3))\n    y = torch.from_numpy(np.zeros(3))\n",
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
+def test_no_site_where(code: str) -> None:
+    check_silent(AsTensor, HEAD + code)
+
+
+DATA = """\
+class Data(Dataset):
+    def __init__(self):
+        self.images = np.random.rand(100, 8)
+        self.labels = np.zeros(100, dtype=np.int64)
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        image = torch.tensor(self.images[index])
+        return image, torch.tensor(self.labels[index])
+
+
+"""
+LOADER = "loader = DataLoader(Data(), batch_size=4)\n"
+
+
+def test_items_of_a_data_set_are_copied_together_anyway() -> None:
+    check_rewrites(AsTensor, HEAD + DATA + LOADER, HEAD + DATA.replace("torch.tensor", "torch.as_tensor") + LOADER)
+
+
+def test_a_function_that_is_called_in_a_loop_is_in_it() -> None:
+    code = "def noise():\n    return torch.{make}(np.random.randn(3))\n\n\n" + LOOP + "    print(noise())\n"
+    check_rewrites(AsTensor, HEAD + code.format(make="tensor"), HEAD + code.format(make="as_tensor"))
+
+
+def test_a_collate_function_is_called_for_each_batch() -> None:
+    code = """\
+def collate(batch):
+    return torch.{make}(np.stack(batch))
+
+
+loader = DataLoader(list(np.zeros((8, 2))), collate_fn=collate)
+"""
+    check_rewrites(AsTensor, HEAD + code.format(make="tensor"), HEAD + code.format(make="as_tensor"))
+
+
+ITEMS = {
+    "its items are handed on one by one": (DATA, LOADER.replace("batch_size=4", "batch_size=None")),
+    "the batches are put together otherwise": (DATA, LOADER.replace("batch_size=4", "collate_fn=list")),
+    "the loader's arguments are not known": (DATA, LOADER.replace("batch_size=4", "**options()")),
+    "nothing loads it": (DATA, "data = Data()\n"),
+    "its items are taken one by one, too": (DATA, LOADER + "data = Data()\nprint(data[0])\n"),
+    "it is iterated over, too": (DATA, LOADER + "data = Data()\nfor image, label in data:\n    print(image)\n"),
+}
+
+
+@pytest.mark.parametrize(("data", "loader"), ITEMS.values(), ids=ITEMS)
+def test_items_of_a_data_set_are_left_where(data: str, loader: str) -> None:
+    result = run(AsTensor, HEAD + data + loader)
+
+    assert result.after == HEAD + data + loader
+    assert [site.message for site in result.sites] == [left_elsewhere("self.images"), left_elsewhere("self.labels")]
+
+
+def test_an_item_that_is_written_before_it_is_returned_is_left() -> None:
+    data = DATA.replace("        return image", "        image.div_(2)\n        return image")
+    result = run(AsTensor, HEAD + data + LOADER)
+
+    assert result.after == HEAD + data.replace("torch.tensor(self.labels", "torch.as_tensor(self.labels") + LOADER
+    assert left_elsewhere("self.images") in [site.message for site in result.sites]
+
+
+def test_it_promises_the_same_bits() -> None:
+    assert run(AsTensor, HEAD + LOOP + FORMS["a new array"][0]).promise is Promise.BITWISE
+
+
+# What the rewritten script does.
+
+DRIVER = """\
+import contextlib
+import json
+import sys
+import warnings
+
+import numpy as np
+import torch
+
+warnings.simplefilter("ignore")  # about lists of arrays and tensors, the reason for the rewrite
+torch.Tensor.cuda = torch.Tensor.clone
+
+
+def values(text):
+    np.random.seed(0)
+    names = {}
+    with contextlib.redirect_stdout(sys.stderr):
+        exec(text, names)
+    kept = {name: value for name, value in names.items() if isinstance(value, (np.ndarray, torch.Tensor))}
+    return {
+        name: [str(value.dtype), list(value.shape), getattr(value, "requires_grad", None), value.tolist()]
+        for name, value in kept.items()
+    }
+
+
+json.dump([values(text) for text in json.load(sys.stdin)], sys.stdout)
+"""
+
+
+def test_every_form_gives_the_same_bits_and_shares_nothing_that_is_written() -> None:
+    # `x` is written last: an array that shared its memory would show it.
+    after = "    x.detach().mul_(7)\n"
+    texts = [HEAD + LOOP + code + after for form in FORMS.values() for code in form]
+    loads = "batches = [torch.cat([x.flatten().double() for x in batch]) for batch in loader]\nx = torch.cat(batches)\n"
+    data = HEAD + DATA + LOADER + loads
+    texts += [data, data.replace("torch.tensor", "torch.as_tensor")]
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER], input=json.dumps(texts), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+    answers = json.loads(done.stdout)
+    for name, before, after_ in zip([*FORMS, "a data set"], answers[::2], answers[1::2], strict=True):
+        assert "x" in before, name
+        # An array that nothing reads again may lend its memory to the tensor.
+        assert {**before, "own": None} == {**after_, "own": None}, name

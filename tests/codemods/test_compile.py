@@ -1,0 +1,516 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.compile import Compile
+from codemods.declaration import Leaves, Promise, Rewrites
+
+HEAD = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.second = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.second(F.relu(self.first(x)))
+
+
+"""
+TRAINING = """\
+for x in torch.randn(4, 16, 8, device=device):
+    model(x).square().mean().backward()
+"""
+WHERE_CUDA = 'if device.type == "cuda":\n    model.compile()\n'
+
+
+@pytest.mark.parametrize("example", [each for each in Compile.examples if isinstance(each, Rewrites)])
+def test_examples_that_are_rewritten(example: Rewrites) -> None:
+    check_rewrites(Compile, example.before, example.after)
+
+
+@pytest.mark.parametrize("example", [each for each in Compile.examples if isinstance(each, Leaves)])
+def test_examples_that_are_left(example: Leaves) -> None:
+    check_leaves(Compile, example.code, example.because)
+
+
+PLACES = {
+    "under the device's condition": (
+        "model = Net().to(device)\n",
+        "model = Net().to(device)\n" + WHERE_CUDA,
+    ),
+    "plain where CUDA is certain": (
+        "model = Net().cuda()\n",
+        "model = Net().cuda()\nmodel.compile()\n",
+    ),
+    "after a move on a line of its own": (
+        "model = Net()\nmodel.to(device)\nprint(model)\n",
+        "model = Net()\nmodel.to(device)\n" + WHERE_CUDA + "print(model)\n",
+    ),
+    "inside the script's own condition": (
+        "model = Net()\nif torch.cuda.is_available():\n    model = model.cuda()\n",
+        "model = Net()\nif torch.cuda.is_available():\n    model = model.cuda()\n    model.compile()\n",
+    ),
+    "in the branch that moves it to CUDA": (
+        "gpu = torch.cuda.is_available()\nmodel = Net()\nif gpu:\n    model.cuda()\nelse:\n    model.to('cpu')\n",
+        (
+            "gpu = torch.cuda.is_available()\nmodel = Net()\nif gpu:\n    model.cuda()\n    model.compile()\n"
+            "else:\n    model.to('cpu')\n"
+        ),
+    ),
+    "by the test of a conditional expression": (
+        "use_cuda = torch.cuda.is_available()\nmodel = Net().cuda() if use_cuda else Net()\n",
+        (
+            "use_cuda = torch.cuda.is_available()\nmodel = Net().cuda() if use_cuda else Net()\n"
+            "if use_cuda:\n    model.compile()\n"
+        ),
+    ),
+    "after the whole if where its branches move it in different ways": (
+        "model = Net()\nif torch.cuda.device_count() > 2:\n    model.to('cuda:1')\nelse:\n    model.to(device)\n",
+        (
+            "model = Net()\nif torch.cuda.device_count() > 2:\n    model.to('cuda:1')\nelse:\n    model.to(device)\n"
+            "if next(model.parameters()).is_cuda:\n    model.compile()\n"
+        ),
+    ),
+    "after the hooks and moves that follow": (
+        "model = Net().to(device)\nmodel.register_forward_hook(print)\nmodel.apply(print)\nloss = nn.L1Loss().cuda()\n",
+        "model = Net().to(device)\nmodel.register_forward_hook(print)\nmodel.apply(print)\nloss = nn.L1Loss().cuda()\n"
+        + WHERE_CUDA,
+    ),
+    "where a function's result gets its name": (
+        "def build():\n    net = Net()\n    return net.to(device)\n\n\nmodel = build()\n",
+        "def build():\n    net = Net()\n    return net.to(device)\n\n\nmodel = build()\n" + WHERE_CUDA,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), PLACES.values(), ids=PLACES)
+def test_it_stands_where_a_colleague_would_put_it(before: str, after: str) -> None:
+    check_rewrites(Compile, HEAD + before + TRAINING, HEAD + after + TRAINING)
+
+
+def test_the_inner_module_is_compiled_before_ddp_wraps_it() -> None:
+    wrap = "ddp = nn.parallel.DistributedDataParallel(model)\n"
+    training = TRAINING.replace("model(x)", "ddp(x)")
+    before = "model = Net().cuda()\n"
+    check_rewrites(Compile, HEAD + before + wrap + training, HEAD + before + "model.compile()\n" + wrap + training)
+
+
+def test_a_model_that_is_moved_only_inside_ddp_is_compiled_before() -> None:
+    wrap = "ddp = nn.parallel.DistributedDataParallel(model.cuda())\n"
+    training = TRAINING.replace("model(x)", "ddp(x)")
+    check_rewrites(
+        Compile, HEAD + "model = Net()\n" + wrap + training, HEAD + "model = Net()\nmodel.compile()\n" + wrap + training
+    )
+
+
+def test_an_attribute_of_a_trainer_is_compiled_where_the_trainer_moves_it() -> None:
+    before = """\
+class Trainer:
+    def __init__(self, model):
+        self.model = model.to(device)
+
+    def train(self):
+        for x in torch.randn(4, 16, 8, device=device):
+            self.model(x).sum().backward()
+
+
+Trainer(Net()).train()
+"""
+    line = "        self.model = model.to(device)\n"
+    added = '        if device.type == "cuda":\n            self.model.compile()\n'
+    check_rewrites(Compile, HEAD + before, HEAD + before.replace(line, line + added))
+
+
+def test_several_models_are_compiled_under_one_condition() -> None:
+    models = "G = Net().to(device)\nD = Net().to(device)\n"
+    training = TRAINING.replace("model(x)", "D(F.pad(G(x), (0, 6)))")
+    added = 'if device.type == "cuda":\n    G.compile()\n    D.compile()\n'
+    check_rewrites(Compile, HEAD + models + training, HEAD + models + added + training)
+
+
+TWO_NAMES = HEAD.replace("    def forward", "    def compile(self):\n        return self\n\n    def forward")
+
+
+def test_two_names_are_kept_where_the_class_has_a_compile_of_its_own() -> None:
+    before = "model = Net().to(device)\n" + TRAINING + "torch.save(model.state_dict(), 'net.pt')\n"
+    after = before.replace(
+        "model = Net().to(device)\n",
+        'model = Net().to(device)\ncompiled_model = torch.compile(model) if device.type == "cuda" else model\n',
+    ).replace("model(x)", "compiled_model(x)")
+    check_rewrites(Compile, TWO_NAMES + before, TWO_NAMES + after)
+
+
+def test_two_names_are_not_kept_where_the_model_is_handed_on() -> None:
+    code = """\
+def train(net):
+    for x in torch.randn(4, 16, 8, device=device):
+        net(x).sum().backward()
+
+
+model = Net().to(device)
+train(model)
+"""
+    check_leaves(Compile, TWO_NAMES + code, "its class has a method compile() of its own")
+
+
+def test_the_name_compiled_is_not_taken_twice() -> None:
+    code = "model = Net().to(device)\ncompiled_model = None\n" + TRAINING
+    check_leaves(Compile, TWO_NAMES + code, "its class has a method compile() of its own, and compiled_model is taken")
+
+
+# The guards.
+
+PENALTY = """\
+for x in torch.randn(4, 16, 8, device=device):
+    mixed = F.pad(G(x), (0, 6)).detach().requires_grad_()
+    {grad}
+    (slope.norm() - 1).square().backward()
+"""
+GAN = "G = Net().to(device)\nD = Net().to(device)\n"
+PENALTIES = {
+    "autograd.grad of a name": "out = D(mixed)\n    (slope,) = torch.autograd.grad(out.sum(), mixed, create_graph=True)",
+    "autograd.grad of a call": "slope = torch.autograd.grad(D(mixed).sum(), mixed, create_graph=True)[0]",
+    "autograd.grad by keywords": (
+        "out = D(mixed)\n    slope = torch.autograd.grad(outputs=out.sum(), inputs=mixed, create_graph=True)[0]"
+    ),
+    "a flag that decides when the script runs": (
+        "slope = torch.autograd.grad(D(mixed).sum(), mixed, create_graph=torch.is_grad_enabled())[0]"
+    ),
+    "backward with create_graph": "D(mixed).sum().backward(create_graph=True)\n    slope = mixed.grad",
+}
+
+
+@pytest.mark.parametrize("grad", PENALTIES.values(), ids=PENALTIES)
+def test_only_the_model_under_the_gradient_penalty_is_left(grad: str) -> None:
+    code = HEAD + GAN + PENALTY.format(grad=grad)
+    line = next(i for i, each in enumerate(code.splitlines(), 1) if "create_graph" in each)
+    result = run(Compile, code)
+
+    assert result.after == code.replace(GAN, GAN + 'if device.type == "cuda":\n    G.compile()\n')
+    assert [site.message for site in result.sites if not site.rewrites] == [
+        f"gradient penalty / second derivative through D (line {line})"
+    ]
+
+
+def test_the_penalty_is_found_through_a_function() -> None:
+    code = """\
+def gradient_penalty(critic, real):
+    real.requires_grad_()
+    out = critic(real)
+    return torch.autograd.grad(out.sum(), real, create_graph=True)[0].norm()
+
+
+model = Net().to(device)
+for x in torch.randn(4, 16, 8, device=device):
+    gradient_penalty(model, x).backward()
+"""
+    check_leaves(Compile, HEAD + code, "gradient penalty / second derivative through model (line 21)")
+
+
+def test_the_penalty_is_found_through_what_callers_computed() -> None:
+    code = """\
+def penalty(out, x):
+    return torch.autograd.grad(out.sum(), x, create_graph=True)[0].norm()
+
+
+model = Net().to(device)
+for x in torch.randn(4, 16, 8, device=device):
+    x.requires_grad_()
+    y = model(x)
+    penalty(y, x).backward()
+"""
+    check_leaves(Compile, HEAD + code, "gradient penalty / second derivative through model (line 19)")
+
+
+@pytest.mark.parametrize("transform", ["torch.func.hessian", "torch.func.jacrev", "torch.autograd.functional.hessian"])
+def test_function_transforms_are_second_derivatives(transform: str) -> None:
+    code = f"model = Net().to(device)\n{TRAINING}    print({transform}(lambda z: model(z).sum())(x))\n"
+    line = (HEAD + code).count("\n")
+    check_leaves(Compile, HEAD + code, f"gradient penalty / second derivative through model (line {line})")
+
+
+def test_first_derivatives_with_respect_to_the_input_are_fine() -> None:
+    training = """\
+for x in torch.randn(4, 16, 8, device=device):
+    x.requires_grad_()
+    loss = model(x).square().mean()
+    slope = torch.autograd.grad(loss, x, retain_graph=True)[0]
+    loss.backward()
+"""
+    check_rewrites(
+        Compile,
+        HEAD + "model = Net().to(device)\n" + training,
+        HEAD + "model = Net().to(device)\n" + WHERE_CUDA + training,
+    )
+
+
+FORWARD = "        return self.second(F.relu(self.first(x)))\n"
+FORWARDS = {
+    "reads a number out of a tensor": (
+        "        if self.first(x).sum().item() > 0:\n            x = -x\n",
+        "forward has data-dependent Python: .item() (line 15)",
+    ),
+    "makes an array": (
+        "        x = x * float(x.detach().cpu().numpy().max())\n",
+        "forward has data-dependent Python: .numpy() (line 15)",
+    ),
+    "branches on a tensor": (
+        "        if x.sum() > 0:\n            x = -x\n",
+        "forward has data-dependent Python: it branches on a tensor (line 15)",
+    ),
+    "branches on two tensors": (
+        "        if self.training and not (x > 0).all():\n            x = -x\n",
+        "forward has data-dependent Python: it branches on a tensor (line 15)",
+    ),
+    "makes a Python number of a tensor": (
+        "        x = x * int(x.sum())\n",
+        "forward has data-dependent Python: int() of a tensor (line 15)",
+    ),
+    "prints": ("        print(x.shape)\n", "forward prints (line 15)"),
+    "counts its calls": (
+        "        self.calls += 1\n",
+        "forward counts in self.calls, and each new value compiles it anew (line 15)",
+    ),
+    "is sparse": (
+        "        x = torch.sparse.mm(x, x)\n",
+        "forward calls torch.sparse.mm(), which is not compiled (line 15)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "because"), FORWARDS.values(), ids=FORWARDS)
+def test_not_compiling_a_forward_that(line: str, because: str) -> None:
+    head = HEAD.replace(FORWARD, line + FORWARD)
+    check_leaves(Compile, head + "model = Net().to(device)\n" + TRAINING, because)
+
+
+FINE = {
+    "the shape of a tensor": "        if x.shape[0] > 4:\n            x = -x\n",
+    "whether there is a tensor": "        if x is not None:\n            x = -x\n",
+    "the mode": "        if self.training:\n            x = -x\n",
+    "keeping a tensor": "        self.last = x\n",
+}
+
+
+@pytest.mark.parametrize("line", FINE.values(), ids=FINE)
+def test_compiling_a_forward_that_depends_on(line: str) -> None:
+    head = HEAD.replace(FORWARD, line + FORWARD)
+    check_rewrites(
+        Compile,
+        head + "model = Net().to(device)\n" + TRAINING,
+        head + "model = Net().to(device)\n" + WHERE_CUDA + TRAINING,
+    )
+
+
+LEFT = {
+    "DataParallel copies the model": (
+        "model = nn.DataParallel(Net().to(device))\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
+    "DataParallel only where there are several devices": (
+        "model = Net().to(device)\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
+    "TorchScript": (
+        "net = Net().to(device)\nmodel = torch.jit.script(net)\n",
+        TRAINING,
+        "torch.jit.script models cannot be compiled: remove the TorchScript first",
+    ),
+    "a recurrent model": (
+        "model = nn.Sequential(nn.Linear(8, 8), nn.GRU(8, 8)).to(device)\n",
+        TRAINING.replace("model(x)", "model(x)[0]"),
+        "RNN model: TorchDynamo does not trace torch.nn.GRU()",
+    ),
+    "images of any size": (
+        "import torchvision\n\nmodel = torchvision.models.detection.fasterrcnn_resnet50_fpn().to(device)\n",
+        TRAINING,
+        "dynamic shapes: the model is made for images that differ in size",
+    ),
+    "determinism": (
+        "torch.use_deterministic_algorithms(True)\nmodel = Net().to(device)\n",
+        TRAINING,
+        "determinism requested (line 18)",
+    ),
+    "only another method": (
+        "model = Net().to(device)\n",
+        TRAINING.replace("model(x)", "model.forward(x)"),
+        "only __call__ is compiled, and the training calls forward() (line 20)",
+    ),
+    "hooks that are added while it trains": (
+        "model = Net().to(device)\n",
+        TRAINING + "    model.first.register_forward_hook(print)\n",
+        "a compiled model ignores hooks that are added after its first call (line 21)",
+    ),
+    "hooks that are added after it was trained": (
+        "model = Net().to(device)\n",
+        TRAINING + "model.first.register_forward_hook(print)\n",
+        "a compiled model ignores hooks that are added after its first call (line 21)",
+    ),
+    "hooks that some function adds": (
+        "def watch(net):\n    net.first.register_forward_hook(print)\n\n\nmodel = Net().to(device)\n",
+        TRAINING + "watch(model)\n",
+        "a compiled model ignores hooks that are added after its first call (line 19)",
+    ),
+    "a model in each pass of a loop": (
+        "for fold in range(5):\n    model = Net().to(device)\n",
+        "    for x in torch.randn(4, 16, 8, device=device):\n        model(x).sum().backward()\n",
+        "it is made or moved again in each pass of a loop (line 18)",
+    ),
+    "a device that is not known": (
+        "import settings\n\nmodel = Net().to(settings.where())\n",
+        TRAINING,
+        "the device is not known: the device comes from settings.where()",
+    ),
+    "a name that may be another thing": (
+        "from nets import get\n\nmodel = Net()\nif len(sys.argv) > 1:\n    model = get()\nmodel = model.to(device)\n",
+        TRAINING,
+        "what model is there is not known: it comes from nets.get(), which is not known to be a model",
+    ),
+    "no name before it is wrapped": (
+        "model = nn.parallel.DistributedDataParallel(Net().cuda())\n",
+        TRAINING,
+        "it has no name of its own where it is moved to its device",
+    ),
+    "a function that moves several models": (
+        "def train(model):\n    model.to(device)\n",
+        "    for x in torch.randn(4, 16, 8).to(device):\n        model(x).sum().backward()\n\n\ntrain(Net())\ntrain(Net())\n",
+        "it is moved to its device in a function that is called more than once (line 19)",
+    ),
+    "the new switches of TF32": (
+        'torch.backends.cuda.matmul.fp32_precision = "tf32"\nmodel = Net().to(device)\n',
+        TRAINING,
+        "Inductor of torch 2.9 to 2.13 fails beside fp32_precision (line 18)",
+    ),
+    "it stays on the CPU, and others do not": (
+        "model = Net()\n",
+        "for x in torch.randn(4, 16, 8):\n    model(x).sum().backward()\n    x = x.to(device)\n",
+        "it is not moved to CUDA in this file",
+    ),
+}
+
+
+@pytest.mark.parametrize(("models", "training", "because"), LEFT.values(), ids=LEFT)
+def test_not_compiling(models: str, training: str, because: str) -> None:
+    check_leaves(Compile, HEAD + models + training, because)
+
+
+def test_the_new_switches_of_tf32_are_fine_from_2_14() -> None:
+    before = 'torch.backends.cuda.matmul.fp32_precision = "tf32"\nmodel = Net().to(device)\n'
+    check_rewrites(Compile, HEAD + before + TRAINING, HEAD + before + WHERE_CUDA + TRAINING, target=(2, 14))
+
+
+def test_not_rewriting_below_2_1() -> None:
+    code = HEAD + "model = Net().to(device)\n" + TRAINING
+    result = run(Compile, code, target=(2, 0))
+
+    assert result.after == code
+    assert [site.message for site in result.sites] == [
+        (
+            "needs torch 2.1, and the script may run on an older one: "
+            "each operation of model is launched from Python, and none are fused"
+        )
+    ]
+
+
+SILENT = {
+    "the script runs on the CPU": "model = Net()\nfor x in torch.randn(4, 16, 8):\n    model(x).sum().backward()\n",
+    "it compiles already": "model = Net().to(device)\nmodel.compile()\n" + TRAINING,
+    "it compiles by a switch of its own": "model = Net().to(device)\nif FAST:\n    model = torch.compile(model)\n"
+    + TRAINING,
+    "it decorates": "@torch.compile\ndef add(x):\n    return x + 1\n\n\nmodel = Net().to(device)\n" + TRAINING,
+    "nothing trains": "model = Net().to(device)\nprint(model(torch.randn(2, 8, device=device)))\n",
+    "a single layer": "model = nn.Linear(8, 2).to(device)\n" + TRAINING,
+    "a loss": "class Loss(nn.Module):\n    def forward(self, x):\n        return x.square()\n\n\nmodel = Loss().to(device)\n"
+    + TRAINING,
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
+def test_no_site_where(code: str) -> None:
+    check_silent(Compile, HEAD + code)
+
+
+def test_copies_for_averages_and_targets_do_not_stand_against_it() -> None:
+    models = "model = Net().to(device)\n"
+    rest = "import copy\n\ntarget = copy.deepcopy(model)\n" + TRAINING
+    check_rewrites(Compile, HEAD + models + rest, HEAD + models + WHERE_CUDA + rest)
+
+
+def test_it_promises_no_more_than_other_rounding() -> None:
+    assert run(Compile, HEAD + "model = Net().to(device)\n" + TRAINING).promise is Promise.PRECISION
+
+
+# What the rewritten script does.
+
+SCRIPT = (
+    HEAD
+    + """\
+torch.manual_seed(0)
+model = Net().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for x in torch.randn(6, 16, 8):
+    loss = model(x.to(device)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+answer = [losses, list(model.state_dict()), type(model).__name__]
+"""
+)
+# The CPU stands in for CUDA; the graphs are taken down and counted, and run as they are.
+DRIVER = """\
+import json
+import sys
+
+import torch
+
+torch.set_num_threads(1)
+plain, graphs = torch.compile, []
+
+
+def backend(graph, _):
+    graphs.append(graph)
+    return graph.forward
+
+
+torch.compile = lambda model, **_: plain(model, backend=backend)
+answers = []
+for text in json.load(sys.stdin):
+    names = {"__name__": "__main__"}
+    exec(text, names)
+    answers.append([*names["answer"], len(graphs)])
+json.dump(answers, sys.stdout)
+"""
+
+
+def test_the_compiled_model_trains_alike_and_stays_the_same_object_with_the_same_keys() -> None:
+    in_place = run(Compile, SCRIPT).after
+    with_two_names = run(Compile, SCRIPT.replace(HEAD, TWO_NAMES)).after
+    assert WHERE_CUDA in in_place
+    assert "torch.compile(model) if" in with_two_names
+    texts = [SCRIPT, *(each.replace('device.type == "cuda"', "True") for each in (in_place, with_two_names))]
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER], input=json.dumps(texts), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+    (losses, keys, name, graphs), *compiled = json.loads(done.stdout)
+    assert (keys, name, graphs) == (["first.weight", "first.bias", "second.weight", "second.bias"], "Net", 0)
+    assert [each[0] for each in compiled] == [pytest.approx(losses, rel=1e-6)] * 2
+    assert [each[1:] for each in compiled] == [[keys, name, 1], [keys, name, 2]]
