@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def run(rule: type[Codemod], text: str, target: tuple[int, int] | None = None) -> Rewrite:
     """This rule alone, at the farthest level."""
-    return rewrite("train.py", text, Settings(frozenset({rule.name()}), Promise.TRAINING, target=Target(target)))
+    settings = Settings(frozenset({rule.name()}), Promise.TRAINING, target=Target(target))
+    return rewrite("train.py", text, settings, rounds=((rule,),))
 
 
 def check_rewrites(rule: type[Codemod], before: str, after: str, target: tuple[int, int] | None = None) -> None:

@@ -72,8 +72,8 @@ FORMS = {
         "    x = torch.from_numpy(np.array([np.zeros(3), np.ones(3)]))\n",
     ),
     "a list that is filled": (
-        "    rs = []\n    for j in range(4):\n        rs.append(np.ones(3) * i)\n    x = torch.tensor(rs)\n",
-        "    rs = []\n    for j in range(4):\n        rs.append(np.ones(3) * i)\n    x = torch.from_numpy(np.array(rs))\n",
+        "    rs = []\n    for j in range(4):\n        rs.append(np.ones(3))\n    x = torch.tensor(rs)\n",
+        "    rs = []\n    for j in range(4):\n        rs.append(np.ones(3))\n    x = torch.from_numpy(np.array(rs))\n",
     ),
     "a list in another number format": (
         "    x = torch.tensor([np.zeros(3)], dtype=torch.float32)\n",

@@ -181,7 +181,7 @@ for x in torch.randn(4, 16, 8, device=device):
 """
 GAN = "G = Net().to(device)\nD = Net().to(device)\n"
 PENALTIES = {
-    "autograd.grad of a name": "out = D(mixed)\n    (slope,) = torch.autograd.grad(out.sum(), mixed, create_graph=True)",
+    "autograd.grad of a name": "out = D(mixed)\n    (slope,) = torch.autograd.grad(out, mixed, create_graph=True)",
     "autograd.grad of a call": "slope = torch.autograd.grad(D(mixed).sum(), mixed, create_graph=True)[0]",
     "autograd.grad by keywords": (
         "out = D(mixed)\n    slope = torch.autograd.grad(outputs=out.sum(), inputs=mixed, create_graph=True)[0]"
@@ -388,7 +388,7 @@ LEFT = {
     ),
     "a function that moves several models": (
         "def train(model):\n    model.to(device)\n",
-        "    for x in torch.randn(4, 16, 8).to(device):\n        model(x).sum().backward()\n\n\ntrain(Net())\ntrain(Net())\n",
+        "    for x in torch.randn(4, 8).to(device):\n        model(x).sum().backward()\n\ntrain(Net())\ntrain(Net())\n",
         "it is moved to its device in a function that is called more than once (line 19)",
     ),
     "the new switches of TF32": (
@@ -435,7 +435,7 @@ SILENT = {
     "it decorates": "@torch.compile\ndef add(x):\n    return x + 1\n\n\nmodel = Net().to(device)\n" + TRAINING,
     "nothing trains": "model = Net().to(device)\nprint(model(torch.randn(2, 8, device=device)))\n",
     "a single layer": "model = nn.Linear(8, 2).to(device)\n" + TRAINING,
-    "a loss": "class Loss(nn.Module):\n    def forward(self, x):\n        return x.square()\n\n\nmodel = Loss().to(device)\n"
+    "a loss": "class Loss(nn.Module):\n    def forward(self, x):\n        return x\n\n\nmodel = Loss().to(device)\n"
     + TRAINING,
 }
 
