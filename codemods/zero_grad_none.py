@@ -177,8 +177,7 @@ for x in torch.randn(10, 8, 4):
             elif _drops_by_default(script):
                 yield self.rewrites(module, call, _MESSAGE, RemoveArgument(module, call, given or value))
             else:
-                edit = Replace(module, value, "True" if given is not None else "set_to_none=True")
-                yield self.rewrites(module, call, _MESSAGE, edit)
+                yield self.rewrites(module, call, _MESSAGE, Replace(module, value, "True"))
 
     def _plain(self, script: Script, module: Module, call: ast.Call, func: ast.Attribute) -> Finding:
         """``zero_grad()``, which drops gradients by itself since torch 2."""
@@ -325,24 +324,17 @@ def _read_while_zero(script: Script, place: ast.AST) -> ast.expr | None:
 
 def _zeroes(event: Event, inside: set[ast.AST]) -> bool:
     """Whether the event is the zeroing that is looked at."""
-    return event.node in inside and not _reads(event)
+    is_zero = event.kind is EventKind.ZERO or _zeroed(event.module.statement(event.node)) is not None
+    return is_zero and event.node in inside
 
 
 def _reads(event: Event) -> bool:
-    """Whether the event reads a gradient, and not only to zero it too."""
-    return (
-        event.kind is EventKind.GRADIENT
-        and isinstance(event.node, ast.Attribute)
-        and not _is_zeroing(event.module, event.node)
-    )
-
-
-def _is_zeroing(module: Module, node: ast.AST) -> bool:
-    """Whether the gradient is read only to zero it too, or to see whether there is one."""
-    statement = module.statement(node)
-    return _zeroed(statement) is not None or (
-        isinstance(statement, ast.If) and any(_zeroed(each) for each in statement.body)
-    )
+    """Whether the event reads a gradient, and not only to zero it."""
+    if event.kind is not EventKind.GRADIENT or isinstance(event.node, ast.Call):
+        return False
+    statement = event.module.statement(event.node)
+    asks = isinstance(statement, ast.If) and any(_zeroed(each) for each in statement.body)
+    return not asks and not _detaches(statement) and _zeroed(statement) is None
 
 
 def _kept(script: Script) -> ast.expr | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.graphs import Course, Graphs
-from codemods.facts.iterations import own
+from codemods.facts.iterations import called_functions, own
 from codemods.facts.kinds import MODULE_METHODS, Kind, kind, may
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
@@ -136,10 +136,13 @@ class Evaluations:
         """The region that the whole function is; without calls where it has no gradients already."""
         calls = [call for call in own(function, ast.Call) if self._calls_model(call)]
         named = bool(_EVALUATES.search(function.name))
-        evaluates = any(self._sets_mode(call, "eval") for call in own(function, ast.Call))
-        if not calls or (self._is_model_method(function) and not evaluates):
-            return None
-        if not (named or evaluates or function in self._called_after_eval):
+        switches = [call for call in own(function, ast.Call) if self._sets_mode(call, "eval")]
+        if self._is_model_method(function):
+            # Its other methods serve its training; a part that is switched is a frozen part.
+            switches = [call for call in switches if ast.unparse(call.func) in {"self.eval", "self.train"}]
+            named = False
+        evaluates = bool(switches) or (function in self._called_after_eval and not self._is_model_method(function))
+        if not calls or not (named or evaluates) or _is_unit_test(module, function):
             return None
         trains = self._iterations.training_functions.get(function)
         needs = self._needs_gradients(function)
@@ -158,7 +161,7 @@ class Evaluations:
             return None
         return f"the function also trains, as its parameter '{flag}' says (line {_line(trains)})"
 
-    def _is_model_method(self, function: FunctionNode) -> bool:
+    def _is_model_method(self, function: Callee) -> bool:
         owner = self._flow.owner(function)
         return (
             owner is not None
@@ -217,7 +220,8 @@ class Evaluations:
 
     def _inlined(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
         for statement, call in self._switches(module):
-            if module.function(statement) in whole:
+            function = module.function(statement)
+            if function in whole or (function is not None and self._is_model_method(function)):
                 continue
             for statements in self._evaluated(module, statement, call):
                 yield from self._regions(module, statements, self._receivers(call))
@@ -431,13 +435,17 @@ class Evaluations:
     # What code does.
 
     @cached_property
-    def _used_as_models(self) -> Values:
-        """What nothing is known of but that it is switched, trained or saved as a model is."""
-        found: set[Value] = set()
+    def _used_as_models(self) -> frozenset[tuple[Value, str]]:
+        """What nothing is known of but that it is switched, trained or saved as a model is, and how it is written there.
+
+        What is made from an unknown thing is as unknown as that thing; only a name tells them apart.
+        """
+        found: set[tuple[Value, str]] = set()
         for module in self._modules:
             for call in module.nodes(ast.Call):
                 if isinstance(call.func, ast.Attribute) and call.func.attr in _USES and not _given(call):
-                    found.update(each for each in self._flow.values(call.func.value) if self._is_opaque(each))
+                    values = self._flow.values(call.func.value)
+                    found.update((each, _text(each, call.func.value)) for each in values if self._is_opaque(each))
         return frozenset(found)
 
     def _is_opaque(self, value: Value) -> bool:
@@ -448,19 +456,19 @@ class Evaluations:
             value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
         )
 
-    def _is_model(self, value: Value) -> bool:
-        return kind(self._flow, value) is Kind.MODEL or value in self._used_as_models
+    def _is_model(self, value: Value, node: ast.expr) -> bool:
+        return kind(self._flow, value) is Kind.MODEL or (value, _text(value, node)) in self._used_as_models
 
     def _calls_model(self, call: ast.Call) -> bool:
         """Whether the call runs a model, or another method of a model of the project."""
-        # Of what is unknown, a method is as unknown as the object.
-        owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
-        is_forward = isinstance(call.func, ast.Attribute) and call.func.attr == "forward"
+        forward_of = (
+            call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
+        )
         for callee in self._flow.values(call.func):
-            if self._is_model(callee) and (callee not in owners or is_forward):
+            if self._is_model(callee, forward_of):
                 return True
             if callee.sort is Sort.METHOD and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
-                if callee.name == "forward" and self._is_model(callee.of):
+                if callee.name == "forward" and self._is_model(callee.of, forward_of):
                     return True
                 if isinstance(callee.site, _FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
                     return not self._decorated(callee.site)
@@ -474,7 +482,7 @@ class Evaluations:
             for statement, switch in self._switches(module):
                 for each in (each for run in self._evaluated(module, statement, switch) for each in run):
                     for call in own(each, ast.Call):
-                        found.update(self._called_functions(call))
+                        found.update(called_functions(self._flow, call))
         return found
 
     def _sets_mode(self, call: ast.Call, mode: str | None) -> bool:
@@ -576,7 +584,7 @@ class Evaluations:
                 if isinstance(inner, ast.Call):
                     if self._call_needs_gradients(inner):
                         return inner
-                    todo.extend(self._called_functions(inner))
+                    todo.extend(called_functions(self._flow, inner))
                     forwards = list(self._called_forwards(inner))
                     models.update(forwards)
                     todo.extend(forwards)
@@ -605,12 +613,6 @@ class Evaluations:
         last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         return _NEEDING_NAMES.search(last) is not None
 
-    def _called_functions(self, call: ast.Call) -> Iterator[Callee]:
-        """The project's functions that the call runs."""
-        for callee in self._flow.values(call.func):
-            if callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, _FUNCTIONS):
-                yield callee.site
-
     def _called_forwards(self, call: ast.Call) -> Iterator[Callee]:
         """The forwards of the project's models that the call runs."""
         for callee in self._flow.values(call.func):
@@ -638,6 +640,19 @@ def _is_detached(statement: ast.stmt) -> bool:
         case ast.Assign(_, ast.Call(ast.Attribute(_, "detach"))):
             return True
     return False
+
+
+def _text(value: Value, node: ast.expr) -> str:
+    """How the value is written, where that tells it from what is made from it."""
+    derived = value.sort is Sort.UNKNOWN or value.name.endswith("(…)")
+    return ast.unparse(node) if derived else ""
+
+
+def _is_unit_test(module: Module, function: FunctionNode) -> bool:
+    """Whether it is a test of code, not of a model: the function of a file that a test runner collects."""
+    imported = (each.name for node in module.nodes(ast.Import) for each in node.names if isinstance(each, ast.alias))
+    in_file = not {"pytest", "unittest"}.isdisjoint(imported) or re.search(r"(^|[/\\])test_[^/\\]*\.py$", module.path)
+    return bool(in_file) and function.name.startswith("test")
 
 
 def _escape(course: Course) -> ast.AST | None:

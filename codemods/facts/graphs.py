@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.facts.iterations import is_backward, own
+from codemods.facts.iterations import called_functions, is_backward, own
 from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.values import Sort, Value, Values
 
@@ -384,7 +384,7 @@ class _Walk:
             return
         if not any(self.carries(each) for each in arguments):
             return
-        functions = list(_functions(callees))
+        functions = list(called_functions(self._flow, call))
         for callee in functions:
             course = self._graphs.function(callee, self._carrying_parameters(callee, call))
             if self._graphs.trains(callee) or course.trained is not None:
@@ -457,7 +457,7 @@ class _Walk:
             return True
         callees = self._flow.values(call.func)
         arguments = _arguments(call)
-        functions = list(_functions(callees))
+        functions = list(called_functions(self._flow, call))
         if functions and len(functions) == len(callees):
             courses = [self._graphs.function(each, self._carrying_parameters(each, call)) for each in functions]
             return any(each.returned is not None for each in courses)
@@ -534,10 +534,3 @@ def _parameters(function: Callee) -> list[str]:
     arguments = function.args
     several = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
     return [each.arg for each in several if each is not None]
-
-
-def _functions(callees: Values) -> Iterator[Callee]:
-    """The functions of the project among the callees."""
-    for each in callees:
-        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS):
-            yield each.site

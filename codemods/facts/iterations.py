@@ -166,16 +166,20 @@ class Iterations:
                     yield from self._events(body, where)
 
     def _local_callees(self, call: ast.Call) -> list[Callee]:
-        return [
-            each.site
-            for each in self._flow.values(call.func)
-            if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS)
-        ]
+        return list(called_functions(self._flow, call))
 
     def _classified(self, node: ast.AST) -> tuple[EventKind, Values] | None:  # noqa: C901 - a table of cases
         flow = self._flow
-        if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
-            return EventKind.GRADIENT, flow.values(node.value)
+        match node:
+            case ast.Attribute(tensor, "grad", ast.Load()):
+                return EventKind.GRADIENT, flow.values(tensor)
+            case ast.AugAssign(ast.Attribute(tensor, "grad"), operator, value):
+                is_zero = isinstance(operator, ast.Mult) and isinstance(value, ast.Constant) and value.value == 0
+                return EventKind.ZERO if is_zero else EventKind.GRADIENT, flow.values(tensor)
+            case ast.Assign(
+                [ast.Attribute(tensor, "grad")], ast.Constant(None) | ast.Call(ast.Attribute(_, "zeros_like"))
+            ):
+                return EventKind.ZERO, flow.values(tensor)
         if not isinstance(node, ast.Call):
             return None
         if is_backward(flow, node):
@@ -251,12 +255,8 @@ class Iterations:
                 not may(self._flow, owners, Kind.MODEL) and _TRAINERS.search(ast.unparse(call.func.value)) is not None
             )
         callees = self._flow.values(call.func)
-        return not any(
-            each.sort in {Sort.FUNCTION, Sort.CLASS}
-            or each.site is not None
-            or each.name.partition(".")[0] in _NEVER_TRAIN
-            for each in callees
-        )
+        seen = any(each.sort in {Sort.FUNCTION, Sort.CLASS} or each.site is not None for each in callees)
+        return not seen and not any(each.name.partition(".")[0] in _NEVER_TRAIN for each in (*callees, *owners))
 
     def why_trains(self, node: ast.AST) -> ast.AST | None:
         """The place in the code under ``node`` that computes gradients or steps, itself or in a function it calls."""
@@ -275,6 +275,17 @@ def is_backward(flow: Flow, call: ast.Call) -> bool:
             each.sort in {Sort.METHOD, Sort.FUNCTION} and each.site is not None for each in flow.values(call.func)
         )
     return any(each.sort is Sort.EXTERNAL and each.name == "torch.autograd.backward" for each in flow.values(call.func))
+
+
+def called_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
+    """The project's functions that the call runs, methods and ``__call__`` of its objects among them."""
+    for each in flow.values(call.func):
+        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS):
+            yield each.site
+        elif each.sort is Sort.INSTANCE and each.of is not None and isinstance(each.of.site, ast.ClassDef):
+            method = flow.method(each.of.site, "__call__")
+            if method is not None:
+                yield method
 
 
 def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:

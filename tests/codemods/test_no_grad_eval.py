@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
 from textwrap import dedent
 
 import pytest
-from kit import check_leaves, check_rewrites, check_silent
+from kit import check_leaves, check_rewrites, check_silent, run
+from training import run_script
 
+from codemods.declaration import Promise
 from codemods.no_grad_eval import NoGradEval
 
 HEAD = """\
@@ -421,6 +424,95 @@ REWRITES = {
                 val_loss = criterion(model(x), y)
             scheduler.step(val_loss)
             model.train()
+        """,
+    ),
+    "V1: a decorated generator switches gradients on again for whoever asks": (
+        """\
+        def stream():
+            model.eval()
+            for x, y in loader:
+                yield model(x).argmax(1)
+        """,
+        """\
+        @torch.no_grad()
+        def stream():
+            model.eval()
+            for x, y in loader:
+                yield model(x).argmax(1)
+        """,
+    ),
+    "V8: a checkpointed model": (
+        """\
+        from torch.utils.checkpoint import checkpoint
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return checkpoint(self.fc, x, use_reentrant=False)
+
+        def validate(net):
+            for x, y in loader:
+                print(net(x).argmax(1))
+
+        validate(Net())
+        """,
+        """\
+        from torch.utils.checkpoint import checkpoint
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return checkpoint(self.fc, x, use_reentrant=False)
+
+        @torch.no_grad()
+        def validate(net):
+            for x, y in loader:
+                print(net(x).argmax(1))
+
+        validate(Net())
+        """,
+    ),
+    "a state that a forward starts with": (
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rnn = nn.RNN(4, 3)
+
+            def forward(self, x):
+                start = torch.zeros(1, 3).requires_grad_()
+                out, _ = self.rnn(x, start.detach())
+                return out
+
+        def validate(net):
+            for x, y in loader:
+                print(net(x).argmax(1))
+
+        validate(Net())
+        """,
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rnn = nn.RNN(4, 3)
+
+            def forward(self, x):
+                start = torch.zeros(1, 3).requires_grad_()
+                out, _ = self.rnn(x, start.detach())
+                return out
+
+        @torch.no_grad()
+        def validate(net):
+            for x, y in loader:
+                print(net(x).argmax(1))
+
+        validate(Net())
         """,
     ),
     "volatile variables in a function": (
@@ -856,6 +948,68 @@ LEAVES = {
         """,
         f"the model keeps self.hidden from one call to the next (line {N + 8})",
     ),
+    "a forward with a frozen part": (
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.backbone, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+            def forward(self, x):
+                self.backbone.eval()
+                return self.head(self.backbone(x))
+
+        print(Net()(loader[0][0]))
+        """,
+        None,
+    ),
+    "a unit test": (
+        """\
+        import pytest
+
+        def test_shape():
+            assert model(loader[0][0]).shape == (2, 3)
+        """,
+        None,
+    ),
+    "a discriminator that evaluates while the generator trains": (
+        """\
+        critic = nn.Linear(3, 1)
+        for x, y in loader:
+            critic.eval()
+            fake = model(x)
+            loss = -critic(fake).mean()
+            optimizer.zero_grad()
+            loss.backward()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 7})",
+    ),
+    "V3: a callable object that trains": (
+        """\
+        class Adapt:
+            def __call__(self, x):
+                model(x).sum().backward()
+
+        adapt = Adapt()
+
+        def evaluate():
+            for x, y in loader:
+                adapt(x)
+                print(model(x))
+        """,
+        f"gradients are needed in it (line {N + 3})",
+    ),
+    "a model that is made, not called": (
+        """\
+        from models import registry
+
+        def build():
+            net = registry["vit"](pretrained=True)
+            net.eval()
+            return net
+        """,
+        None,
+    ),
     "a decorator that looks at the function": (
         """\
         import hydra
@@ -904,3 +1058,87 @@ def test_leaves(code: str, because: str | None) -> None:
         check_silent(NoGradEval, script(code))
     else:
         check_leaves(NoGradEval, script(code), because)
+
+
+PROMISES = {
+    "linear": ("nn.Linear(4, 4)", Promise.BITWISE),
+    "convolution": ("nn.Sequential(nn.Conv1d(2, 2, 3), nn.BatchNorm1d(2))", Promise.BITWISE),
+    "GRU": ("nn.GRU(4, 4)", Promise.BITWISE),
+    "V6: LSTM has another kernel on the CPU": ("nn.LSTM(4, 4)", Promise.PRECISION),
+    "V6: transformers have a fused path": ("nn.TransformerEncoderLayer(4, 1)", Promise.PRECISION),
+    "V6: attention is chosen anew": ("nn.MultiheadAttention(4, 1)", Promise.PRECISION),
+    "V6: compiled for each case": ("torch.compile(nn.Linear(4, 4))", Promise.PRECISION),
+    "V6: nobody knows": ("build()", Promise.PRECISION),
+}
+
+
+@pytest.mark.parametrize(("made", "promise"), PROMISES.values(), ids=list(PROMISES))
+def test_promises_what_the_layers_keep(made: str, promise: Promise) -> None:
+    code = script(
+        f"from models import build\n\nnet = {made}\n\ndef test():\n    net.eval()\n    print(net(loader[0][0]))\n"
+    )
+    (site,) = run(NoGradEval, code).sites
+
+    assert site.rewrites
+    assert site.promise is promise
+
+
+def test_imports_torch_where_it_is_not() -> None:
+    before = "from torch import nn\n\nmodel = nn.Linear(4, 3)\n\ndef test(x):\n    print(model(x))\n"
+    check_rewrites(
+        NoGradEval,
+        before,
+        before.replace("from torch import nn\n", "from torch import nn\nimport torch\n").replace(
+            "def test", "@torch.no_grad()\ndef test"
+        ),
+    )
+
+
+def test_names_no_grad_as_the_script_does() -> None:
+    before = "from torch import nn, no_grad\n\nmodel = nn.Linear(4, 3)\n\ndef test(x):\n    print(model(x))\n"
+    check_rewrites(NoGradEval, before, before.replace("def test", "@no_grad()\ndef test"))
+
+
+def test_leaves_where_torch_is_something_else() -> None:
+    code = "from torch import nn\n\ntorch = 1\nmodel = nn.Linear(4, 3)\n\ndef test(x):\n    print(model(x))\n"
+    check_leaves(NoGradEval, code, "torch cannot be named where it would be needed")
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+@pytest.mark.parametrize(
+    "name", [name for name in REWRITES if "another file" not in name and "nothing here" not in name]
+)
+def test_prints_the_same(name: str) -> None:
+    before, after = (script(each) for each in REWRITES[name])
+    # An argument that torch has no more, and what a tensor shows of its graph.
+    was = re.sub(r",\s+grad_fn=<\w+>", "", run_script(before.replace(", volatile=True", "")))
+
+    assert was == run_script(after)
+
+
+# Scripts that are left, and what in them must not run without gradients.
+WRONG = {
+    "V3: attacked images": "loss = criterion(model(images), labels)",
+    "V4: the result is trained on": "return net(x)",
+    "V4: a teacher inside the iteration": "loss = criterion(model(x), y) + (model(x) - soft).pow(2).mean()",
+    "V4: features for later training": "features = model(torch.ones(2, 4))",
+    "V4: the names of the iteration, after the loop": "loss = criterion(model(loader[1][0]), loader[1][1])",
+    "V4: an action whose probability is trained on": "probabilities = torch.distributions.Categorical(logits=model(state))",
+    "a discriminator that evaluates while the generator trains": "loss = -critic(fake).mean()",
+}
+AFTERWARDS = {"V3: attacked images": "evaluate_attack(*loader[0])\n"}
+SHOW = "print([p.grad for p in model.parameters()])\n"
+
+
+@pytest.mark.parametrize(("name", "line"), WRONG.items(), ids=list(WRONG))
+def test_what_is_left_could_not_do_without_gradients(name: str, line: str) -> None:
+    code = script(LEAVES[name][0]) + AFTERWARDS.get(name, "") + SHOW
+    assert line in code
+    indent = code[: code.index(line)].rpartition("\n")[2]
+    wrong = code.replace(line, f"with torch.no_grad():\n{indent}    {line}")
+
+    right = run_script(code)
+    try:
+        assert run_script(wrong) != right
+    except RuntimeError as error:
+        assert "does not require grad" in str(error)

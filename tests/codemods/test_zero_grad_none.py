@@ -1,0 +1,628 @@
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+from training import run_script
+
+from codemods.zero_grad_none import ZeroGradNone
+
+HEAD = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+criterion = nn.CrossEntropyLoss()
+loader = [(torch.randn(2, 4), torch.tensor([0, 2])) for _ in range(4)]
+"""
+N = HEAD.count("\n")
+TORCH_2 = (2, 1)
+MISSES = "parameters without gradient would no longer be updated by momentum or weight decay"
+UNSEEN = f"{MISSES}: no loss is seen that surely depends on the whole model before each step"
+
+
+def script(body: str) -> str:
+    return HEAD + dedent(body)
+
+
+def loop(zeroing: str, *, first: str = "", after: str = "") -> str:
+    """A training loop that zeroes gradients in this way, with statements before the backward and after the step."""
+    body = [
+        *zeroing.splitlines(),
+        *first.splitlines(),
+        "loss = criterion(model(x), y)",
+        "loss.backward()",
+        "optimizer.step()",
+    ]
+    return script("for x, y in loader:\n" + "".join(f"    {line}\n" for line in [*body, *after.splitlines()]))
+
+
+# What is written → what becomes of it on torch 2, where dropping is the default, and where nothing is known.
+FORMS = {
+    "set_to_none=False": ("optimizer.zero_grad(set_to_none=False)", "optimizer.zero_grad()"),
+    "False by position": ("optimizer.zero_grad(False)", "optimizer.zero_grad()"),
+    "of the model": ("model.zero_grad(set_to_none=False)", "model.zero_grad()"),
+    "a loop over the model's parameters": (
+        "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.zero_()",
+        "model.zero_grad()",
+    ),
+    "a loop over the named parameters": (
+        "for name, p in model.named_parameters():\n    if p.grad is not None:\n        p.grad.data.zero_()",
+        "model.zero_grad()",
+    ),
+    "a loop that detaches first": (
+        "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.detach_()\n        p.grad.zero_()",
+        "model.zero_grad()",
+    ),
+    "a loop that fills": (
+        "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.data.fill_(0)",
+        "model.zero_grad()",
+    ),
+    "a loop that multiplies": (
+        "for p in model.parameters():\n    if p.grad is not None:\n        p.grad *= 0",
+        "model.zero_grad()",
+    ),
+    "a loop that puts zeros there": (
+        "for p in model.parameters():\n    if p.grad is not None:\n        p.grad = torch.zeros_like(p.grad)",
+        "model.zero_grad()",
+    ),
+    "a loop that asks no questions": (
+        "for p in model.parameters():\n    p.grad = torch.zeros_like(p)",
+        "model.zero_grad()",
+    ),
+    "loops over the optimizer's groups": (
+        "for group in optimizer.param_groups:\n"
+        "    for p in group['params']:\n"
+        "        if p.grad is not None:\n"
+        "            p.grad.zero_()",
+        "optimizer.zero_grad()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=list(FORMS))
+def test_drops_by_default(before: str, after: str) -> None:
+    check_rewrites(ZeroGradNone, loop(before), loop(after), TORCH_2)
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=list(FORMS))
+def test_says_so_where_the_default_is_not_known(before: str, after: str) -> None:
+    argument = "(True)" if "(False)" in before else "(set_to_none=True)"
+    check_rewrites(ZeroGradNone, loop(before), loop(after.replace("()", argument)))
+
+
+@pytest.mark.parametrize("before", [before for before, _ in FORMS.values()], ids=list(FORMS))
+def test_trains_alike(before: str) -> None:
+    show = "print([p.tolist() for p in model.parameters()])\n"
+    text = loop(before)
+
+    assert run_script(text + show) == run_script(run(ZeroGradNone, text).after + show)
+
+
+def test_adds_the_argument_where_the_torch_is_not_known() -> None:
+    before, after = loop("optimizer.zero_grad()"), loop("optimizer.zero_grad(set_to_none=True)")
+    check_rewrites(ZeroGradNone, before, after)
+
+    (site,) = run(ZeroGradNone, before).sites
+    assert not site.fails
+    assert site.gain == "none on torch >= 2.0, 0-2 % before"
+
+
+def test_adds_the_argument_on_an_old_torch_and_counts_it() -> None:
+    before, after = loop("optimizer.zero_grad()"), loop("optimizer.zero_grad(set_to_none=True)")
+    check_rewrites(ZeroGradNone, before, after, (1, 13))
+
+    (site,) = run(ZeroGradNone, before, (1, 13)).sites
+    assert site.fails
+    assert site.gain == "0-2 %"
+
+
+def test_zeroing_by_hand_is_a_finding_whatever_the_torch() -> None:
+    (site,) = run(ZeroGradNone, loop("optimizer.zero_grad(set_to_none=False)")).sites
+
+    assert site.fails
+
+
+def test_not_rewriting_below_1_7() -> None:
+    (site,) = run(ZeroGradNone, loop("optimizer.zero_grad()"), (1, 6)).sites
+
+    assert not site.rewrites
+    assert site.message.startswith("needs torch 1.7")
+
+
+SILENT = {
+    "dropped already": "optimizer.zero_grad(set_to_none=True)",
+    "dropped already, by position": "optimizer.zero_grad(True)",
+    "dropped by hand": "for p in model.parameters():\n    p.grad = None",
+    "decided elsewhere": "optimizer.zero_grad(set_to_none=len(loader) > 2)",
+}
+
+
+@pytest.mark.parametrize("zeroing", SILENT.values(), ids=list(SILENT))
+def test_silent(zeroing: str) -> None:
+    check_silent(ZeroGradNone, loop(zeroing))
+
+
+def test_silent_on_torch_2() -> None:
+    check_silent(ZeroGradNone, loop("optimizer.zero_grad()"), TORCH_2)
+
+
+# Plain calls, at the receivers that people write.
+RECEIVERS = {
+    "an attribute": """\
+        class Trainer:
+            def __init__(self):
+                self.opt = torch.optim.Adam(model.parameters())
+
+            def fit(self):
+                for x, y in loader:
+                    self.opt.zero_grad()
+                    criterion(model(x), y).backward()
+                    self.opt.step()
+        """,
+    "a dictionary": """\
+        optimizers = {"a": torch.optim.Adam(model.parameters()), "b": torch.optim.SGD(model.parameters(), lr=1.0)}
+        optimizers["a"].zero_grad()
+        """,
+    "a list, in a loop": """\
+        optimizers = [torch.optim.Adam(model.parameters()), torch.optim.SGD(model.parameters(), lr=1.0)]
+        for opt in optimizers:
+            opt.zero_grad()
+        """,
+    "a closure": """\
+        lbfgs = torch.optim.LBFGS(model.parameters())
+
+        def closure():
+            lbfgs.zero_grad()
+            loss = criterion(model(loader[0][0]), loader[0][1])
+            loss.backward()
+            return loss
+
+        lbfgs.step(closure)
+        """,
+    "what a function of the script returns": """\
+        def make():
+            return model, torch.optim.Adam(model.parameters())
+
+        net, opt = make()
+        opt.zero_grad()
+        """,
+    "an optimizer by its name": """\
+        opt = getattr(torch.optim, "Adam")(model.parameters())
+        opt.zero_grad()
+        """,
+    "an own class of optimizer": """\
+        class Mine(torch.optim.SGD):
+            pass
+
+        Mine(model.parameters(), lr=1.0).zero_grad()
+        """,
+    "a parameter": """\
+        def train(opt):
+            opt.zero_grad()
+
+        train(optimizer)
+        """,
+    "a parameter that says what it is": """\
+        def train(opt: torch.optim.Optimizer):
+            opt.zero_grad()
+        """,
+    "a model": """\
+        model.zero_grad()
+        """,
+}
+
+
+@pytest.mark.parametrize("body", RECEIVERS.values(), ids=list(RECEIVERS))
+def test_knows_the_receiver(body: str) -> None:
+    check_rewrites(ZeroGradNone, script(body), script(body.replace("zero_grad()", "zero_grad(set_to_none=True)")))
+
+
+LEFT_PLAIN = {
+    "nothing is known of the receiver": (
+        "def train(opt):\n    opt.zero_grad()\n",
+        "what is zeroed is not known to be an optimizer or a model: "
+        "'opt' is a parameter of train(), which nothing in this file calls",
+    ),
+    "a library's own optimizer": (
+        "from timm.optim import create_optimizer_v2\ncreate_optimizer_v2(model).zero_grad()\n",
+        "what is zeroed is not known to be an optimizer or a model: "
+        "it comes from timm.optim.create_optimizer_v2(), which is not known to be an optimizer",
+    ),
+    "zero_grad is the script's own": (
+        "class Mine(torch.optim.SGD):\n    def zero_grad(self):\n        pass\n\nMine(model.parameters(), lr=1.0).zero_grad()\n",
+        f"zero_grad() is the script's own (line {N + 2})",
+    ),
+    "the argument may be there": (
+        "options = {}\noptimizer.zero_grad(**options)\n",
+        "set_to_none may be among its ** arguments",
+    ),
+    "Z2: noise is added before backward": (
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad()\n"
+        "    for p in model.parameters():\n"
+        "        p.grad += 0.1\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n",
+        f"a gradient is read before it is computed again (line {N + 4})",
+    ),
+    "Z2: the norm is logged at the top of the next pass": (
+        "for x, y in loader:\n"
+        "    print(model[0].weight.grad.norm())\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n"
+        "    optimizer.zero_grad()\n",
+        f"a gradient is read before it is computed again (line {N + 2})",
+    ),
+    "Z3: gradients are kept in a list": (
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad()\n"
+        "    criterion(model(x), y).backward()\n"
+        "    kept = [p.grad for p in model.parameters()]\n",
+        f"gradients are kept by reference (line {N + 4})",
+    ),
+    "Z3: a gradient has a name": (
+        "for x, y in loader:\n"
+        "    criterion(model(x), y).backward()\n"
+        "    kept = model[0].weight.grad\n"
+        "    optimizer.zero_grad()\n"
+        "    print(kept)\n",
+        f"gradients are kept by reference (line {N + 3})",
+    ),
+    "Z3: gradients are views of buckets": (
+        "net = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)\noptimizer.zero_grad()\n",
+        f"gradients are kept by reference (line {N + 1})",
+    ),
+    "Z4: a CUDA graph was captured": (
+        "graph = torch.cuda.CUDAGraph()\noptimizer.zero_grad()\n",
+        f"a CUDA graph holds on to the gradients (line {N + 1})",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "because"), LEFT_PLAIN.values(), ids=list(LEFT_PLAIN))
+def test_leaves_a_plain_call(body: str, because: str) -> None:
+    check_leaves(ZeroGradNone, script(body), because)
+
+
+def test_a_gradient_that_is_used_after_backward_is_no_obstacle() -> None:
+    body = "optimizer.zero_grad()", "for p in model.parameters():\n    p.grad.clamp_(-1, 1)"
+    before, after = (
+        script(
+            f"for x, y in loader:\n    {zero}\n    criterion(model(x), y).backward()\n"
+            "    for p in model.parameters():\n        p.grad.clamp_(-1, 1)\n    optimizer.step()\n"
+        )
+        for zero in (body[0], "optimizer.zero_grad(set_to_none=True)")
+    )
+    check_rewrites(ZeroGradNone, before, after)
+
+
+def net(init: str, forward: str, more: str = "") -> str:
+    """A script that trains one class of model with gradients that are filled with zeros."""
+    parts = [
+        "import torch",
+        "from torch import nn",
+        "",
+        "torch.manual_seed(0)",
+        "",
+        "",
+        "class Net(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)",
+        *(f"        {line}" for line in init.splitlines()),
+        "",
+        "    def forward(self, x):",
+        *(f"        {line}" for line in forward.splitlines()),
+        "",
+        "",
+        "model = Net()",
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)",
+        *more.splitlines(),
+        "for i, x in enumerate(torch.randn(6, 8, 4)):",
+        "    optimizer.zero_grad(set_to_none=False)",
+        "    out = model(x)",
+        "    loss = out[0].sum() if isinstance(out, tuple) else out.sum()"
+        if "return self.a(x), " in forward
+        else "    loss = out.sum()",
+        "    loss.backward()",
+        "    optimizer.step()",
+        "print([p.tolist() for p in model.parameters()])",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+FORWARD = 12
+PROVED = {
+    "one layer after the other": ("", "return self.b(torch.relu(self.a(x)))"),
+    "names on the way": ("", "h = self.a(x)\nh = h.relu().view(8, 4)\nreturn self.b(h)"),
+    "a residual": ("", "x = x + self.a(x)\nx = self.b(x) + x\nreturn x"),
+    "a list of layers": (
+        "self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])",
+        "x = self.b(self.a(x))\nfor layer in self.layers:\n    x = layer(x)\nreturn x",
+    ),
+    "a parameter of its own": ("self.scale = nn.Parameter(torch.ones(4))", "return self.b(self.a(x)) * self.scale"),
+    "tied weights": ("self.b.weight = self.a.weight", "return self.b(self.a(x))"),
+}
+
+
+@pytest.mark.parametrize(("init", "forward"), PROVED.values(), ids=list(PROVED))
+def test_every_parameter_gets_a_gradient(init: str, forward: str) -> None:
+    before = net(init, forward)
+    after = before.replace("set_to_none=False", "set_to_none=True")
+
+    check_rewrites(ZeroGradNone, before, after)
+    assert run_script(before) == run_script(after)
+
+
+# Z1: (init, forward, statements before the loop), the reason, and whether results change in this small script.
+MISSED = {
+    "a branch": (
+        ("", "return self.a(x) if x.sum() > 0 else self.b(x)", ""),
+        f"forward has a branch (line {FORWARD + 1})",
+    ),
+    "a head that is not used": (
+        ("", "return self.a(x)", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "a head whose result is dropped": (
+        ("", "aside = self.b(x)\nreturn self.a(x)", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "a head that is detached": (
+        ("", "return self.a(x) + self.b(x).detach()", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "only the shape is used": (
+        ("", "return self.a(x).view_as(self.b(x))", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "only the winner's place is used": (
+        ("", "return self.a(x) + self.b(x).argmax(1, keepdim=True)", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "no_grad inside": (
+        ("", "with torch.no_grad():\n    h = self.b(x)\nreturn self.a(h)", ""),
+        f"forward has a with block (line {FORWARD + 1})",
+    ),
+    "several outputs": (
+        ("", "return self.a(x), self.b(x)", ""),
+        f"forward returns several values, not all of which may be in the loss (line {FORWARD + 1})",
+    ),
+    "layers that are registered by name": (
+        ("self.add_module('c', nn.Linear(4, 4))", "return self.b(self.a(x))", ""),
+        f"its layers are registered by name (line {FORWARD - 1})",
+    ),
+    "one of a list of layers": (
+        (
+            "self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])",
+            "return self.b(self.a(self.layers[0](x)))",
+            "",
+        ),
+        "self.layers is not used in forward in a way that surely gives it a gradient",
+    ),
+    "some of a list of parameters": (
+        ("self.ps = nn.ParameterList([nn.Parameter(torch.ones(4))])", "return self.b(self.a(x))", ""),
+        "what self.ps holds is not known",
+    ),
+    "the weight of a layer without its bias": (
+        ("", "return nn.functional.linear(self.a(x), self.b.weight)", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "a layer of which a part may be used": (
+        ("self.rnn = nn.LSTM(4, 4, 2)", "out, (h, c) = self.rnn(x)\nreturn self.b(self.a(h[0]))", ""),
+        "self.rnn is not used in forward in a way that surely gives it a gradient",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "because"), MISSED.values(), ids=list(MISSED))
+def test_a_parameter_may_miss_its_gradient(parts: tuple[str, str, str], because: str) -> None:
+    code = net(*parts)
+
+    check_leaves(ZeroGradNone, code, f"{MISSES}: {because}")
+
+
+# Those of them that change this small script's results when gradients are dropped all the same.
+REAL = ["a branch", "only the shape is used", "only the winner's place is used", "one of a list of layers"]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_dropping_a_missed_gradient_changes_results(name: str) -> None:
+    init, forward, more = MISSED[name][0]
+    # A parameter that once had a gradient goes on moving by its momentum.
+    start = "(model.a(torch.ones(4)) + model.b(torch.ones(4))).sum().backward()\noptimizer.step()"
+    if "layers" in init:
+        start = "sum(layer(torch.ones(4)).sum() for layer in model.layers).backward()\noptimizer.step()"
+    code = net(init, forward, more + start)
+
+    assert run_script(code) != run_script(code.replace("set_to_none=False", "set_to_none=True"))
+
+
+LEFT_EXACT = {
+    "Z1: a condition skips backward": (
+        "for i, (x, y) in enumerate(loader):\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    loss = criterion(model(x), y)\n"
+        "    if i % 2:\n"
+        "        loss.backward()\n"
+        "    optimizer.step()\n",
+        UNSEEN,
+    ),
+    "Z1: the loss is another model's": (
+        "other = nn.Linear(4, 3)\n"
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    seen = model(x)\n"
+        "    loss = criterion(other(x), y)\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n",
+        UNSEEN,
+    ),
+    "Z1: the loss has one of two values": (
+        "for i, (x, y) in enumerate(loader):\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    loss = criterion(model(x), y)\n"
+        "    loss = loss if i else torch.ones(1, requires_grad=True)\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n",
+        UNSEEN,
+    ),
+    "Z1: gradients are zeroed again before the step": (
+        "for x, y in loader:\n"
+        "    loss = criterion(model(x), y)\n"
+        "    loss.backward()\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    optimizer.step()\n",
+        UNSEEN,
+    ),
+    "Z1: two optimizers": (
+        "second = torch.optim.Adam(model.parameters())\n"
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n",
+        f"{MISSES}: there are several optimizers",
+    ),
+    "Z1: parameters that come later": (
+        "optimizer.add_param_group({'params': [torch.ones(1, requires_grad=True)]})\n"
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n",
+        f"{MISSES}: parameters are added later (line {N + 1})",
+    ),
+    "Z1: frozen for a while": (
+        "for i, (x, y) in enumerate(loader):\n"
+        "    model[0].requires_grad_(i > 2)\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n",
+        f"{MISSES}: parameters are frozen or unfrozen (line {N + 2})",
+    ),
+    "Z1: parameters of nobody knows what": (
+        "opt = None\n"
+        "del optimizer\n"
+        "opt = torch.optim.SGD([p for p in model.parameters()], lr=1.0)\n"
+        "opt.zero_grad(set_to_none=False)\n",
+        f"{MISSES}: its parameters are not known",
+    ),
+    "Z1: one of several models of one place": (
+        "models = [nn.Linear(4, 3) for _ in range(2)]\n"
+        "for x, y in loader:\n"
+        "    models[0].zero_grad(set_to_none=False)\n"
+        "    criterion(models[1](x), y).backward()\n",
+        f"{MISSES}: its parameters are not known",
+    ),
+    "Z2: by hand, and read before backward": (
+        "for x, y in loader:\n"
+        "    for p in model.parameters():\n"
+        "        p.grad = torch.zeros_like(p)\n"
+        "    total = sum(p.grad.sum() for p in model.parameters())\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n",
+        f"a gradient is read before it is computed again (line {N + 4})",
+    ),
+    "not in a training iteration": (
+        "optimizer.zero_grad(set_to_none=False)\n",
+        "it is not part of a training iteration that can be seen",
+    ),
+    "a single tensor": (
+        "w = torch.ones(3, requires_grad=True)\nw.sum().backward()\nw.grad.zero_()\n",
+        "the gradient of a single tensor is zeroed",
+    ),
+    "an attacked image": (
+        "x = torch.ones(2, 4, requires_grad=True)\nmodel(x).sum().backward()\nx.grad.data.zero_()\n",
+        "the gradient of a single tensor is zeroed",
+    ),
+    "a list of tensors": (
+        "ws = [torch.ones(3, requires_grad=True)]\nfor w in ws:\n    w.grad.zero_()\n",
+        "what the zeroed parameters belong to is not known",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "because"), LEFT_EXACT.values(), ids=list(LEFT_EXACT))
+def test_leaves_zeros(body: str, because: str) -> None:
+    check_leaves(ZeroGradNone, script(body), because)
+
+
+def test_an_old_torch_fills_with_zeros_so_that_a_plain_call_needs_the_proof_too() -> None:
+    code = script(
+        "for i, (x, y) in enumerate(loader):\n"
+        "    optimizer.zero_grad()\n"
+        "    loss = criterion(model(x), y)\n"
+        "    if i % 2:\n"
+        "        loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    check_leaves(ZeroGradNone, code, UNSEEN, (1, 13))
+
+
+def test_keeps_what_else_the_loop_does() -> None:
+    before = script(
+        "for x, y in loader:\n"
+        "    criterion(model(x), y).backward()\n"
+        "    with torch.no_grad():\n"
+        "        for p in model.parameters():\n"
+        "            p -= 0.1 * p.grad\n"
+        "            p.grad.zero_()\n"
+    )
+    check_rewrites(ZeroGradNone, before, before.replace("p.grad.zero_()", "p.grad = None"))
+
+
+def test_drops_gradients_over_a_list_of_the_parameters() -> None:
+    before = script(
+        "for x, y in loader:\n"
+        "    for p in list(model.parameters()):\n"
+        "        p.grad = torch.zeros_like(p)\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n"
+    )
+    check_rewrites(ZeroGradNone, before, before.replace("torch.zeros_like(p)", "None"))
+
+
+BOTH = {
+    "the model's goes where both zero the same": (
+        "model.zero_grad()\noptimizer.zero_grad()",
+        "optimizer.zero_grad()",
+    ),
+    "in either order": (
+        "optimizer.zero_grad()\nmodel.zero_grad()",
+        "optimizer.zero_grad()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), BOTH.values(), ids=list(BOTH))
+def test_zeroes_once(before: str, after: str) -> None:
+    check_rewrites(ZeroGradNone, loop(before), loop(after), TORCH_2)
+
+
+def test_the_narrower_one_goes() -> None:
+    head = "head = nn.Linear(4, 3)\nwhole = nn.Sequential(nn.Linear(4, 4), head)\nopt = torch.optim.SGD(head.parameters(), lr=1.0)\n"
+    check_rewrites(
+        ZeroGradNone,
+        script(head + "whole.zero_grad()\nopt.zero_grad()\n"),
+        script(head + "whole.zero_grad()\n"),
+        TORCH_2,
+    )
+
+
+def test_both_stay_where_neither_is_known_to_hold_the_other() -> None:
+    check_silent(ZeroGradNone, script("other = nn.Linear(4, 4)\nother.zero_grad()\noptimizer.zero_grad()\n"), TORCH_2)
+
+
+def test_accumulated_gradients_are_dropped_after_the_step() -> None:
+    before = script(
+        "for i, (x, y) in enumerate(loader):\n"
+        "    loss = criterion(model(x), y) / 2\n"
+        "    loss.backward()\n"
+        "    if i % 2:\n"
+        "        optimizer.step()\n"
+        "        optimizer.zero_grad(set_to_none=False)\n"
+    )
+    check_rewrites(ZeroGradNone, before, before.replace("False", "True"))
