@@ -273,7 +273,7 @@ def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
 # Why not.
 
 
-def _why_not(script: Script, called: Called, twice: ast.AST | None) -> str | None:
+def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | None:
     """Why the model is not to be compiled, wherever that were done."""
     value = called.model.value
     wrapper = value if called.wrapper is None else called.wrapper
@@ -282,9 +282,9 @@ def _why_not(script: Script, called: Called, twice: ast.AST | None) -> str | Non
     if wrapper.name.startswith("torch.jit."):
         return f"{wrapper.name} models cannot be compiled: remove the TorchScript first"
     if twice is not None:
-        return (
-            f"gradient penalty / second derivative through {_name(script, called)} (line {getattr(twice, 'lineno', 0)})"
-        )
+        second = any(each.arg == "create_graph" for each in twice.keywords)
+        what = "gradient penalty / second derivative" if second else f"derivatives by {ast.unparse(twice.func)}()"
+        return f"{what} through {_name(script, called)} (line {twice.lineno})"
     if script.determinism is not None:
         where, node = script.determinism
         place = f"line {getattr(node, 'lineno', 0)}" if where is script.entry else where.path

@@ -23,12 +23,12 @@ _DETACHES = frozenset({"detach", "data", "item"})
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
 
 
-def differentiated_twice(flow: Flow, models: tuple[Model, ...]) -> dict[Value, ast.AST]:
+def differentiated_twice(flow: Flow, models: tuple[Model, ...]) -> dict[Value, ast.Call]:
     """The models through which second derivatives are computed, each with the place where they are asked for.
 
     Where it cannot be seen which models are meant, it is all of them.
     """
-    found: dict[Value, ast.AST] = {}
+    found: dict[Value, ast.Call] = {}
     for module in flow.modules:
         for call in module.nodes(ast.Call):
             parts = _differentiated(flow, call)

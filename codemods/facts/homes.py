@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.flow import Flow
-    from codemods.facts.source import Module
+    from codemods.facts.source import FunctionNode, Module
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,10 @@ def home(flow: Flow, value: Value) -> Home | str | None:
     if not once:
         where = loop_around(flow, named[0].module, named[0].anchor)
         return f"it is made or moved again in each pass of a loop (line {getattr(where, 'lineno', 0)})"
-    alone = [each for each in once if not _is_shared(flow, each)]
+    # A function that is given a model may be given several, and be called for each.
+    receivers = [_given_to(each) for each in once]
+    callers = [len(flow.callers(each)) if each is not None else 0 for each in receivers]
+    alone = [each for each, calls in zip(once, callers, strict=True) if calls == min(callers) and calls <= 1]
     if not alone:
         return f"it is moved to its device in a function that is called more than once (line {once[0].anchor.lineno})"
     return _after_all(alone)
@@ -103,13 +106,13 @@ def _after_all(homes: list[Home]) -> Home:
     return first
 
 
-def _is_shared(flow: Flow, home_: Home) -> bool:
-    """Whether the name is a parameter of a function that several calls give a model."""
+def _given_to(home_: Home) -> FunctionNode | ast.Lambda | None:
+    """The function of which the home's name is a parameter."""
     function = home_.module.function(home_.anchor)
     if function is None or not isinstance(home_.name, ast.Name):
-        return False
+        return None
     parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    return any(each.arg == home_.name.id for each in parameters) and len(flow.callers(function)) > 1
+    return function if any(each.arg == home_.name.id for each in parameters) else None
 
 
 def _bound(flow: Flow, move: Transfer, value: Value) -> tuple[ast.stmt, ast.expr] | None:

@@ -134,6 +134,19 @@ Trainer(Net()).train()
     check_rewrites(Compile, HEAD + before, HEAD + before.replace(line, line + added))
 
 
+def test_the_maker_of_a_model_comes_before_a_function_that_is_given_it() -> None:
+    code = """\
+def train(net):
+    net.to(device)
+    for x in torch.randn(4, 16, 8, device=device):
+        net(x).sum().backward()
+
+
+model = Net().to(device)
+"""
+    check_rewrites(Compile, HEAD + code + "train(model)\n", HEAD + code + WHERE_CUDA + "train(model)\n")
+
+
 def test_several_models_are_compiled_under_one_condition() -> None:
     models = "G = Net().to(device)\nD = Net().to(device)\n"
     training = TRAINING.replace("model(x)", "D(F.pad(G(x), (0, 6)))")
@@ -236,10 +249,10 @@ for x in torch.randn(4, 16, 8, device=device):
 
 
 @pytest.mark.parametrize("transform", ["torch.func.hessian", "torch.func.jacrev", "torch.autograd.functional.hessian"])
-def test_function_transforms_are_second_derivatives(transform: str) -> None:
+def test_function_transforms_are_not_compiled_through(transform: str) -> None:
     code = f"model = Net().to(device)\n{TRAINING}    print({transform}(lambda z: model(z).sum())(x))\n"
     line = (HEAD + code).count("\n")
-    check_leaves(Compile, HEAD + code, f"gradient penalty / second derivative through model (line {line})")
+    check_leaves(Compile, HEAD + code, f"derivatives by {transform}() through model (line {line})")
 
 
 def test_first_derivatives_with_respect_to_the_input_are_fine() -> None:
