@@ -50,6 +50,8 @@ CPU = torch.device("cpu")
 
 CREATE: set[Any] = default_device._device_constructors()  # noqa: SLF001 - torch has no public list
 """The functions that create tensors where they are told to, or on the default device."""
+FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray, torch.sparse_coo_tensor)
+"""Those that create them where their data is, if that is a tensor."""
 
 ZEROS = """
     memory_allocated memory_reserved memory_cached max_memory_allocated max_memory_reserved max_memory_cached
@@ -116,12 +118,13 @@ class SimulatedDevice(TorchFunctionMode):
             tensor.type_as: self._type_as,
             tensor.data.__set__: self._set_data,
             tensor.is_cuda.__get__: self.has,
-            tensor.get_device: lambda of: 0 if self.has(of) else -1,
+            tensor.get_device: lambda of: 0 if self.has(of) else of.get_device(),
             tensor.pin_memory: self._pin,
             tensor.is_pinned: lambda of, *_, **__: of in self._pinned,
             tensor.numpy: self._for_numpy(tensor.numpy),
             tensor.__array__: self._for_numpy(tensor.__array__),
             torch.device: torch.device,
+            untyped._C._nn._parse_to: untyped._C._nn._parse_to,  # noqa: SLF001 - which device Module.to was given
         }
 
     def __torch_function__(
@@ -132,25 +135,21 @@ class SimulatedDevice(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever it returns
         """Calls one of torch's functions, with the CPU in place of the device."""
-        kwargs = kwargs or {}
+        kwargs = dict(kwargs or {})
         if torch.compiler.is_compiling():
             return traced(func, args, kwargs)
         special = self._special.get(func)
         if special is not None:
             return special(*args, **kwargs)
-        present = self._is_for_device(func, args, kwargs)
-        if present and func.__name__ != "__get__":
-            self._use()
+        present, pinned = self._is_for_device(func, args, kwargs), kwargs.pop("pin_memory", False)
         if present and ("device" in kwargs or func in CREATE):
-            kwargs = {**kwargs, "device": CPU}
-        pinned = kwargs.get("pin_memory", False)
-        kwargs = {name: on_cpu(value) for name, value in kwargs.items() if name != "pin_memory"}
-        result = func(*map(on_cpu, args), **kwargs)
-        known = {id(value) for value in tensors((args, kwargs))}
+            kwargs["device"] = CPU
+        result = func(*map(on_cpu, args), **{name: on_cpu(value) for name, value in kwargs.items()})
+        changed_in_place = {id(value) for value in tensors((args, kwargs))}
         for value in tensors(result):
-            if id(value) in known:
-                continue  # changed in place
-            if present:
+            if present and func.__name__ != "__get__":  # to read an attribute does not reach for the device
+                self._use()
+            if present and id(value) not in changed_in_place:
                 self._present[value] = True
             if pinned:
                 self._pinned[value] = True
@@ -191,9 +190,8 @@ class SimulatedDevice(TorchFunctionMode):
         if device is not None:
             return is_device(device)
         if func in CREATE:
-            if args and isinstance(args[0], torch.Tensor):
-                return self.has(args[0])
-            return self.is_default()
+            data = args[0] if args and func in FROM_DATA else None
+            return self.has(data) if isinstance(data, torch.Tensor) else self.is_default()
         return any(map(self.has, tensors((args, kwargs))))
 
     def _moved(self, value: torch.Tensor, result: torch.Tensor, *, present: bool) -> torch.Tensor:
@@ -220,11 +218,13 @@ class SimulatedDevice(TorchFunctionMode):
                 args = (CPU, *args[1:])
         return self._moved(value, value.to(*args, **kwargs), present=present)
 
-    def _cuda(self, value: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
-        return self._moved(value, value, present=True)
+    def _cuda(
+        self, value: torch.Tensor, *_: object, memory_format: torch.memory_format = torch.preserve_format, **__: object
+    ) -> torch.Tensor:
+        return self._to(value, "cuda", memory_format=memory_format)
 
-    def _cpu(self, value: torch.Tensor, **_: object) -> torch.Tensor:
-        return self._moved(value, value, present=False)
+    def _cpu(self, value: torch.Tensor, *, memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor:
+        return self._to(value, "cpu", memory_format=memory_format)
 
     def _type(self, value: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as there
         if dtype is None:
@@ -401,7 +401,7 @@ def scale_on_cpu() -> None:
 
     @functools.wraps(create)
     def __init__(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, N807 - as there
-        create(self, on_cpu(device), *args, **kwargs)
+        create(self, "cpu" if is_device(device) else device, *args, **kwargs)
 
     scaler.__init__ = __init__
 
