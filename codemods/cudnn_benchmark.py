@@ -100,7 +100,8 @@ model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
 for images, labels in loader:
     nn.functional.cross_entropy(model(images.cuda()), labels.cuda()).backward()
 """,
-            because="input size not provably fixed: the images of torchvision.datasets.ImageFolder() are not cropped to one size",
+            because="input size not provably fixed:"
+            " the images of torchvision.datasets.ImageFolder() are not cropped to one size",
         ),
     )
 
@@ -157,7 +158,9 @@ def _why_decided(script: Script) -> str | None:
     for module in script.modules:
         for statement in module.nodes(ast.Assign):
             for target in statement.targets:
-                switch = isinstance(target, ast.Attribute) and target.attr == "enabled" and script.is_cudnn(target.value)
+                switch = (
+                    isinstance(target, ast.Attribute) and target.attr == "enabled" and script.is_cudnn(target.value)
+                )
                 if switch and not _is_true(statement.value):
                     return f"cuDNN is switched off ({_where(script, module, statement)})"
         for call in module.nodes(ast.Call):
@@ -176,9 +179,9 @@ def _unread_seeding(script: Script, call: ast.Call) -> str | None:
     """The name of a function of a file that was not read, where it seems to seed: ``utils.set_seed``."""
     for callee in script.flow.values(call.func):
         name = ast.unparse(call.func) if callee.sort is Sort.UNKNOWN else callee.name
-        if callee.sort in {Sort.EXTERNAL, Sort.UNKNOWN} and _SEEDING.search(name.rpartition(".")[2]):
-            if name.partition(".")[0] not in _KNOWN_SEEDING:
-                return name
+        is_unread = callee.sort in {Sort.EXTERNAL, Sort.UNKNOWN} and name.partition(".")[0] not in _KNOWN_SEEDING
+        if is_unread and _SEEDING.search(name.rpartition(".")[2]):
+            return name
     return None
 
 
@@ -202,7 +205,9 @@ def _size_varies(script: Script, model: Model) -> str | None:
         if collate is not None and collate.values != {NONE}:
             return f"the loader in line {loader.call.lineno} has a collate_fn of its own"
     for call in script.entry.nodes(ast.Call):
-        resizes = any(each.name.endswith(".interpolate") for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL)
+        resizes = any(
+            each.name.endswith(".interpolate") for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
+        )
         if resizes and not _in_model(script, call):
             return f"images are resized (line {call.lineno})"
     return None
@@ -229,7 +234,9 @@ def _place(script: Script, site: ast.AST) -> ast.stmt | None:
     in_guard = any(is_main_guard(each) for each in module.ancestors(frames[-1]) if isinstance(each, ast.stmt))
     if functions or in_guard:
         frame = functions[-1] if functions else frames[-1]
-        devices = [each for each in module.nodes(ast.Assign) if _finds_device(script, each) and dominates(module, each, frame)]
+        devices = [
+            each for each in module.nodes(ast.Assign) if _finds_device(script, each) and dominates(module, each, frame)
+        ]
         if devices:
             return devices[-1]
     return _last_import(script, frames[-1])
@@ -263,7 +270,11 @@ def _seeds(script: Script, statement: ast.Expr) -> bool:
         helper = callee.site
         if callee.sort is Sort.FUNCTION and isinstance(helper, ast.FunctionDef) and len(helper.body) <= _SMALL:
             calls = [each.func for each in ast.walk(helper) if isinstance(each, ast.Call)]
-            if any(value.sort is Sort.EXTERNAL and value.name in _SEEDS for func in calls for value in script.flow.values(func)):
+            if any(
+                value.sort is Sort.EXTERNAL and value.name in _SEEDS
+                for func in calls
+                for value in script.flow.values(func)
+            ):
                 return True
     return False
 

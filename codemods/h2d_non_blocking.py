@@ -102,11 +102,9 @@ for images, labels in loader:
         reason = _why_not(script, move)
         if reason is not None:
             return self.left(move.module, move.call, because=reason)
-        value: str | None = "True"
-        if move.may_reach_mps:
-            value = _on_cuda(script, move)
-            if value is None:
-                return self.left(move.module, move.call, because=_MPS)
+        value = _on_cuda(script, move) if move.may_reach_mps else "True"
+        if value is None:
+            return self.left(move.module, move.call, because=_MPS)
         return self.rewrites(
             move.module, move.call, _MESSAGE, AddArgument(move.module, move.call, "non_blocking", value)
         )
@@ -210,7 +208,7 @@ def _why_written(script: Script, move: Transfer) -> str | None:
 
 
 def _places(script: Script, move: Transfer) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The function of the move, and those that call it with their batch, each with the call after which writes count."""
+    """The function of the move, and those that call it, each with the call after which a write counts."""
     todo: list[ast.expr] = [move.call]
     seen: set[ast.AST] = set()
     while todo:

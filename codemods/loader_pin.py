@@ -35,15 +35,17 @@ class LoaderPin(Codemod):
         The loader pins in a thread of its own. Where the script chooses the device, so does the new argument.
 
     When it is left:
-        The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors. The data set
-        or ``collate_fn`` already works with CUDA tensors, which cannot be pinned. The data set, the device, or the
-        arguments behind ``**`` are not known. ``pin_memory=False`` is written there. A framework runs the loop.
+        The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors. The data
+        set or ``collate_fn`` already works with CUDA tensors, which cannot be pinned, or makes objects without
+        ``pin_memory()``. The data set, the device, or the arguments behind ``**`` are not known. The script says
+        ``pin_memory=False``. A framework runs the loop.
 
     Results:
         The same values, bit for bit.
 
     References:
-        ``torch.utils.data``, "Memory Pinning"; PyTorch tutorial "A guide on good usage of non_blocking and pin_memory()".
+        ``torch.utils.data``, "Memory Pinning"; PyTorch tutorial "A guide on good usage of `non_blocking` and
+        `pin_memory()` in PyTorch".
     """
 
     promise = Promise.BITWISE
@@ -161,57 +163,55 @@ def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:
     given too, or a loader whose batches stay on the host, is left as it is.
     """
     module = loader.module
-    sites = [each.site for each in loader.dictionaries if isinstance(each.site, (ast.Dict, ast.Call))]
-    users = [each for each in script.loaders if set(each.dictionaries) & set(loader.dictionaries)]
-    if (
-        not sites
-        or len(sites) != len(loader.dictionaries)
-        or not all(module.holds(each) for each in sites)
-        or not all(each.can_be_pinned for each in users)
-        or not all(_is_only_for(script, each, users) for each in loader.dictionaries)
-    ):
+    given = set(loader.dictionaries)
+    users = [each for each in script.loaders if given & set(each.dictionaries)]
+    sites = [each.site for each in loader.dictionaries if each.site is not None and _is_literal(module, each)]
+    is_all_theirs = len(sites) == len(given) and _is_only_given(script, given, {each.call for each in users})
+    if not sites or not is_all_theirs or not all(each.can_be_pinned for each in users):
         return []
-    on_cuda = [each for each in (*sites, *_merged(script, loader, users)) if cuda_branches(script.flow, module, each)]
+    merged = [each.site for each in _merged(script, loader)]
+    on_cuda = [each for each in (*sites, *merged) if each is not None and cuda_branches(script.flow, module, each)]
     if on_cuda:
         return [_add_item(module, site, "True") for site in on_cuda]
     conditions = {script.cuda_condition(each, module.statement(sites[0])) for each in users}
-    condition = conditions.pop() if len(conditions) == 1 else None
-    return [_add_item(module, sites[0], condition)] if len(sites) == 1 and condition is not None else []
+    condition = conditions.pop() if len(sites) == len(conditions) == 1 else None
+    return [] if condition is None else [_add_item(module, sites[0], condition)]
 
 
-def _merged(script: Script, loader: Loader, users: list[Loader]) -> Iterator[ast.Dict | ast.Call]:
-    """The dictionaries that ``.update(…)`` merges into all those of the loader, and only into those of its like."""
-    into: dict[Value, set[Value]] = {}
+def _is_literal(module: Module, dictionary: Value) -> bool:
+    """Whether the dictionary is written out in the module: ``{…}`` or ``dict(…)``."""
+    return isinstance(dictionary.site, (ast.Dict, ast.Call)) and module.holds(dictionary.site)
+
+
+def _merged(script: Script, loader: Loader) -> Iterator[Value]:
+    """The dictionaries that ``.update(…)`` merges into all those of the loader, and into no others than its like."""
+    updates: dict[Value, list[ast.Call]] = {}
     for call in loader.module.nodes(ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and len(call.args) == 1:
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and call.args:
             for value in script.flow.values(call.args[0]):
-                into.setdefault(value, set()).update(script.flow.values(call.func.value))
-    known = {dictionary for user in users for dictionary in user.dictionaries}
-    for value, targets in into.items():
-        if set(loader.dictionaries) <= targets and all(_is_pinnable_target(script, each, known) for each in targets):
-            if isinstance(value.site, (ast.Dict, ast.Call)) and loader.module.holds(value.site):
-                yield value.site
+                updates.setdefault(value, []).append(call)
+    for value, calls in updates.items():
+        into = {each for call in calls for each in script.flow.values(call.func.value)}  # type: ignore[attr-defined]
+        given = [each for each in script.loaders if into & set(each.dictionaries)]
+        known = {dictionary for each in given for dictionary in each.dictionaries}
+        is_theirs = set(loader.dictionaries) <= into <= known and all(each.can_be_pinned for each in given)
+        if is_theirs and _is_literal(loader.module, value) and _is_only_given(script, {value}, set(calls)):
+            yield value
 
 
-def _is_pinnable_target(script: Script, dictionary: Value, known: set[Value]) -> bool:
-    """Whether the dictionary is given to loaders that can be pinned."""
-    given = [each for each in script.loaders if dictionary in each.dictionaries]
-    return dictionary in known or (bool(given) and all(each.can_be_pinned for each in given))
-
-
-def _add_item(module: Module, site: ast.Dict | ast.Call, value: str) -> Edit:
-    if isinstance(site, ast.Call):
-        return AddArgument(module, site, "pin_memory", value)
-    return AddItem(module, site, "pin_memory", value)
-
-
-def _is_only_for(script: Script, dictionary: Value, users: list[Loader]) -> bool:
-    """Whether the dictionary is given to no other calls than those that make these loaders."""
-    calls = {each.call for each in users}
+def _is_only_given(script: Script, dictionaries: set[Value], calls: set[ast.Call]) -> bool:
+    """Whether no other calls than these are given one of the dictionaries."""
     return not any(
-        dictionary in script.flow.values(given)
+        dictionaries & script.flow.values(given)
         for module in script.modules
         for call in module.nodes(ast.Call)
         if call not in calls
         for given in (*call.args, *(each.value for each in call.keywords))
     )
+
+
+def _add_item(module: Module, site: ast.AST, value: str) -> Edit:
+    if isinstance(site, ast.Dict):
+        return AddItem(module, site, "pin_memory", value)
+    assert isinstance(site, ast.Call)  # noqa: S101 - `dict(…)`; for the type checker
+    return AddArgument(module, site, "pin_memory", value)

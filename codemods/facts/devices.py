@@ -148,7 +148,7 @@ def is_on_cuda(flow: Flow, node: ast.expr, text: str, quote: str) -> str | None:
     if values and all(kind(flow, each) is Kind.DEVICE for each in values):
         return f"{text}.type == {quote}cuda{quote}"
     if values and all(
-        each.sort is Sort.METHOD and each.name == "type" or _literal(each) in _PLAIN_NAMES for each in values
+        (each.sort is Sort.METHOD and each.name == "type") or _literal(each) in _PLAIN_NAMES for each in values
     ):
         return f"{text} == {quote}cuda{quote}"
     return None
@@ -157,10 +157,10 @@ def is_on_cuda(flow: Flow, node: ast.expr, text: str, quote: str) -> str | None:
 _PLAIN_NAMES = frozenset({"cuda", "cpu", "mps", "xpu"})
 
 
-def for_cuda(flow: Flow, test: ast.expr) -> bool | None:  # noqa: PLR0911 - a table of cases
-    """Whether the condition holds where CUDA is used (True) or where it is not (False); None if it asks something else.
+def for_cuda(flow: Flow, test: ast.expr) -> bool | None:
+    """Whether the condition holds where CUDA is used (True) or is not (False); None if it asks another thing.
 
-    It is judged by what it calls, what it compares, and what the script calls it: ``args.no_cuda``, ``gpu is not None``.
+    It is judged by what it calls, what it compares, and what the script calls it: ``args.no_cuda``, ``gpu is None``.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = for_cuda(flow, test.operand)
@@ -223,11 +223,10 @@ def branches(module: Module, node: ast.AST) -> list[Branch]:
     for above in module.ancestors(node):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             break
-        if isinstance(above, (ast.If, ast.IfExp)) and below is not above.test:
-            if not (isinstance(above, ast.If) and is_main_guard(above)):
-                found.append(
-                    Branch(above.test, holds=below in (above.body if isinstance(above, ast.If) else [above.body]))
-                )
+        if isinstance(above, ast.IfExp) and below is not above.test:
+            found.append(Branch(above.test, holds=below is above.body))
+        elif isinstance(above, ast.If) and below is not above.test and not is_main_guard(above):
+            found.append(Branch(above.test, holds=below in above.body))
         below = above
     return found
 

@@ -86,13 +86,15 @@ class _Search:
                 moved = any(each.sort is Sort.MOVED for each in self._flow.values(value))
                 if not moved and not (isinstance(value, ast.Call) and self._leaves_host(value)):
                     continue
-                owners = [self._flow.values(each.value) for each in statement.targets if isinstance(each, ast.Attribute)]
+                owners = [
+                    self._flow.values(each.value) for each in statement.targets if isinstance(each, ast.Attribute)
+                ]
                 if any(data_set in each for each in owners):
                     return f"its {self._role} already holds tensors on a device (line {statement.lineno})"
         return None
 
     def _code(self, function: ast.AST) -> str | None:
-        """Where the function, or one of the project's that it calls, makes something that is not dense or not on the host."""
+        """Where the function, or one of the project's that it calls, makes what is not dense, or not on the host."""
         if function in self._seen:
             return None
         self._seen.add(function)
@@ -114,7 +116,7 @@ class _Search:
         return None
 
     def _leaves_host(self, call: ast.Call) -> bool:
-        """``x.cuda()``, ``x.to(device)``, ``torch.zeros(3, device=device)``; not ``x.to("cpu")``, ``x.to(torch.float32)``."""
+        """``x.cuda()``, ``x.to(device)``, ``torch.zeros(3, device=device)``; not ``x.to("cpu")``."""
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if method == "cuda":
             return True
@@ -178,7 +180,7 @@ def why_batch_stays_pageable(flow: Flow, collate: Values) -> str | None:
                 and flow.method(class_, "pin_memory") is None
                 and not _is_tuple(flow, class_)
             ):
-                return f"its collate_fn returns an object of class {class_.name}, which has no pin_memory(): add one to have it pinned"
+                return f"its collate_fn returns an object of class {class_.name}, which has no method pin_memory()"
     return None
 
 

@@ -86,7 +86,7 @@ def _imported_as(flow: Flow, module: Module, qualified: str, place: ast.stmt, he
     found = [name for name, values in flow.before(place).items() if values == wanted]
     if here is None:
         return found
-    for statement in module.nodes(ast.Import, ast.ImportFrom):
+    for statement in _imports(module):
         # At module level, perhaps in a `try`; not under an `if TYPE_CHECKING:`.
         if all(isinstance(each, (ast.Module, ast.Try, ast.ExceptHandler)) for each in module.ancestors(statement)):
             for name, _ in names.imported(statement):
@@ -97,12 +97,16 @@ def _imported_as(flow: Flow, module: Module, qualified: str, place: ast.stmt, he
 
 def is_free_for(module: Module, name: str, target: str) -> bool:
     """Whether the module binds the name nowhere, or only by imports of ``target``."""
-    imports = [pair for each in module.nodes(ast.Import, ast.ImportFrom) for pair in names.imported(each)]
-    if any(bound == name and of != target for bound, of in imports):
-        return False
-    elsewhere = [*module.nodes(ast.arg), *(each for each in module.nodes(ast.Name) if not isinstance(each.ctx, ast.Load))]
-    definitions = module.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return not any(getattr(each, "arg", getattr(each, "id", None)) == name for each in elsewhere) and all(each.name != name for each in definitions)
+    imports = [pair for each in _imports(module) for pair in names.imported(each)]
+    stored = {each.id for each in module.nodes(ast.Name) if not isinstance(each.ctx, ast.Load)}
+    parameters = {each.arg for each in module.nodes(ast.arg)}
+    functions, classes = module.nodes(ast.FunctionDef), module.nodes(ast.ClassDef)
+    defined = {each.name for each in functions} | {each.name for each in classes}
+    return name not in stored | parameters | defined and all(of == target for bound, of in imports if bound == name)
+
+
+def _imports(module: Module) -> list[ast.Import | ast.ImportFrom]:
+    return [*module.nodes(ast.Import), *module.nodes(ast.ImportFrom)]
 
 
 def bound_for_import(module: Module, name: str, function: ast.AST) -> bool:

@@ -153,7 +153,7 @@ def _names_target(flow: Flow, call: ast.Call) -> bool:
 
 
 def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
-    """Whether what is moved, and kept, is an element of something unknown that is iterated over: a batch, as it seems."""
+    """Whether what is moved, and kept, is an element of something unknown that is iterated over: perhaps a batch."""
     root: ast.expr = call.func
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value

@@ -40,34 +40,77 @@ def indented(code: str) -> str:
 PLACES = {
     "the imports": (IMPORTS + "\n", DATA + MODEL + TRAIN),
     "imports between which something is called": (
-        IMPORTS + "import matplotlib\nmatplotlib.use('Agg')\nimport matplotlib.pyplot as plt\n\n",
+        IMPORTS
+        + """\
+import matplotlib
+matplotlib.use('Agg')
+import matplotlib.pyplot as plt
+
+""",
         DATA + MODEL + TRAIN,
     ),
     "the imports that lead to torch, not earlier ones": (
-        'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n' + IMPORTS + "\n",
+        """\
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+"""
+        + IMPORTS
+        + "\n",
         DATA + MODEL + TRAIN,
     ),
     "the imports that bind torch, not those of its parts": (
-        "from torch.utils.data import DataLoader\nfrom torchvision import datasets, transforms\n"
+        """\
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+"""
         + DATA
-        + "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n",
+        + """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+""",
         MODEL + TRAIN,
     ),
     "an import in a try": (
-        "try:\n    import torch\nexcept ImportError:\n    raise SystemExit\n" + IMPORTS.partition("\n")[2] + "\n",
+        """\
+try:
+    import torch
+except ImportError:
+    raise SystemExit
+"""
+        + IMPORTS.partition("\n")[2]
+        + "\n",
         DATA + MODEL + TRAIN,
     ),
     "the seed": (IMPORTS + "torch.manual_seed(0)\n", DATA + MODEL + TRAIN),
     "the last of the seeds": (
-        IMPORTS + "import random\nimport numpy as np\nrandom.seed(0)\nnp.random.seed(0)\ntorch.manual_seed(0)\n",
+        IMPORTS
+        + """\
+import random
+import numpy as np
+random.seed(0)
+np.random.seed(0)
+torch.manual_seed(0)
+""",
         DATA + MODEL + TRAIN,
     ),
     "a seed under an if that follows the seeds": (
-        IMPORTS + "torch.manual_seed(0)\nif torch.cuda.is_available():\n    torch.cuda.manual_seed(0)\n",
+        IMPORTS
+        + """\
+torch.manual_seed(0)
+if torch.cuda.is_available():
+    torch.cuda.manual_seed(0)
+""",
         DATA + MODEL + TRAIN,
     ),
     "a small helper that seeds": (
-        IMPORTS + "def set_seed(seed):\n    torch.manual_seed(seed)\nset_seed(0)\n",
+        IMPORTS
+        + """\
+def set_seed(seed):
+    torch.manual_seed(seed)
+set_seed(0)
+""",
         DATA + MODEL + TRAIN,
     ),
     "the seed just before the model, not one after it": (
@@ -79,7 +122,14 @@ PLACES = {
 
 @pytest.mark.parametrize(("above", "below"), PLACES.values(), ids=PLACES)
 def test_the_flag_stands_after(above: str, below: str) -> None:
-    before = above.removesuffix("\n") + below if above.endswith("\n\n") else above + below
+    before = (
+        above.removesuffix("\n") + below
+        if above.endswith("""\
+
+
+""")
+        else above + below
+    )
 
     check_rewrites(CudnnBenchmark, before, above + FLAG + below)
 
@@ -112,9 +162,27 @@ IN_MAIN = {
 
 
 @pytest.mark.parametrize(("above", "below"), IN_MAIN.values(), ids=IN_MAIN)
-@pytest.mark.parametrize("call", ["main()\n", "if __name__ == '__main__':\n    main()\n"], ids=["called", "guarded"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "main()\n",
+        """\
+if __name__ == '__main__':
+    main()
+""",
+    ],
+    ids=["called", "guarded"],
+)
 def test_the_flag_stands_in_main_after(above: str, below: str, call: str) -> None:
-    start = IMPORTS + NET + "def build():\n    return Net()\ndef main():\n"
+    start = (
+        IMPORTS
+        + NET
+        + """\
+def build():
+    return Net()
+def main():
+"""
+    )
 
     check_rewrites(
         CudnnBenchmark,
@@ -143,7 +211,14 @@ def test_the_flag_is_spelled_as_the_file_spells_it() -> None:
     check_rewrites(
         CudnnBenchmark,
         imports + DATA + MODEL + TRAIN,
-        imports + "\ncudnn.benchmark = True\n" + DATA + MODEL + TRAIN,
+        imports
+        + """\
+
+cudnn.benchmark = True
+"""
+        + DATA
+        + MODEL
+        + TRAIN,
     )
 
 
@@ -169,10 +244,22 @@ ALSO = {
     "a ragged last batch": DATA + MODEL + TRAIN.replace("batch_size=64", "batch_size=61"),
     "deterministic = False": "torch.backends.cudnn.deterministic = False\n" + DATA + MODEL + TRAIN,
     "deterministic algorithms off": "torch.use_deterministic_algorithms(False)\n" + DATA + MODEL + TRAIN,
-    "deterministic algorithms off by keyword": "torch.use_deterministic_algorithms(mode=False)\n" + DATA + MODEL + TRAIN,
+    "deterministic algorithms off by keyword": "torch.use_deterministic_algorithms(mode=False)\n"
+    + DATA
+    + MODEL
+    + TRAIN,
     "cuDNN explicitly on": "torch.backends.cudnn.enabled = True\n" + DATA + MODEL + TRAIN,
-    "a library's seeding that leaves cuDNN alone": "from transformers import set_seed\nset_seed(1)\n" + DATA + MODEL + TRAIN,
-    "an unused loader of images of any size": DATA + 'other = DataLoader(datasets.ImageFolder("data"))\n' + MODEL + TRAIN,
+    "a library's seeding that leaves cuDNN alone": """\
+from transformers import set_seed
+set_seed(1)
+"""
+    + DATA
+    + MODEL
+    + TRAIN,
+    "an unused loader of images of any size": DATA
+    + 'other = DataLoader(datasets.ImageFolder("data"))\n'
+    + MODEL
+    + TRAIN,
     "tensors in memory": "data = TensorDataset(torch.randn(99, 1, 28, 28), torch.zeros(99))\n" + MODEL + TRAIN,
     "batches that are scaled on the host": DATA + MODEL + TRAIN.replace("x.cuda()", "(x * 2 - 1).cuda()"),
     "resizing inside the model": NET.replace("self.conv(x)", "F.interpolate(self.conv(x), scale_factor=2)")
@@ -181,11 +268,21 @@ ALSO = {
     + TRAIN,
     "a part of the data": DATA + "data = torch.utils.data.Subset(data, range(100))\n" + MODEL + TRAIN,
     "a GAN of fixed size": NET.replace("Net", "Critic")
-    + "class Maker(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-    "        self.conv = nn.ConvTranspose2d(9, 1, 28)\n    def forward(self, z):\n        return self.conv(z)\n"
+    + """\
+class Maker(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.ConvTranspose2d(9, 1, 28)
+    def forward(self, z):
+        return self.conv(z)
+"""
     + DATA
-    + "maker, critic = Maker().cuda(), Critic().cuda()\nfor x, y in DataLoader(data, batch_size=64):\n"
-    "    z = torch.randn(len(x), 9, 1, 1).cuda()\n    (critic(x.cuda()).mean() - critic(maker(z)).mean()).backward()\n",
+    + """\
+maker, critic = Maker().cuda(), Critic().cuda()
+for x, y in DataLoader(data, batch_size=64):
+    z = torch.randn(len(x), 9, 1, 1).cuda()
+    (critic(x.cuda()).mean() - critic(maker(z)).mean()).backward()
+""",
     "a torchvision network": "from torchvision import models\n" + DATA + "model = models.resnet18().cuda()\n" + TRAIN,
 }
 
@@ -203,15 +300,27 @@ def test_set_with(rest: str) -> None:
 DECIDED = {
     "cudnn.deterministic": ("torch.backends.cudnn.deterministic = True\n", "determinism requested (line 6)"),
     "cudnn.deterministic by the user's choice": (
-        "import argparse\nargs = argparse.ArgumentParser().parse_args()\ntorch.backends.cudnn.deterministic = args.d\n",
+        """\
+import argparse
+args = argparse.ArgumentParser().parse_args()
+torch.backends.cudnn.deterministic = args.d
+""",
         "determinism requested (line 8)",
     ),
     "cudnn.deterministic through the module": (
-        "from torch.backends import cudnn\ncudnn.deterministic = True\n",
+        """\
+from torch.backends import cudnn
+cudnn.deterministic = True
+""",
         "determinism requested (line 7)",
     ),
     "cudnn.deterministic in a helper": (
-        "def set_seed():\n    torch.manual_seed(0)\n    torch.backends.cudnn.deterministic = True\nset_seed()\n",
+        """\
+def set_seed():
+    torch.manual_seed(0)
+    torch.backends.cudnn.deterministic = True
+set_seed()
+""",
         "determinism requested (line 8)",
     ),
     "deterministic algorithms": ("torch.use_deterministic_algorithms(True)\n", "determinism requested (line 6)"),
@@ -220,7 +329,10 @@ DECIDED = {
         "determinism requested (line 6)",
     ),
     "cuBLAS's workspace": (
-        'import os\nos.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"\n',
+        """\
+import os
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+""",
         "determinism requested (line 7)",
     ),
     "benchmark = False": (
@@ -228,20 +340,34 @@ DECIDED = {
         "the flag is set to False (line 6)",
     ),
     "benchmark = False in a helper": (
-        "def set_seed():\n    torch.backends.cudnn.benchmark = False\nset_seed()\n",
+        """\
+def set_seed():
+    torch.backends.cudnn.benchmark = False
+set_seed()
+""",
         "the flag is set to False (line 7)",
     ),
     "benchmark by the user's choice": (
-        "import argparse\nargs = argparse.ArgumentParser().parse_args()\ntorch.backends.cudnn.benchmark = args.bench\n",
+        """\
+import argparse
+args = argparse.ArgumentParser().parse_args()
+torch.backends.cudnn.benchmark = args.bench
+""",
         "the flag is set by a choice of the script's own (line 8)",
     ),
     "cuDNN switched off": ("torch.backends.cudnn.enabled = False\n", "cuDNN is switched off (line 6)"),
     "a helper of another file": (
-        "from utils import set_seed\nset_seed(0)\n",
+        """\
+from utils import set_seed
+set_seed(0)
+""",
         "utils.set_seed(), which was not read, may ask for determinism (line 7)",
     ),
     "a helper of another file, imported with *": (
-        "from utils import *\nseed_everything(0)\n",
+        """\
+from utils import *
+seed_everything(0)
+""",
         "seed_everything(), which was not read, may ask for determinism (line 7)",
     ),
 }
@@ -266,7 +392,10 @@ VARIES = {
         "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
     ),
     "Resize to the user's choice": (
-        "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
+        """\
+import argparse
+args = argparse.ArgumentParser().parse_args()
+"""
         + image_folder("transforms.Resize(args.size)")
         + MODEL
         + TRAIN,
@@ -277,7 +406,14 @@ VARIES = {
         "what torchvision.transforms.Lambda() does to the size of an image is not known",
     ),
     "a data set of the script's own": (
-        "class Own(Dataset):\n    def __getitem__(self, i):\n        return torch.zeros(1, i, i), i\ndata = Own()\n" + MODEL + TRAIN,
+        """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return torch.zeros(1, i, i), i
+data = Own()
+"""
+        + MODEL
+        + TRAIN,
         "the size of the images of an object of class Own is not known",
     ),
     "one of the loaders, at the images' own size": (
@@ -285,7 +421,10 @@ VARIES = {
         + 'other = DataLoader(datasets.ImageFolder("data", transform=transforms.ToTensor()))\n'
         + MODEL
         + TRAIN
-        + "for x, y in other:\n    model(x.cuda())\n",
+        + """\
+for x, y in other:
+    model(x.cuda())
+""",
         "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
     ),
     "a collate_fn that may pad": (
@@ -293,24 +432,50 @@ VARIES = {
         "the loader in line 9 has a collate_fn of its own",
     ),
     "resizing in the loop": (
-        DATA + MODEL + "for x, y in DataLoader(data):\n    model(F.interpolate(x.cuda(), scale_factor=1.5)).sum().backward()\n",
+        DATA
+        + MODEL
+        + """\
+for x, y in DataLoader(data):
+    model(F.interpolate(x.cuda(), scale_factor=1.5)).sum().backward()
+""",
         "images are resized (line 9)",
     ),
     "a detection model": (
-        "import torchvision\n" + DATA + "model = torchvision.models.detection.fasterrcnn_resnet50_fpn().cuda()\n" + TRAIN,
+        "import torchvision\n"
+        + DATA
+        + "model = torchvision.models.detection.fasterrcnn_resnet50_fpn().cuda()\n"
+        + TRAIN,
         "the model is made for images that differ in size",
     ),
     "an environment": (
-        "import gym\nenv = gym.make('Pong')\n" + MODEL + "for step in range(9):\n"
-        "    model(torch.FloatTensor(env.step(0)).cuda()).sum().backward()\n",
+        """\
+import gym
+env = gym.make('Pong')
+"""
+        + MODEL
+        + """\
+for step in range(9):
+    model(torch.FloatTensor(env.step(0)).cuda()).sum().backward()
+""",
         "no DataLoader is seen in this file",
     ),
     "batches of another file": (
-        "from mine import get_loader\n" + MODEL + "for x, y in get_loader():\n    model(x.cuda()).sum().backward()\n",
+        "from mine import get_loader\n"
+        + MODEL
+        + """\
+for x, y in get_loader():
+    model(x.cuda()).sum().backward()
+""",
         "what iterating over mine.get_loader() yields is not known",
     ),
     "unknown arguments of the loader": (
-        DATA + MODEL + "def train(options):\n    for x, y in DataLoader(data, **options):\n        model(x.cuda()).sum().backward()\n",
+        DATA
+        + MODEL
+        + """\
+def train(options):
+    for x, y in DataLoader(data, **options):
+        model(x.cuda()).sum().backward()
+""",
         "its arguments are given with **options: 'options' is a parameter of train(), which nothing in this file calls",
     ),
 }
@@ -322,7 +487,9 @@ def test_left_because_the_size_is_not_fixed_with(rest: str, because: str) -> Non
 
 
 def test_left_where_no_name_leads_to_cudnn() -> None:
-    imports = IMPORTS.replace("import torch\n", "").replace("import torch.nn.functional as F", "from torch.nn import functional as F")
+    imports = IMPORTS.replace("import torch\n", "").replace(
+        "import torch.nn.functional as F", "from torch.nn import functional as F"
+    )
 
     check_leaves(
         CudnnBenchmark, imports + DATA + MODEL + TRAIN, "torch.backends.cudnn cannot be named before the model is made"
@@ -331,7 +498,10 @@ def test_left_where_no_name_leads_to_cudnn() -> None:
 
 SILENT = {
     "a script that has set it": FLAG + DATA + MODEL + TRAIN,
-    "a script that has set it through the module": "import torch.backends.cudnn as cudnn\ncudnn.benchmark = True\n"
+    "a script that has set it through the module": """\
+import torch.backends.cudnn as cudnn
+cudnn.benchmark = True
+"""
     + DATA
     + MODEL
     + TRAIN,
@@ -339,10 +509,18 @@ SILENT = {
     + MODEL
     + "with torch.backends.cudnn.flags(enabled=True, benchmark=True):\n"
     + indented(TRAIN),
-    "a script that only evaluates": DATA + MODEL + "for x, y in DataLoader(data):\n    model(x.cuda())\n",
+    "a script that only evaluates": DATA
+    + MODEL
+    + """\
+for x, y in DataLoader(data):
+    model(x.cuda())
+""",
     "a script that stays on the CPU": DATA + MODEL.replace(".cuda()", "") + TRAIN.replace(".cuda()", ""),
     "a model without convolutions": DATA + "model = nn.Linear(784, 10).cuda()\n" + TRAIN,
-    "a transformer of torchvision's": "from torchvision import models\n" + DATA + "model = models.vit_b_16().cuda()\n" + TRAIN,
+    "a transformer of torchvision's": "from torchvision import models\n"
+    + DATA
+    + "model = models.vit_b_16().cuda()\n"
+    + TRAIN,
 }
 
 

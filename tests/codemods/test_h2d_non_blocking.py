@@ -60,7 +60,17 @@ FORMS = {
     "a view": ("x.view(-1, 784).to(device)", "x.view(-1, 784).to(device, non_blocking=True)"),
     "a slice": ("x[:8].to(device)", "x[:8].to(device, non_blocking=True)"),
     "what is written in place before": ("x.mul_(2).to(device)", "x.mul_(2).to(device, non_blocking=True)"),
-    "several lines": ("x.to(\n        device,\n    )", "x.to(\n        device,\n        non_blocking=True,\n    )"),
+    "several lines": (
+        """\
+x.to(
+        device,
+    )""",
+        """\
+x.to(
+        device,
+        non_blocking=True,
+    )""",
+    ),
     "a call in a call": (
         "nn.functional.relu(x.to(device))",
         "nn.functional.relu(x.to(device, non_blocking=True))",
@@ -70,137 +80,348 @@ FORMS = {
 
 @pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
 def test_rewritten_in_the_form(before: str, after: str) -> None:
-    loop = "for x, y in loader:\n    z = {}\n"
+    loop = """\
+for x, y in loader:
+    z = {}
+"""
 
     rewrites(loop.format(before), loop.format(after))
 
 
 BATCHES = {
     "in a tuple": (
-        "for x, y in loader:\n    x, y = x.to(device), y.to(device)\n",
-        "for x, y in loader:\n    x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)\n",
+        """\
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+""",
+        """\
+for x, y in loader:
+    x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+""",
     ),
     "in a list": (
-        "for batch in loader:\n    x, y = [t.to(device) for t in batch]\n",
-        "for batch in loader:\n    x, y = [t.to(device, non_blocking=True) for t in batch]\n",
+        """\
+for batch in loader:
+    x, y = [t.to(device) for t in batch]
+""",
+        """\
+for batch in loader:
+    x, y = [t.to(device, non_blocking=True) for t in batch]
+""",
     ),
     "in a generator": (
-        "for batch in loader:\n    x, y = (t.to(device) for t in batch)\n",
-        "for batch in loader:\n    x, y = (t.to(device, non_blocking=True) for t in batch)\n",
+        """\
+for batch in loader:
+    x, y = (t.to(device) for t in batch)
+""",
+        """\
+for batch in loader:
+    x, y = (t.to(device, non_blocking=True) for t in batch)
+""",
     ),
     "in a dictionary": (
-        "for batch in loader:\n    batch = {k: v.to(device) for k, v in batch.items()}\n",
-        "for batch in loader:\n    batch = {k: v.to(device, non_blocking=True) for k, v in batch.items()}\n",
+        """\
+for batch in loader:
+    batch = {k: v.to(device) for k, v in batch.items()}
+""",
+        """\
+for batch in loader:
+    batch = {k: v.to(device, non_blocking=True) for k, v in batch.items()}
+""",
     ),
     "in map()": (
-        "for batch in loader:\n    x, y = map(lambda t: t.to(device), batch)\n",
-        "for batch in loader:\n    x, y = map(lambda t: t.to(device, non_blocking=True), batch)\n",
+        """\
+for batch in loader:
+    x, y = map(lambda t: t.to(device), batch)
+""",
+        """\
+for batch in loader:
+    x, y = map(lambda t: t.to(device, non_blocking=True), batch)
+""",
     ),
     "by index": (
-        "for i, batch in enumerate(loader):\n    x = batch[0].to(device)\n",
-        "for i, batch in enumerate(loader):\n    x = batch[0].to(device, non_blocking=True)\n",
+        """\
+for i, batch in enumerate(loader):
+    x = batch[0].to(device)
+""",
+        """\
+for i, batch in enumerate(loader):
+    x = batch[0].to(device, non_blocking=True)
+""",
     ),
     "by key": (
-        'for i, batch in enumerate(loader):\n    x = batch["image"].to(device)\n',
-        'for i, batch in enumerate(loader):\n    x = batch["image"].to(device, non_blocking=True)\n',
+        """\
+for i, batch in enumerate(loader):
+    x = batch["image"].to(device)
+""",
+        """\
+for i, batch in enumerate(loader):
+    x = batch["image"].to(device, non_blocking=True)
+""",
     ),
     "through a progress bar": (
-        "from tqdm import tqdm\nfor x, y in tqdm(loader):\n    x = x.to(device)\n",
-        "from tqdm import tqdm\nfor x, y in tqdm(loader):\n    x = x.to(device, non_blocking=True)\n",
+        """\
+from tqdm import tqdm
+for x, y in tqdm(loader):
+    x = x.to(device)
+""",
+        """\
+from tqdm import tqdm
+for x, y in tqdm(loader):
+    x = x.to(device, non_blocking=True)
+""",
     ),
     "by next()": (
-        "x, y = next(iter(loader))\nx = x.to(device)\n",
-        "x, y = next(iter(loader))\nx = x.to(device, non_blocking=True)\n",
+        """\
+x, y = next(iter(loader))
+x = x.to(device)
+""",
+        """\
+x, y = next(iter(loader))
+x = x.to(device, non_blocking=True)
+""",
     ),
     "from a dictionary of loaders": (
-        'loaders = {"train": loader, "val": loader}\nfor phase in ["train", "val"]:\n'
-        "    for x, y in loaders[phase]:\n        x = x.to(device)\n",
-        'loaders = {"train": loader, "val": loader}\nfor phase in ["train", "val"]:\n'
-        "    for x, y in loaders[phase]:\n        x = x.to(device, non_blocking=True)\n",
+        """\
+loaders = {"train": loader, "val": loader}
+for phase in ["train", "val"]:
+    for x, y in loaders[phase]:
+        x = x.to(device)
+""",
+        """\
+loaders = {"train": loader, "val": loader}
+for phase in ["train", "val"]:
+    for x, y in loaders[phase]:
+        x = x.to(device, non_blocking=True)
+""",
     ),
     "in a function that is given the loader": (
-        "def train(loader, device):\n    for x, y in loader:\n        x = x.to(device)\ntrain(loader, device)\n",
-        "def train(loader, device):\n    for x, y in loader:\n        x = x.to(device, non_blocking=True)\n"
-        "train(loader, device)\n",
+        """\
+def train(loader, device):
+    for x, y in loader:
+        x = x.to(device)
+train(loader, device)
+""",
+        """\
+def train(loader, device):
+    for x, y in loader:
+        x = x.to(device, non_blocking=True)
+train(loader, device)
+""",
     ),
     "in a helper": (
-        "def to_device(batch, device):\n    if isinstance(batch, (list, tuple)):\n"
-        "        return [to_device(b, device) for b in batch]\n    return batch.to(device)\n"
-        "for batch in loader:\n    x, y = to_device(batch, device)\n",
-        "def to_device(batch, device):\n    if isinstance(batch, (list, tuple)):\n"
-        "        return [to_device(b, device) for b in batch]\n    return batch.to(device, non_blocking=True)\n"
-        "for batch in loader:\n    x, y = to_device(batch, device)\n",
+        """\
+def to_device(batch, device):
+    if isinstance(batch, (list, tuple)):
+        return [to_device(b, device) for b in batch]
+    return batch.to(device)
+for batch in loader:
+    x, y = to_device(batch, device)
+""",
+        """\
+def to_device(batch, device):
+    if isinstance(batch, (list, tuple)):
+        return [to_device(b, device) for b in batch]
+    return batch.to(device, non_blocking=True)
+for batch in loader:
+    x, y = to_device(batch, device)
+""",
     ),
     "in a helper that binds its parameter anew": (
-        "def to_var(x):\n    if torch.cuda.is_available():\n        x = x.cuda()\n    return Variable(x)\n"
-        "for x, y in loader:\n    x = to_var(x)\n",
-        "def to_var(x):\n    if torch.cuda.is_available():\n        x = x.cuda(non_blocking=True)\n    return Variable(x)\n"
-        "for x, y in loader:\n    x = to_var(x)\n",
+        """\
+def to_var(x):
+    if torch.cuda.is_available():
+        x = x.cuda()
+    return Variable(x)
+for x, y in loader:
+    x = to_var(x)
+""",
+        """\
+def to_var(x):
+    if torch.cuda.is_available():
+        x = x.cuda(non_blocking=True)
+    return Variable(x)
+for x, y in loader:
+    x = to_var(x)
+""",
     ),
     "in a method, with the device on self": (
-        "class Trainer:\n    def __init__(self):\n        self.device = device\n        self.loader = loader\n"
-        "    def train(self):\n        for x, y in self.loader:\n            x = x.to(self.device)\nTrainer().train()\n",
-        "class Trainer:\n    def __init__(self):\n        self.device = device\n        self.loader = loader\n"
-        "    def train(self):\n        for x, y in self.loader:\n            x = x.to(self.device, non_blocking=True)\n"
-        "Trainer().train()\n",
+        """\
+class Trainer:
+    def __init__(self):
+        self.device = device
+        self.loader = loader
+    def train(self):
+        for x, y in self.loader:
+            x = x.to(self.device)
+Trainer().train()
+""",
+        """\
+class Trainer:
+    def __init__(self):
+        self.device = device
+        self.loader = loader
+    def train(self):
+        for x, y in self.loader:
+            x = x.to(self.device, non_blocking=True)
+Trainer().train()
+""",
     ),
     "ahead, on a stream of its own": (
-        "class Prefetcher:\n    def __init__(self):\n        self.batches = iter(loader)\n        self.fetch()\n"
-        "    def fetch(self):\n        self.x, self.y = next(self.batches)\n"
-        "        with torch.cuda.stream(torch.cuda.Stream()):\n            self.x = self.x.cuda()\nPrefetcher()\n",
-        "class Prefetcher:\n    def __init__(self):\n        self.batches = iter(loader)\n        self.fetch()\n"
-        "    def fetch(self):\n        self.x, self.y = next(self.batches)\n"
-        "        with torch.cuda.stream(torch.cuda.Stream()):\n            self.x = self.x.cuda(non_blocking=True)\n"
-        "Prefetcher()\n",
+        """\
+class Prefetcher:
+    def __init__(self):
+        self.batches = iter(loader)
+        self.fetch()
+    def fetch(self):
+        self.x, self.y = next(self.batches)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            self.x = self.x.cuda()
+Prefetcher()
+""",
+        """\
+class Prefetcher:
+    def __init__(self):
+        self.batches = iter(loader)
+        self.fetch()
+    def fetch(self):
+        self.x, self.y = next(self.batches)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            self.x = self.x.cuda(non_blocking=True)
+Prefetcher()
+""",
     ),
     "under a flag": (
-        "cuda = torch.cuda.is_available()\nfor x, y in loader:\n    if cuda:\n        x = x.cuda()\n",
-        "cuda = torch.cuda.is_available()\nfor x, y in loader:\n    if cuda:\n        x = x.cuda(non_blocking=True)\n",
+        """\
+cuda = torch.cuda.is_available()
+for x, y in loader:
+    if cuda:
+        x = x.cuda()
+""",
+        """\
+cuda = torch.cuda.is_available()
+for x, y in loader:
+    if cuda:
+        x = x.cuda(non_blocking=True)
+""",
     ),
     "by a tensor type that depends on CUDA": (
-        "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n"
-        "for x, y in loader:\n    x = Variable(x.type(Tensor))\n",
-        "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n"
-        "for x, y in loader:\n    x = Variable(x.type(Tensor, non_blocking=True))\n",
+        """\
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+for x, y in loader:
+    x = Variable(x.type(Tensor))
+""",
+        """\
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+for x, y in loader:
+    x = Variable(x.type(Tensor, non_blocking=True))
+""",
     ),
     "where one of the two is not blocking yet": (
-        "for x, y in loader:\n    x, y = x.to(device, non_blocking=True), y.to(device)\n",
-        "for x, y in loader:\n    x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)\n",
+        """\
+for x, y in loader:
+    x, y = x.to(device, non_blocking=True), y.to(device)
+""",
+        """\
+for x, y in loader:
+    x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+""",
     ),
     "from a loader that loader-pin pins": (
-        "other = DataLoader(data)\nfor x, y in other:\n    x = x.to(device)\n",
-        "other = DataLoader(data)\nfor x, y in other:\n    x = x.to(device, non_blocking=True)\n",
+        """\
+other = DataLoader(data)
+for x, y in other:
+    x = x.to(device)
+""",
+        """\
+other = DataLoader(data)
+for x, y in other:
+    x = x.to(device, non_blocking=True)
+""",
     ),
     "from loaders of which one is pinned": (
-        "def train(loader):\n    for x, y in loader:\n        x = x.cuda()\n"
-        "train(loader)\ntrain(DataLoader(data, pin_memory=False))\n",
-        "def train(loader):\n    for x, y in loader:\n        x = x.cuda(non_blocking=True)\n"
-        "train(loader)\ntrain(DataLoader(data, pin_memory=False))\n",
+        """\
+def train(loader):
+    for x, y in loader:
+        x = x.cuda()
+train(loader)
+train(DataLoader(data, pin_memory=False))
+""",
+        """\
+def train(loader):
+    for x, y in loader:
+        x = x.cuda(non_blocking=True)
+train(loader)
+train(DataLoader(data, pin_memory=False))
+""",
     ),
     "from a loader class that pins in its own __init__": (
-        "class Loader(DataLoader):\n    def __init__(self):\n        super().__init__(data, pin_memory=True)\n"
-        "for x, y in Loader():\n    x = x.cuda()\n",
-        "class Loader(DataLoader):\n    def __init__(self):\n        super().__init__(data, pin_memory=True)\n"
-        "for x, y in Loader():\n    x = x.cuda(non_blocking=True)\n",
+        """\
+class Loader(DataLoader):
+    def __init__(self):
+        super().__init__(data, pin_memory=True)
+for x, y in Loader():
+    x = x.cuda()
+""",
+        """\
+class Loader(DataLoader):
+    def __init__(self):
+        super().__init__(data, pin_memory=True)
+for x, y in Loader():
+    x = x.cuda(non_blocking=True)
+""",
     ),
     "from a collate_fn that makes tensors": (
-        "def collate(items):\n    return torch.stack([i[0] for i in items]), torch.tensor([i[1] for i in items])\n"
-        "for x, y in DataLoader(data, collate_fn=collate):\n    x = x.to(device)\n",
-        "def collate(items):\n    return torch.stack([i[0] for i in items]), torch.tensor([i[1] for i in items])\n"
-        "for x, y in DataLoader(data, collate_fn=collate):\n    x = x.to(device, non_blocking=True)\n",
+        """\
+def collate(items):
+    return torch.stack([i[0] for i in items]), torch.tensor([i[1] for i in items])
+for x, y in DataLoader(data, collate_fn=collate):
+    x = x.to(device)
+""",
+        """\
+def collate(items):
+    return torch.stack([i[0] for i in items]), torch.tensor([i[1] for i in items])
+for x, y in DataLoader(data, collate_fn=collate):
+    x = x.to(device, non_blocking=True)
+""",
     ),
     "X1: moved again to the same device": (
-        "for x, y in loader:\n    if len(x) == 64:\n        x = x.to(device)\n    x = x.to(device)\n",
-        "for x, y in loader:\n    if len(x) == 64:\n        x = x.to(device, non_blocking=True)\n"
-        "    x = x.to(device, non_blocking=True)\n",
+        """\
+for x, y in loader:
+    if len(x) == 64:
+        x = x.to(device)
+    x = x.to(device)
+""",
+        """\
+for x, y in loader:
+    if len(x) == 64:
+        x = x.to(device, non_blocking=True)
+    x = x.to(device, non_blocking=True)
+""",
     ),
     "X5: printed at once": (
-        "for x, y in loader:\n    x = x.to(device)\n    print(x, x.sum().item())\n",
-        "for x, y in loader:\n    x = x.to(device, non_blocking=True)\n    print(x, x.sum().item())\n",
+        """\
+for x, y in loader:
+    x = x.to(device)
+    print(x, x.sum().item())
+""",
+        """\
+for x, y in loader:
+    x = x.to(device, non_blocking=True)
+    print(x, x.sum().item())
+""",
     ),
     "X6: to another tensor's device": (
-        "for x, y in loader:\n    z = torch.zeros(3).cuda()\n    x = x.to(z)\n",
-        "for x, y in loader:\n    z = torch.zeros(3).cuda()\n    x = x.to(z, non_blocking=True)\n",
+        """\
+for x, y in loader:
+    z = torch.zeros(3).cuda()
+    x = x.to(z)
+""",
+        """\
+for x, y in loader:
+    z = torch.zeros(3).cuda()
+    x = x.to(z, non_blocking=True)
+""",
     ),
 }
 
@@ -212,8 +433,14 @@ def test_rewritten_where_batches_are_moved(before: str, after: str) -> None:
 
 MAY_BE_MPS = {
     "a device found in three steps": (
-        'if torch.cuda.is_available():\n    device = torch.device("cuda")\nelif torch.backends.mps.is_available():\n'
-        '    device = torch.device("mps")\nelse:\n    device = torch.device("cpu")\n',
+        """\
+if torch.cuda.is_available():
+    device = torch.device("cuda")
+elif torch.backends.mps.is_available():
+    device = torch.device("mps")
+else:
+    device = torch.device("cpu")
+""",
         'device.type == "cuda"',
     ),
     "a name found in three steps": (
@@ -229,8 +456,12 @@ MAY_BE_MPS = {
         'device == "cuda"',
     ),
     "the user's choice in a script that knows MPS": (
-        'args = argparse.ArgumentParser().parse_args()\nif args.device == "mps":\n    print("hot")\n'
-        "device = torch.device(args.device)\n",
+        """\
+args = argparse.ArgumentParser().parse_args()
+if args.device == "mps":
+    print("hot")
+device = torch.device(args.device)
+""",
         'device.type == "cuda"',
     ),
 }
@@ -238,161 +469,327 @@ MAY_BE_MPS = {
 
 @pytest.mark.parametrize(("start", "value"), MAY_BE_MPS.values(), ids=MAY_BE_MPS)
 def test_X8_only_cuda_is_not_waited_for_where_it_may_be_mps(start: str, value: str) -> None:  # noqa: N802 - a guard's name
-    loop = "for x, y in loader:\n    x = x.to(device{})\n"
+    loop = """\
+for x, y in loader:
+    x = x.to(device{})
+"""
 
     rewrites(start + loop.format(""), start + loop.format(f", non_blocking={value}"))
 
 
 def test_the_user_s_choice_is_trusted_in_a_script_that_knows_no_mps() -> None:
-    start = "args = argparse.ArgumentParser().parse_args()\ndevice = torch.device(args.device)\n"
-    loop = "for x, y in loader:\n    x = x.to(device{})\n"
+    start = """\
+args = argparse.ArgumentParser().parse_args()
+device = torch.device(args.device)
+"""
+    loop = """\
+for x, y in loader:
+    x = x.to(device{})
+"""
 
     rewrites(start + loop.format(""), start + loop.format(", non_blocking=True"))
 
 
 def test_completed_with_the_loader_s_pinning_in_one_round() -> None:
     # Both rules ask the loader's facts: neither waits for what the other has written.
-    code = HEAD.replace(", pin_memory=True", "") + "for x, y in loader:\n    x = x.to(device)\n"
+    code = (
+        HEAD.replace(", pin_memory=True", "")
+        + """\
+for x, y in loader:
+    x = x.to(device)
+"""
+    )
 
     check_rewrites(H2dNonBlocking, code, code.replace("x.to(device)", "x.to(device, non_blocking=True)"))
 
 
 DECLINED = {
     "X1: the target may be the CPU and the tensor on CUDA": (
-        "x = None\nfor x, y in loader:\n    if len(x) == 64:\n        x = x.cuda()\n    z = x.to(device)\n",
+        """\
+x = None
+for x, y in loader:
+    if len(x) == 64:
+        x = x.cuda()
+    z = x.to(device)
+""",
         "what is moved may be on a device already, and the target may be the CPU",
         "x = x.cuda(non_blocking=True)",
     ),
     "X1: a tensor of unknown place": (
-        "def move(t):\n    return t.to(device)\nfor x, y in loader:\n    x = move(x)\nmove(nn.Linear(3, 3).weight.sum())\n",
+        """\
+def move(t):
+    return t.to(device)
+for x, y in loader:
+    x = move(x)
+move(nn.Linear(3, 3).weight.sum())
+""",
         "what is moved may be on a device already, and the target may be the CPU",
         "",
     ),
     "X2: the loader does not pin": (
-        "for x, y in DataLoader(data, pin_memory=False):\n    x = x.to(device)\n",
+        """\
+for x, y in DataLoader(data, pin_memory=False):
+    x = x.to(device)
+""",
         "the loader in line 11 does not pin its batches: pin_memory is False there",
         "",
     ),
     "X2: the loader cannot pin": (
-        "class Own(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        return torch.zeros(3).cuda()\n"
-        "for x in DataLoader(Own()):\n    x = x.cuda()\n",
+        """\
+class Own(torch.utils.data.Dataset):
+    def __getitem__(self, i):
+        return torch.zeros(3).cuda()
+for x in DataLoader(Own()):
+    x = x.cuda()
+""",
         "the loader in line 14 does not pin its batches: its data set moves tensors to a device itself (line 13)",
         "",
     ),
     "X2: the batch is cast before": (
-        "for x, y in loader:\n    x = x.float().to(device)\n",
+        """\
+for x, y in loader:
+    x = x.float().to(device)
+""",
         PAGEABLE.format(12),
         "",
     ),
     "X2: the batch is scaled before": (
-        "for x, y in loader:\n    x = (x - 0.5) * 2\n    x = x.to(device)\n",
+        """\
+for x, y in loader:
+    x = (x - 0.5) * 2
+    x = x.to(device)
+""",
         "what is moved was made from the batch on the host, and is not in pinned memory",
         "",
     ),
-    "X3: written by a method": ("for x, y in loader:\n    z = x.to(device)\n    x.mul_(2)\n", WRITTEN.format(13), ""),
-    "X3: written by an operator": ("for x, y in loader:\n    z = x.to(device)\n    x += 1\n", WRITTEN.format(13), ""),
-    "X3: written by index": ("for x, y in loader:\n    z = x.to(device)\n    x[0] = 0\n", WRITTEN.format(13), ""),
-    "X3: written by index and operator": ("for x, y in loader:\n    z = x.to(device)\n    x[0] += 1\n", WRITTEN.format(13), ""),
+    "X3: written by a method": (
+        """\
+for x, y in loader:
+    z = x.to(device)
+    x.mul_(2)
+""",
+        WRITTEN.format(13),
+        "",
+    ),
+    "X3: written by an operator": (
+        """\
+for x, y in loader:
+    z = x.to(device)
+    x += 1
+""",
+        WRITTEN.format(13),
+        "",
+    ),
+    "X3: written by index": (
+        """\
+for x, y in loader:
+    z = x.to(device)
+    x[0] = 0
+""",
+        WRITTEN.format(13),
+        "",
+    ),
+    "X3: written by index and operator": (
+        """\
+for x, y in loader:
+    z = x.to(device)
+    x[0] += 1
+""",
+        WRITTEN.format(13),
+        "",
+    ),
     "X3: written as out": (
-        "for x, y in loader:\n    z = x.to(device)\n    torch.add(x, 1, out=x)\n",
+        """\
+for x, y in loader:
+    z = x.to(device)
+    torch.add(x, 1, out=x)
+""",
         WRITTEN.format(13),
         "",
     ),
     "X3: written through a view": (
-        "for x, y in loader:\n    v = x.view(-1)\n    z = x.to(device)\n    v[0] = 0\n",
+        """\
+for x, y in loader:
+    v = x.view(-1)
+    z = x.to(device)
+    v[0] = 0
+""",
         WRITTEN.format(14),
         "",
     ),
     "X3: written through NumPy": (
-        "for x, y in loader:\n    z = x.to(device)\n    x.numpy()[:] = 0\n",
+        """\
+for x, y in loader:
+    z = x.to(device)
+    x.numpy()[:] = 0
+""",
         WRITTEN.format(13),
         "",
     ),
     "X3: written through a NumPy array of before": (
-        "for x, y in loader:\n    a = x.numpy()\n    z = x.to(device)\n    a[:] = 0\n",
+        """\
+for x, y in loader:
+    a = x.numpy()
+    z = x.to(device)
+    a[:] = 0
+""",
         WRITTEN.format(14),
         "",
     ),
     "X3: written in an outer block": (
-        "for x, y in loader:\n    if len(x) > 1:\n        z = x.to(device)\n    x[0] = 0\n",
+        """\
+for x, y in loader:
+    if len(x) > 1:
+        z = x.to(device)
+    x[0] = 0
+""",
         WRITTEN.format(14),
         "",
     ),
     "X3: written as an element": (
-        "for batch in loader:\n    z = [t.to(device) for t in batch]\n    batch[0].zero_()\n",
+        """\
+for batch in loader:
+    z = [t.to(device) for t in batch]
+    batch[0].zero_()
+""",
         WRITTEN.format(13),
         "",
     ),
     "X3: written by the caller of a helper": (
-        "def move(t):\n    return t.to(device)\nfor x, y in loader:\n    z = move(x)\n    x.zero_()\n",
+        """\
+def move(t):
+    return t.to(device)
+for x, y in loader:
+    z = move(x)
+    x.zero_()
+""",
         WRITTEN.format(15),
         "",
     ),
     "X3: written in the next round, one batch for all": (
-        "x, y = next(iter(loader))\nfor step in range(9):\n    x.mul_(2)\n    z = x.to(device)\n",
+        """\
+x, y = next(iter(loader))
+for step in range(9):
+    x.mul_(2)
+    z = x.to(device)
+""",
         WRITTEN.format(13),
         "",
     ),
     "X7: an object of the collate_fn": (
-        "class Batch:\n    def pin_memory(self):\n        return self\n    def to(self, device):\n        return self\n"
-        "for batch in DataLoader(data, collate_fn=lambda b: Batch()):\n    batch = batch.to(device)\n",
+        """\
+class Batch:
+    def pin_memory(self):
+        return self
+    def to(self, device):
+        return self
+for batch in DataLoader(data, collate_fn=lambda b: Batch()):
+    batch = batch.to(device)
+""",
         NO_TENSOR,
         "",
     ),
     "X7: a batch of a collate_fn of another file": (
-        "from mine import collate\nfor batch in DataLoader(data, collate_fn=collate):\n    batch = batch.cuda()\n",
+        """\
+from mine import collate
+for batch in DataLoader(data, collate_fn=collate):
+    batch = batch.cuda()
+""",
         NO_TENSOR,
         "",
     ),
     "X7: a tokenizer's batch": (
-        "from transformers import AutoTokenizer, DataCollatorWithPadding\n"
-        "collate = DataCollatorWithPadding(AutoTokenizer.from_pretrained('bert'))\n"
-        "for batch in DataLoader(data, collate_fn=collate):\n    batch = batch.to(device)\n",
+        """\
+from transformers import AutoTokenizer, DataCollatorWithPadding
+collate = DataCollatorWithPadding(AutoTokenizer.from_pretrained('bert'))
+for batch in DataLoader(data, collate_fn=collate):
+    batch = batch.to(device)
+""",
         NO_TENSOR,
         "",
     ),
     "X7: perhaps a model": (
-        "def move(t):\n    return t.to(device)\nmodel = move(nn.Linear(3, 3))\nfor x, y in loader:\n    x = move(x)\n",
+        """\
+def move(t):
+    return t.to(device)
+model = move(nn.Linear(3, 3))
+for x, y in loader:
+    x = move(x)
+""",
         "what is moved may be something else than a batch: torch.nn.Linear()",
         "",
     ),
     "X8: MPS alone": (
-        'device = torch.device("mps")\nfor x, y in loader:\n    x = x.to(device)\n',
+        """\
+device = torch.device("mps")
+for x, y in loader:
+    x = x.to(device)
+""",
         "the batch goes to another accelerator than CUDA",
         "",
     ),
     "X8: MPS or a numbered CUDA device": (
-        'device = "cuda:0" if torch.cuda.is_available() else "mps"\nfor x, y in loader:\n    x = x.to(device)\n',
+        """\
+device = "cuda:0" if torch.cuda.is_available() else "mps"
+for x, y in loader:
+    x = x.to(device)
+""",
         MPS,
         "",
     ),
     "the user said so": (
-        "for x, y in loader:\n    x = x.to(device, non_blocking=False)\n",
+        """\
+for x, y in loader:
+    x = x.to(device, non_blocking=False)
+""",
         "non_blocking=False is written there",
         "",
     ),
     "batches of something unknown": (
-        "from mine import get_loader\nfor x, y in get_loader():\n    x = x.to(device)\n",
+        """\
+from mine import get_loader
+for x, y in get_loader():
+    x = x.to(device)
+""",
         "what is moved is not known to be a batch: what iterating over mine.get_loader() yields is not known",
         "",
     ),
     "batches of a parameter": (
-        "def train(batches):\n    for batch in batches:\n        x = batch[0].to(device)\n",
-        "what is moved is not known to be a batch: 'batches' is a parameter of train(), which nothing in this file calls",
+        """\
+def train(batches):
+    for batch in batches:
+        x = batch[0].to(device)
+""",
+        (
+            "what is moved is not known to be a batch:"
+            " 'batches' is a parameter of train(), which nothing in this file calls"
+        ),
         "",
     ),
     "an unknown device": (
-        "def train(where):\n    for x, y in loader:\n        x = x.to(where)\n",
+        """\
+def train(where):
+    for x, y in loader:
+        x = x.to(where)
+""",
         "the device is not known: 'where' is a parameter of train(), which nothing in this file calls",
         "",
     ),
     "the device of a tensor": (
-        "where = torch.zeros(3).cuda().device\nfor x, y in loader:\n    x = x.to(where)\n",
+        """\
+where = torch.zeros(3).cuda().device
+for x, y in loader:
+    x = x.to(where)
+""",
         "the device is not known: where the device comes from is not followed",
         "",
     ),
     "an unknown tensor type": (
-        "def train(kind):\n    for x, y in loader:\n        x = x.type(kind)\n",
+        """\
+def train(kind):
+    for x, y in loader:
+        x = x.type(kind)
+""",
         "the device is not known: the tensor type is not known",
         "",
     ),
@@ -408,21 +805,71 @@ def test_declined_because_of(code: str, because: str, but: str) -> None:
 
 
 SILENT = {
-    "X1: to the CPU": "for x, y in loader:\n    x = x.to('cpu')\n",
-    "X1: with cpu()": "for x, y in loader:\n    x = x.cuda(non_blocking=True)\n    x = x.cpu()\n",
-    "X1: to a CPU device": "host = torch.device('cpu')\nfor x, y in loader:\n    x = x.cuda(non_blocking=True)\n    x = x.to(host)\n",
-    "X2: new tensors": "for x, y in loader:\n    z = torch.randn(64, 9).to(device)\n    w = torch.tensor([1]).cuda()\n",
-    "X2: a buffer": "buffer = torch.empty(64, 784).pin_memory()\nfor x, y in loader:\n    buffer.copy_(x)\n    z = buffer.to(device)\n",
-    "X4: a model and a loss": "model = nn.Linear(3, 3).to(device)\nloss = nn.MSELoss().cuda()\n",
-    "X4: models of a list": "from mine import models\nfor model in models:\n    model.to(device)\n",
-    "only the number format": "for x, y in loader:\n    x = x.to(torch.float64)\n    x = x.to(dtype=torch.float32)\n",
-    "only the memory format": "for x, y in loader:\n    x = x.to(memory_format=torch.channels_last)\n",
-    "what type() says": "for x, y in loader:\n    print(x.type())\n",
-    "by position, after a device": "for x, y in loader:\n    x = x.to(device, torch.float32, True)\n",
-    "by position, of cuda()": "for x, y in loader:\n    x = x.cuda(0, True)\n",
-    "the user's choice": "args = argparse.ArgumentParser().parse_args()\n"
-    "for x, y in loader:\n    x = x.to(device, non_blocking=args.fast)\n",
-    "not a tensor": "for name in ['a', 'b']:\n    name.to(device)\n",
+    "X1: to the CPU": """\
+for x, y in loader:
+    x = x.to('cpu')
+""",
+    "X1: with cpu()": """\
+for x, y in loader:
+    x = x.cuda(non_blocking=True)
+    x = x.cpu()
+""",
+    "X1: to a CPU device": """\
+host = torch.device('cpu')
+for x, y in loader:
+    x = x.cuda(non_blocking=True)
+    x = x.to(host)
+""",
+    "X2: new tensors": """\
+for x, y in loader:
+    z = torch.randn(64, 9).to(device)
+    w = torch.tensor([1]).cuda()
+""",
+    "X2: a buffer": """\
+buffer = torch.empty(64, 784).pin_memory()
+for x, y in loader:
+    buffer.copy_(x)
+    z = buffer.to(device)
+""",
+    "X4: a model and a loss": """\
+model = nn.Linear(3, 3).to(device)
+loss = nn.MSELoss().cuda()
+""",
+    "X4: models of a list": """\
+from mine import models
+for model in models:
+    model.to(device)
+""",
+    "only the number format": """\
+for x, y in loader:
+    x = x.to(torch.float64)
+    x = x.to(dtype=torch.float32)
+""",
+    "only the memory format": """\
+for x, y in loader:
+    x = x.to(memory_format=torch.channels_last)
+""",
+    "what type() says": """\
+for x, y in loader:
+    print(x.type())
+""",
+    "by position, after a device": """\
+for x, y in loader:
+    x = x.to(device, torch.float32, True)
+""",
+    "by position, of cuda()": """\
+for x, y in loader:
+    x = x.cuda(0, True)
+""",
+    "the user's choice": """\
+args = argparse.ArgumentParser().parse_args()
+for x, y in loader:
+    x = x.to(device, non_blocking=args.fast)
+""",
+    "not a tensor": """\
+for name in ['a', 'b']:
+    name.to(device)
+""",
 }
 
 
@@ -434,7 +881,7 @@ def test_nothing_is_said_of(code: str) -> None:
 def test_the_written_forms_run() -> None:
     x = torch.zeros(2, 3)
 
-    assert x.type(torch.DoubleTensor, non_blocking=True).dtype is torch.float64
+    assert x.type(torch.DoubleTensor, non_blocking=True).dtype is torch.float64  # type: ignore[call-overload]
     assert x.to(torch.ones(1, dtype=torch.float64), non_blocking=True).dtype is torch.float64
     assert x.to(torch.device("cpu"), torch.float64, non_blocking=True).dtype is torch.float64
     assert x.to(dtype=torch.float64, device="cpu", non_blocking=True).dtype is torch.float64

@@ -49,57 +49,137 @@ PLACES = {
         "loader = DataLoader(data, 64, True, None, None, 2, pin_memory=True)\n",
     ),
     "a line of its own where each argument has one": (
-        "loader = DataLoader(\n    data,\n    batch_size=64,  # fits\n)\n",
-        "loader = DataLoader(\n    data,\n    batch_size=64,  # fits\n    pin_memory=True,\n)\n",
+        """\
+loader = DataLoader(
+    data,
+    batch_size=64,  # fits
+)
+""",
+        """\
+loader = DataLoader(
+    data,
+    batch_size=64,  # fits
+    pin_memory=True,
+)
+""",
     ),
     "the dictionary given with **": (
-        'kwargs = {"batch_size": 64}\nloader = DataLoader(data, **kwargs)\n',
-        'kwargs = {"batch_size": 64, "pin_memory": True}\nloader = DataLoader(data, **kwargs)\n',
+        """\
+kwargs = {"batch_size": 64}
+loader = DataLoader(data, **kwargs)
+""",
+        """\
+kwargs = {"batch_size": 64, "pin_memory": True}
+loader = DataLoader(data, **kwargs)
+""",
     ),
     "the quotes of the dictionary's keys": (
-        "kwargs = {'batch_size': 64}\nloader = DataLoader(data, **kwargs)\n",
-        "kwargs = {'batch_size': 64, 'pin_memory': True}\nloader = DataLoader(data, **kwargs)\n",
+        """\
+kwargs = {'batch_size': 64}
+loader = DataLoader(data, **kwargs)
+""",
+        """\
+kwargs = {'batch_size': 64, 'pin_memory': True}
+loader = DataLoader(data, **kwargs)
+""",
     ),
     "the dict() given with **": (
-        "kwargs = dict(batch_size=64)\nloader = DataLoader(data, **kwargs)\n",
-        "kwargs = dict(batch_size=64, pin_memory=True)\nloader = DataLoader(data, **kwargs)\n",
+        """\
+kwargs = dict(batch_size=64)
+loader = DataLoader(data, **kwargs)
+""",
+        """\
+kwargs = dict(batch_size=64, pin_memory=True)
+loader = DataLoader(data, **kwargs)
+""",
     ),
     "a dictionary that another is merged into": (
-        'kwargs = {"batch_size": 64}\nkwargs.update({"num_workers": 2})\nloader = DataLoader(data, **kwargs)\n',
-        'kwargs = {"batch_size": 64, "pin_memory": True}\nkwargs.update({"num_workers": 2})\n'
-        "loader = DataLoader(data, **kwargs)\n",
+        """\
+kwargs = {"batch_size": 64}
+kwargs.update({"num_workers": 2})
+loader = DataLoader(data, **kwargs)
+""",
+        """\
+kwargs = {"batch_size": 64, "pin_memory": True}
+kwargs.update({"num_workers": 2})
+loader = DataLoader(data, **kwargs)
+""",
     ),
     "a dictionary whose items are assigned": (
-        'kwargs = {"batch_size": 64}\nkwargs["num_workers"] = 2\nloader = DataLoader(data, **kwargs)\n',
-        'kwargs = {"batch_size": 64, "pin_memory": True}\nkwargs["num_workers"] = 2\n'
-        "loader = DataLoader(data, **kwargs)\n",
+        """\
+kwargs = {"batch_size": 64}
+kwargs["num_workers"] = 2
+loader = DataLoader(data, **kwargs)
+""",
+        """\
+kwargs = {"batch_size": 64, "pin_memory": True}
+kwargs["num_workers"] = 2
+loader = DataLoader(data, **kwargs)
+""",
     ),
     "a dictionary written into the call": (
         'loader = DataLoader(data, **{"batch_size": 64})\n',
         'loader = DataLoader(data, **{"batch_size": 64, "pin_memory": True})\n',
     ),
     "the call, where the dictionary is given to another call too": (
-        'kwargs = {"train": False}\nother = datasets.MNIST("data", **kwargs)\n'
-        'kwargs = {"batch_size": 64}\nprint(kwargs)\nloader = DataLoader(data, **kwargs)\n',
-        'kwargs = {"train": False}\nother = datasets.MNIST("data", **kwargs)\n'
-        'kwargs = {"batch_size": 64}\nprint(kwargs)\nloader = DataLoader(data, pin_memory=True, **kwargs)\n',
+        """\
+kwargs = {"train": False}
+other = datasets.MNIST("data", **kwargs)
+kwargs = {"batch_size": 64}
+print(kwargs)
+loader = DataLoader(data, **kwargs)
+""",
+        """\
+kwargs = {"train": False}
+other = datasets.MNIST("data", **kwargs)
+kwargs = {"batch_size": 64}
+print(kwargs)
+loader = DataLoader(data, pin_memory=True, **kwargs)
+""",
     ),
     "the call, where two dictionaries are joined": (
-        'kwargs = {"batch_size": 64} | {"num_workers": 2}\nloader = DataLoader(data, **kwargs)\n',
-        'kwargs = {"batch_size": 64} | {"num_workers": 2}\nloader = DataLoader(data, pin_memory=True, **kwargs)\n',
+        """\
+kwargs = {"batch_size": 64} | {"num_workers": 2}
+loader = DataLoader(data, **kwargs)
+""",
+        """\
+kwargs = {"batch_size": 64} | {"num_workers": 2}
+loader = DataLoader(data, pin_memory=True, **kwargs)
+""",
     ),
     "the call in a helper whose callers are seen": (
-        "def make(data, **kwargs):\n    return DataLoader(data, **kwargs)\nloader = make(data, batch_size=64)\n",
-        "def make(data, **kwargs):\n    return DataLoader(data, pin_memory=True, **kwargs)\n"
-        "loader = make(data, batch_size=64)\n",
+        """\
+def make(data, **kwargs):
+    return DataLoader(data, **kwargs)
+loader = make(data, batch_size=64)
+""",
+        """\
+def make(data, **kwargs):
+    return DataLoader(data, pin_memory=True, **kwargs)
+loader = make(data, batch_size=64)
+""",
     ),
     "the call of a class that has no __init__ of its own": (
-        "class Loader(DataLoader):\n    pass\nloader = Loader(data, 64)\n",
-        "class Loader(DataLoader):\n    pass\nloader = Loader(data, 64, pin_memory=True)\n",
+        """\
+class Loader(DataLoader):
+    pass
+loader = Loader(data, 64)
+""",
+        """\
+class Loader(DataLoader):
+    pass
+loader = Loader(data, 64, pin_memory=True)
+""",
     ),
     "the call of an alias": (
-        "DL = torch.utils.data.DataLoader\nloader = DL(data)\n",
-        "DL = torch.utils.data.DataLoader\nloader = DL(data, pin_memory=True)\n",
+        """\
+DL = torch.utils.data.DataLoader
+loader = DL(data)
+""",
+        """\
+DL = torch.utils.data.DataLoader
+loader = DL(data, pin_memory=True)
+""",
     ),
 }
 
@@ -123,13 +203,32 @@ CONDITIONAL_DICTIONARIES = {
         "kwargs = {} if not use_cuda else {'num_workers': 1, 'pin_memory': True}\n",
     ),
     "its own branch of a statement": (
-        "if use_cuda:\n    kwargs = {'num_workers': 1}\nelse:\n    kwargs = {}\n",
-        "if use_cuda:\n    kwargs = {'num_workers': 1, 'pin_memory': True}\nelse:\n    kwargs = {}\n",
+        """\
+if use_cuda:
+    kwargs = {'num_workers': 1}
+else:
+    kwargs = {}
+""",
+        """\
+if use_cuda:
+    kwargs = {'num_workers': 1, 'pin_memory': True}
+else:
+    kwargs = {}
+""",
     ),
     "what is merged where CUDA is used": (
-        "kwargs = {'batch_size': 64}\nif use_cuda:\n    more = {'num_workers': 1}\n    kwargs.update(more)\n",
-        "kwargs = {'batch_size': 64}\nif use_cuda:\n    more = {'num_workers': 1, 'pin_memory': True}\n"
-        "    kwargs.update(more)\n",
+        """\
+kwargs = {'batch_size': 64}
+if use_cuda:
+    more = {'num_workers': 1}
+    kwargs.update(more)
+""",
+        """\
+kwargs = {'batch_size': 64}
+if use_cuda:
+    more = {'num_workers': 1, 'pin_memory': True}
+    kwargs.update(more)
+""",
     ),
 }
 
@@ -143,7 +242,13 @@ def test_a_dictionary_for_cuda_has_the_argument_in(before: str, after: str) -> N
 
 
 def test_loaders_that_share_a_dictionary_share_the_argument() -> None:
-    rest = "loader = DataLoader(data, **kwargs)\nother = DataLoader(data, **kwargs)\n" + MOVED
+    rest = (
+        """\
+loader = DataLoader(data, **kwargs)
+other = DataLoader(data, **kwargs)
+"""
+        + MOVED
+    )
     rest += MOVED.replace("loader", "other")
 
     rewrites('kwargs = {"batch_size": 64}\n' + rest, 'kwargs = {"batch_size": 64, "pin_memory": True}\n' + rest)
@@ -154,18 +259,135 @@ def test_a_dictionary_is_not_touched_where_another_loader_has_the_argument_alrea
     rest = "other = DataLoader(data, pin_memory=True, **kwargs)\n" + MOVED + MOVED.replace("loader", "other")
 
     rewrites(
-        'kwargs = {"batch_size": 64}\nloader = DataLoader(data, **kwargs)\n' + rest,
-        'kwargs = {"batch_size": 64}\nloader = DataLoader(data, pin_memory=True, **kwargs)\n' + rest,
+        """\
+kwargs = {"batch_size": 64}
+loader = DataLoader(data, **kwargs)
+"""
+        + rest,
+        """\
+kwargs = {"batch_size": 64}
+loader = DataLoader(data, pin_memory=True, **kwargs)
+"""
+        + rest,
     )
 
 
 def test_a_dictionary_is_not_touched_where_another_loader_s_batches_stay_on_the_host() -> None:
-    rest = "other = DataLoader(data, **kwargs)\n" + MOVED + "for x, y in other:\n    print(x)\n"
+    rest = (
+        "other = DataLoader(data, **kwargs)\n"
+        + MOVED
+        + """\
+for x, y in other:
+    print(x)
+"""
+    )
 
     rewrites(
-        'kwargs = {"batch_size": 64}\nloader = DataLoader(data, **kwargs)\n' + rest,
-        'kwargs = {"batch_size": 64}\nloader = DataLoader(data, pin_memory=True, **kwargs)\n' + rest,
+        """\
+kwargs = {"batch_size": 64}
+loader = DataLoader(data, **kwargs)
+"""
+        + rest,
+        """\
+kwargs = {"batch_size": 64}
+loader = DataLoader(data, pin_memory=True, **kwargs)
+"""
+        + rest,
     )
+
+
+AT_THE_CALL = {
+    "one of two dictionaries is given, whatever CUDA is": (
+        """\
+import sys
+if len(sys.argv) > 1:
+    kwargs = {'num_workers': 1}
+else:
+    kwargs = {'num_workers': 2}
+""",
+        "True",
+        MOVED,
+    ),
+    "the dictionary may be a parameter of unknown callers' too": (
+        """\
+def pick(**kwargs):
+    return kwargs
+kwargs = {'num_workers': 1}
+if len(data) > 9:
+    kwargs = pick(num_workers=2)
+""",
+        "True",
+        MOVED,
+    ),
+    "what is merged is given to another call too": (
+        """\
+use_cuda = torch.cuda.is_available()
+kwargs = {'batch_size': 64}
+if use_cuda:
+    more = {'num_workers': 1}
+    kwargs.update(more)
+    print(more)
+""",
+        "",
+        MOVED_WHERE_CUDA,
+    ),
+    "what is merged is merged into another dictionary too": (
+        """\
+use_cuda = torch.cuda.is_available()
+kwargs = {'batch_size': 64}
+other = {}
+if use_cuda:
+    more = {'num_workers': 1}
+    kwargs.update(more)
+    other.update(more)
+print(**other)
+""",
+        "",
+        MOVED_WHERE_CUDA,
+    ),
+    "what is merged is merged into another loader's dictionary, whose batches stay on the host": (
+        """\
+use_cuda = torch.cuda.is_available()
+kwargs = {'batch_size': 64}
+other = {}
+if use_cuda:
+    more = {'num_workers': 1}
+    kwargs.update(more)
+    other.update(more)
+DataLoader(data, **other)
+""",
+        "",
+        MOVED_WHERE_CUDA,
+    ),
+}
+
+
+@pytest.mark.parametrize(("start", "value", "end"), AT_THE_CALL.values(), ids=AT_THE_CALL)
+def test_a_dictionary_is_not_for_every_loader_where(start: str, value: str, end: str) -> None:
+    before = start + "loader = DataLoader(data, **kwargs)\n" + end
+    if value:
+        rewrites(
+            before, before.replace("DataLoader(data, **kwargs)", f"DataLoader(data, pin_memory={value}, **kwargs)")
+        )
+    else:
+        # Into the loader's own dictionary, not into the one that is merged.
+        rewrites(before, before.replace("'batch_size': 64}", "'batch_size': 64, 'pin_memory': use_cuda}"))
+
+
+def test_loaders_that_share_a_dictionary_and_differ_in_their_condition_have_it_at_the_call() -> None:
+    before = (
+        ANY_DEVICE
+        + """\
+kwargs = {"batch_size": 64}
+loader = DataLoader(data, **kwargs)
+other = DataLoader(data, **kwargs)
+"""
+        + TO_DEVICE
+        + MOVED.replace("loader", "other")
+    )
+    after = before.replace("loader = DataLoader(data,", 'loader = DataLoader(data, pin_memory=device.type == "cuda",')
+
+    rewrites(before, after.replace("other = DataLoader(data,", "other = DataLoader(data, pin_memory=True,"))
 
 
 CONDITIONS = {
@@ -175,15 +397,25 @@ CONDITIONS = {
         TO_DEVICE,
         'device.type == "cuda"',
     ),
-    "a torch.device of the user's choice": (ARGS + "device = torch.device(args.device)\n", TO_DEVICE, 'device.type == "cuda"'),
+    "a torch.device of the user's choice": (
+        ARGS + "device = torch.device(args.device)\n",
+        TO_DEVICE,
+        'device.type == "cuda"',
+    ),
     "a torch.device with a formatted name": (
         ARGS + 'device = torch.device("cuda:{}".format(args.gpu) if torch.cuda.is_available() else "cpu")\n',
         TO_DEVICE,
         'device.type == "cuda"',
     ),
     "a torch.device from a function": (
-        "def find():\n    if torch.cuda.is_available():\n        return torch.device('cuda')\n    return torch.device('cpu')\n"
-        'device = find()\nprint("found", "it", "there")\n',
+        """\
+def find():
+    if torch.cuda.is_available():
+        return torch.device('cuda')
+    return torch.device('cpu')
+device = find()
+print("found", "it", "there")
+""",
         TO_DEVICE,
         'device.type == "cuda"',
     ),
@@ -204,8 +436,10 @@ CONDITIONS = {
     ),
     "the user's name of a device": (ARGS + "device = args.device\n", TO_DEVICE, "torch.cuda.is_available()"),
     "whatever accelerator there is": (
-        "device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device('cpu')\n"
-        'print("on", "the", "device")\n',
+        """\
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device('cpu')
+print("on", "the", "device")
+""",
         TO_DEVICE,
         'device.type == "cuda"',
     ),
@@ -215,8 +449,14 @@ CONDITIONS = {
         'device == "cuda"',
     ),
     "one of three": (
-        'if torch.cuda.is_available():\n    device = "cuda"\nelif torch.backends.mps.is_available():\n    device = "mps"\n'
-        'else:\n    device = "cpu"\n',
+        """\
+if torch.cuda.is_available():
+    device = "cuda"
+elif torch.backends.mps.is_available():
+    device = "mps"
+else:
+    device = "cpu"
+""",
         TO_DEVICE,
         'device == "cuda"',
     ),
@@ -234,12 +474,21 @@ CONDITIONS = {
     "a constant flag": ("use_cuda = True\n", MOVED_WHERE_CUDA, "use_cuda"),
     "a flag in an expression": (
         "use_cuda = torch.cuda.is_available()\n",
-        "for x, y in loader:\n    x = x.cuda() if use_cuda else x\n",
+        """\
+for x, y in loader:
+    x = x.cuda() if use_cuda else x
+""",
         "use_cuda",
     ),
     "a flag that the code is not under": (
         "use_cuda = torch.cuda.is_available()\n",
-        "for x, y in loader:\n    if not use_cuda:\n        pass\n    else:\n        x = x.cuda()\n",
+        """\
+for x, y in loader:
+    if not use_cuda:
+        pass
+    else:
+        x = x.cuda()
+""",
         "use_cuda",
     ),
     "the user's flag": (ARGS, MOVED_WHERE_CUDA.replace("use_cuda", "args.cuda"), "args.cuda"),
@@ -248,7 +497,11 @@ CONDITIONS = {
         MOVED_WHERE_CUDA.replace("use_cuda", "args.cuda"),
         "args.cuda",
     ),
-    "the user's flag against CUDA": (ARGS, MOVED_WHERE_CUDA.replace("use_cuda", "not args.no_cuda"), "not args.no_cuda"),
+    "the user's flag against CUDA": (
+        ARGS,
+        MOVED_WHERE_CUDA.replace("use_cuda", "not args.no_cuda"),
+        "not args.no_cuda",
+    ),
     "the user's flag for the CPU": (ARGS, MOVED_WHERE_CUDA.replace("use_cuda", "not args.cpu"), "not args.cpu"),
     "the user's number": (ARGS, MOVED_WHERE_CUDA.replace("use_cuda", "args.gpu is not None"), "args.gpu is not None"),
     "the type of the device": (
@@ -256,15 +509,28 @@ CONDITIONS = {
         MOVED_WHERE_CUDA.replace("use_cuda", 'device.type == "cuda"'),
         'device.type == "cuda"',
     ),
-    "what CUDA answers": ("", MOVED_WHERE_CUDA.replace("use_cuda", "torch.cuda.is_available()"), "torch.cuda.is_available()"),
+    "what CUDA answers": (
+        "",
+        MOVED_WHERE_CUDA.replace("use_cuda", "torch.cuda.is_available()"),
+        "torch.cuda.is_available()",
+    ),
     "a condition about something else": (
-        "import sys\nverbose = len(sys.argv) > 1\n",
+        """\
+import sys
+verbose = len(sys.argv) > 1
+""",
         MOVED_WHERE_CUDA.replace("use_cuda", "verbose"),
         "torch.cuda.is_available()",
     ),
     "a tensor type": (
-        "cuda = torch.cuda.is_available()\nTensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor\n",
-        "for x, y in loader:\n    x = x.type(Tensor)\n",
+        """\
+cuda = torch.cuda.is_available()
+Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
+""",
+        """\
+for x, y in loader:
+    x = x.type(Tensor)
+""",
         "torch.cuda.is_available()",
     ),
     "a move without condition beside one with": (
@@ -273,7 +539,14 @@ CONDITIONS = {
         "True",
     ),
     "a CUDA device": ('device = torch.device("cuda:0")\n', TO_DEVICE, "True"),
-    "a rank": ('import os\ndevice = int(os.environ["LOCAL_RANK"])\n', TO_DEVICE, "True"),
+    "a rank": (
+        """\
+import os
+device = int(os.environ["LOCAL_RANK"])
+""",
+        TO_DEVICE,
+        "True",
+    ),
     "a formatted name": (ARGS + 'device = f"cuda:{args.gpu}"\n', TO_DEVICE, "True"),
 }
 
@@ -287,25 +560,55 @@ def test_the_script_s_own_condition_is_used(start: str, end: str, value: str) ->
 
 NOT_BOUND = {
     "made before the device": "loader = DataLoader(data)\n" + ANY_DEVICE + TO_DEVICE,
-    "made before the flag": ARGS + "loader = DataLoader(data)\nargs.cuda = not args.no_cuda and torch.cuda.is_available()\n"
+    "made before the flag": ARGS
+    + """\
+loader = DataLoader(data)
+args.cuda = not args.no_cuda and torch.cuda.is_available()
+"""
     + MOVED_WHERE_CUDA.replace("use_cuda", "args.cuda"),
     "made for another device of that name": ANY_DEVICE
-    + 'loader = DataLoader(data)\ndevice = torch.device("cuda:1" if torch.cuda.is_available() else "cpu")\n'
+    + """\
+loader = DataLoader(data)
+device = torch.device("cuda:1" if torch.cuda.is_available() else "cpu")
+"""
     + TO_DEVICE,
-    "made in a function above the device": "def make():\n    return DataLoader(data)\n"
+    "made in a function above the device": """\
+def make():
+    return DataLoader(data)
+"""
     + ANY_DEVICE
     + "loader = make()\n"
     + TO_DEVICE,
-    "made in a function while the device is one of main()": "def make():\n    return DataLoader(data)\n"
-    "def main():\n    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
-    "    for x, y in make():\n        x = x.to(device)\nmain()\n",
-    "made in __init__ before the device": "class Trainer:\n    def __init__(self):\n        self.loader = DataLoader(data)\n"
-    "        self.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
-    "    def train(self):\n        for x, y in self.loader:\n            x = x.to(self.device)\nTrainer().train()\n",
-    "made in a method that may run before the device is known": "class Trainer:\n    def __init__(self):\n"
-    "        self.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
-    "    def build(self):\n        self.loader = DataLoader(data)\n"
-    "    def train(self):\n        for x, y in self.loader:\n            x = x.to(self.device)\nTrainer().train()\n",
+    "made in a function while the device is one of main()": """\
+def make():
+    return DataLoader(data)
+def main():
+    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+    for x, y in make():
+        x = x.to(device)
+main()
+""",
+    "made in __init__ before the device": """\
+class Trainer:
+    def __init__(self):
+        self.loader = DataLoader(data)
+        self.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+    def train(self):
+        for x, y in self.loader:
+            x = x.to(self.device)
+Trainer().train()
+""",
+    "made in a method that may run before the device is known": """\
+class Trainer:
+    def __init__(self):
+        self.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+    def build(self):
+        self.loader = DataLoader(data)
+    def train(self):
+        for x, y in self.loader:
+            x = x.to(self.device)
+Trainer().train()
+""",
     "made in a comprehension before the device": 'loaders = {k: DataLoader(data) for k in ["train", "val"]}\n'
     + ANY_DEVICE
     + TO_DEVICE.replace("loader", 'loaders["train"]'),
@@ -318,15 +621,34 @@ def test_a_name_is_not_used_where_the_loader_is(before: str) -> None:
 
 
 BOUND = {
-    "made in a function below the device": ANY_DEVICE + "def make():\n    return DataLoader(data)\nloader = make()\n" + TO_DEVICE,
-    "made in a function that is given the device": "def make(device):\n    return DataLoader(data)\n"
+    "made in a function below the device": ANY_DEVICE
+    + """\
+def make():
+    return DataLoader(data)
+loader = make()
+"""
+    + TO_DEVICE,
+    "made in a function that is given the device": """\
+def make(device):
+    return DataLoader(data)
+"""
     + ANY_DEVICE
     + "loader = make(device)\n"
     + TO_DEVICE,
-    "made in main(), moved in train()": "def train(loader, device):\n    for x, y in loader:\n        x = x.to(device)\n"
-    'def main():\n    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
-    "    loader = DataLoader(data)\n    train(loader, device)\nmain()\n",
-    "made before the device changes": ANY_DEVICE + "loader = DataLoader(data)\n" + TO_DEVICE + 'device = torch.device("cpu")\n',
+    "made in main(), moved in train()": """\
+def train(loader, device):
+    for x, y in loader:
+        x = x.to(device)
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    loader = DataLoader(data)
+    train(loader, device)
+main()
+""",
+    "made before the device changes": ANY_DEVICE
+    + "loader = DataLoader(data)\n"
+    + TO_DEVICE
+    + 'device = torch.device("cpu")\n',
 }
 
 
@@ -336,30 +658,44 @@ def test_the_device_is_used_where_the_loader_is(before: str) -> None:
 
 
 def test_an_attribute_of_self_is_used_once_it_is_written() -> None:
-    before = (
-        "class Trainer:\n    def __init__(self):\n"
-        '        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
-        "        self.loader = DataLoader(data)\n"
-        "    def train(self):\n        for x, y in self.loader:\n            x = x.to(self.device)\nTrainer().train()\n"
-    )
+    before = """\
+class Trainer:
+    def __init__(self):
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.loader = DataLoader(data)
+    def train(self):
+        for x, y in self.loader:
+            x = x.to(self.device)
+Trainer().train()
+"""
 
     rewrites(before, before.replace("DataLoader(data)", 'DataLoader(data, pin_memory=self.device.type == "cuda")'))
 
 
 def test_another_class_s_attribute_of_that_name_is_another() -> None:
-    before = (
-        "class Trainer:\n    def __init__(self):\n"
-        '        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
-        "    def train(self, loader):\n        for x, y in loader:\n            x = x.to(self.device)\n"
-        "class Data:\n    def __init__(self):\n        self.device = torch.device('cpu')\n        self.loader = DataLoader(data)\n"
-        "Trainer().train(Data().loader)\n"
-    )
+    before = """\
+class Trainer:
+    def __init__(self):
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    def train(self, loader):
+        for x, y in loader:
+            x = x.to(self.device)
+class Data:
+    def __init__(self):
+        self.device = torch.device('cpu')
+        self.loader = DataLoader(data)
+Trainer().train(Data().loader)
+"""
 
     rewrites(before, before.replace("DataLoader(data)", "DataLoader(data, pin_memory=torch.cuda.is_available())"))
 
 
 def test_single_quotes_stay_single() -> None:
-    start = "import torch\nfrom torch.utils.data import DataLoader\nfrom torchvision import datasets\n"
+    start = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+"""
     start += "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
     before = start + "loader = DataLoader(datasets.MNIST('data'))\n" + TO_DEVICE
 
@@ -367,12 +703,29 @@ def test_single_quotes_stay_single() -> None:
 
 
 class TestTorchIsNamedWhereTheLoaderIsMade:
-    DATA = "from torchvision import datasets\ndata = datasets.MNIST('data')\n"
-    REST = "loader = DataLoader(data)\nimport torch\ndevice = 'cuda:0' if torch.cuda.is_available() else 'cpu'\n" + TO_DEVICE
+    DATA = """\
+from torchvision import datasets
+data = datasets.MNIST('data')
+"""
+    REST = (
+        """\
+loader = DataLoader(data)
+import torch
+device = 'cuda:0' if torch.cuda.is_available() else 'cpu'
+"""
+        + TO_DEVICE
+    )
 
     def test_by_an_import_that_is_added(self) -> None:
         before = "from torch.utils.data import DataLoader\n" + self.DATA + self.REST
-        after = "from torch.utils.data import DataLoader\nimport torch\n" + self.DATA + self.REST
+        after = (
+            """\
+from torch.utils.data import DataLoader
+import torch
+"""
+            + self.DATA
+            + self.REST
+        )
 
         check_rewrites(
             LoaderPin,
@@ -382,9 +735,21 @@ class TestTorchIsNamedWhereTheLoaderIsMade:
 
     def test_by_an_import_in_a_try(self) -> None:
         before = (
-            "try:\n    import torch\nexcept ImportError:\n    raise SystemExit\n"
-            "from torch.utils.data import DataLoader\n" + self.DATA + "def make():\n    return DataLoader(data)\n"
-            "loader = make()\ndevice = 'cuda:0' if torch.cuda.is_available() else 'cpu'\n" + TO_DEVICE
+            """\
+try:
+    import torch
+except ImportError:
+    raise SystemExit
+from torch.utils.data import DataLoader
+"""
+            + self.DATA
+            + """\
+def make():
+    return DataLoader(data)
+loader = make()
+device = 'cuda:0' if torch.cuda.is_available() else 'cpu'
+"""
+            + TO_DEVICE
         )
 
         check_rewrites(
@@ -395,8 +760,16 @@ class TestTorchIsNamedWhereTheLoaderIsMade:
 
     def test_by_the_name_that_is_imported(self) -> None:
         before = (
-            "from torch import cuda\nfrom torch.utils.data import DataLoader\n" + self.DATA + "loader = DataLoader(data)\n"
-            "device = 'cuda:0' if cuda.is_available() else 'cpu'\n" + TO_DEVICE
+            """\
+from torch import cuda
+from torch.utils.data import DataLoader
+"""
+            + self.DATA
+            + """\
+loader = DataLoader(data)
+device = 'cuda:0' if cuda.is_available() else 'cpu'
+"""
+            + TO_DEVICE
         )
 
         check_rewrites(
@@ -404,17 +777,26 @@ class TestTorchIsNamedWhereTheLoaderIsMade:
         )
 
     def test_not_where_the_name_is_another_thing(self) -> None:
-        code = "from torch.utils.data import DataLoader\n" + self.DATA + self.REST.replace("import torch", "import mine as torch")
+        code = (
+            "from torch.utils.data import DataLoader\n"
+            + self.DATA
+            + self.REST.replace("import torch", "import mine as torch")
+        )
 
         check_leaves(LoaderPin, code, "torch cannot be imported before the loader is made")
 
     def test_not_where_imports_come_later(self) -> None:
-        code = (
-            "def main():\n    from torch.utils.data import DataLoader\n    from torchvision import datasets\n"
-            "    import argparse\n    args = argparse.ArgumentParser().parse_args()\n"
-            "    for x, y in DataLoader(datasets.MNIST('data')):\n        x = x.to(args.device)\n"
-            "import math\nmain()\n"
-        )
+        code = """\
+def main():
+    from torch.utils.data import DataLoader
+    from torchvision import datasets
+    import argparse
+    args = argparse.ArgumentParser().parse_args()
+    for x, y in DataLoader(datasets.MNIST('data')):
+        x = x.to(args.device)
+import math
+main()
+"""
 
         check_leaves(LoaderPin, code, "torch cannot be imported before the loader is made")
 
@@ -429,38 +811,73 @@ DECLINED = {
         "its data set already holds tensors on a device (line 9)",
     ),
     "N1: the data set is put on a device later": (
-        "data.data = data.data.cuda()\nloader = DataLoader(data)\n" + MOVED,
+        """\
+data.data = data.data.cuda()
+loader = DataLoader(data)
+"""
+        + MOVED,
         "its data set already holds tensors on a device (line 8)",
     ),
     "N1: an attribute of the data set is on a device": (
-        "class Own(Dataset):\n    def __init__(self, x):\n        self.x = x\n"
-        "loader = DataLoader(Own(torch.randn(9).cuda()))\n" + MOVED,
+        """\
+class Own(Dataset):
+    def __init__(self, x):
+        self.x = x
+loader = DataLoader(Own(torch.randn(9).cuda()))
+"""
+        + MOVED,
         "its data set already holds tensors on a device (line 11)",
     ),
     "N1: the data set moves its items": (
-        "class Own(Dataset):\n    def __getitem__(self, i):\n        return torch.zeros(3).cuda(), i\n"
-        "loader = DataLoader(Own())\n" + MOVED,
+        """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return torch.zeros(3).cuda(), i
+loader = DataLoader(Own())
+"""
+        + MOVED,
         "its data set moves tensors to a device itself (line 10)",
     ),
     "N1: the data set may move its items": (
-        ANY_DEVICE + "class Own(Dataset):\n    def __getitem__(self, i):\n        return torch.zeros(3).to(device), i\n"
-        "loader = DataLoader(Own())\n" + TO_DEVICE,
+        ANY_DEVICE
+        + """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return torch.zeros(3).to(device), i
+loader = DataLoader(Own())
+"""
+        + TO_DEVICE,
         "its data set moves tensors to a device itself (line 11)",
     ),
     "N1: a helper of the data set makes its items on a device": (
-        ANY_DEVICE + "def make():\n    return torch.zeros(3, device=device)\n"
-        "class Own(Dataset):\n    def __getitem__(self, i):\n        return make(), i\n"
-        "loader = DataLoader(Own())\n" + TO_DEVICE,
+        ANY_DEVICE
+        + """\
+def make():
+    return torch.zeros(3, device=device)
+class Own(Dataset):
+    def __getitem__(self, i):
+        return make(), i
+loader = DataLoader(Own())
+"""
+        + TO_DEVICE,
         "its data set moves tensors to a device itself (line 10)",
     ),
     "N1: a transform moves the images": (
-        'data = datasets.MNIST("data", transform=transforms.Lambda(lambda image: image.cuda()))\n'
-        "loader = DataLoader(data)\n" + MOVED,
+        """\
+data = datasets.MNIST("data", transform=transforms.Lambda(lambda image: image.cuda()))
+loader = DataLoader(data)
+"""
+        + MOVED,
         "its data set moves tensors to a device itself (line 8)",
     ),
     "N1: a part of a data set that moves its items": (
-        "class Own(Dataset):\n    def __getitem__(self, i):\n        return torch.zeros(3).cuda(), i\n"
-        "loader = DataLoader(torch.utils.data.Subset(Own(), [1]))\n" + MOVED,
+        """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return torch.zeros(3).cuda(), i
+loader = DataLoader(torch.utils.data.Subset(Own(), [1]))
+"""
+        + MOVED,
         "its data set moves tensors to a device itself (line 10)",
     ),
     "N1: collate_fn moves the batch": (
@@ -468,59 +885,114 @@ DECLINED = {
         "its collate_fn moves tensors to a device itself (line 8)",
     ),
     "N1: new tensors are made on a device": (
-        'torch.set_default_device("cuda")\nloader = DataLoader(data)\n' + MOVED,
+        """\
+torch.set_default_device("cuda")
+loader = DataLoader(data)
+"""
+        + MOVED,
         "new tensors are made on a device (line 8), and only tensors on the host can be pinned",
     ),
     "N1: new tensors are of a type on a device": (
-        "torch.set_default_tensor_type(torch.cuda.FloatTensor)\nloader = DataLoader(data)\n" + MOVED,
+        """\
+torch.set_default_tensor_type(torch.cuda.FloatTensor)
+loader = DataLoader(data)
+"""
+        + MOVED,
         "new tensors are made on a device (line 8), and only tensors on the host can be pinned",
     ),
     "N1: new tensors are made on a device in a block": (
-        'with torch.device("cuda"):\n    data = TensorDataset(torch.zeros(9))\nloader = DataLoader(data)\n' + MOVED,
+        """\
+with torch.device("cuda"):
+    data = TensorDataset(torch.zeros(9))
+loader = DataLoader(data)
+"""
+        + MOVED,
         "new tensors are made on a device (line 8), and only tensors on the host can be pinned",
     ),
     "N2: the batches stay on the host": (
-        "loader = DataLoader(data)\nfor x, y in loader:\n    print(x.sum())\n",
+        """\
+loader = DataLoader(data)
+for x, y in loader:
+    print(x.sum())
+""",
         "its batches are not moved to a device in this file",
     ),
     "N2: the batches go to the CPU": (
-        'device = torch.device("cpu")\nloader = DataLoader(data)\n' + TO_DEVICE,
+        """\
+device = torch.device("cpu")
+loader = DataLoader(data)
+"""
+        + TO_DEVICE,
         "its batches stay on the CPU",
     ),
     "N3: the batches go to MPS": (
-        'device = torch.device("mps")\nloader = DataLoader(data)\n' + TO_DEVICE,
+        """\
+device = torch.device("mps")
+loader = DataLoader(data)
+"""
+        + TO_DEVICE,
         "its batches are moved to another accelerator than CUDA",
     ),
     "N4: the batch is an object that cannot be pinned": (
-        "class Batch:\n    def __init__(self, items):\n        self.x = torch.stack(items)\n"
-        "loader = DataLoader(data, collate_fn=lambda b: Batch([i[0] for i in b]))\n"
-        "for batch in loader:\n    x = batch.x.cuda()\n",
-        "its collate_fn returns an object of class Batch, which has no pin_memory(): add one to have it pinned",
+        """\
+class Batch:
+    def __init__(self, items):
+        self.x = torch.stack(items)
+loader = DataLoader(data, collate_fn=lambda b: Batch([i[0] for i in b]))
+for batch in loader:
+    x = batch.x.cuda()
+""",
+        "its collate_fn returns an object of class Batch, which has no method pin_memory()",
     ),
     "N5: the batches are cast on the host": (
-        "loader = DataLoader(data)\nfor x, y in loader:\n    x = x.float().cuda()\n",
+        """\
+loader = DataLoader(data)
+for x, y in loader:
+    x = x.float().cuda()
+""",
         "new tensors are made from its batches on the host, and those are moved (line 10)",
     ),
     "N5: the batches are scaled on the host": (
-        "loader = DataLoader(data)\nfor x, y in loader:\n    x = (x - 0.5) * 2\n    x = x.cuda()\n",
+        """\
+loader = DataLoader(data)
+for x, y in loader:
+    x = (x - 0.5) * 2
+    x = x.cuda()
+""",
         "new tensors are made from its batches on the host, and those are moved (line 11)",
     ),
     "N5: the batches are shuffled on the host": (
-        "loader = DataLoader(data)\nfor x, y in loader:\n    x = x[torch.randperm(64)].cuda()\n",
+        """\
+loader = DataLoader(data)
+for x, y in loader:
+    x = x[torch.randperm(64)].cuda()
+""",
         "new tensors are made from its batches on the host, and those are moved (line 10)",
     ),
     "N5: the batches are joined on the host": (
-        "loader = DataLoader(data)\nfor x, y in loader:\n    x = torch.cat([x, x]).cuda()\n",
+        """\
+loader = DataLoader(data)
+for x, y in loader:
+    x = torch.cat([x, x]).cuda()
+""",
         "new tensors are made from its batches on the host, and those are moved (line 10)",
     ),
     "N6: the batches are sparse": (
-        "loader = DataLoader(data, collate_fn=lambda b: torch.stack([i[0] for i in b]).to_sparse())\n"
-        "for x in loader:\n    x = x.cuda()\n",
+        """\
+loader = DataLoader(data, collate_fn=lambda b: torch.stack([i[0] for i in b]).to_sparse())
+for x in loader:
+    x = x.cuda()
+""",
         "its collate_fn makes sparse tensors, which cannot be pinned (line 8)",
     ),
     "N6: the items are sparse": (
-        "class Own(Dataset):\n    def __getitem__(self, i):\n        return torch.sparse_coo_tensor([[0], [1]], [1.0]), i\n"
-        "loader = DataLoader(Own())\n" + MOVED,
+        """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return torch.sparse_coo_tensor([[0], [1]], [1.0]), i
+loader = DataLoader(Own())
+"""
+        + MOVED,
         "its data set makes sparse tensors, which cannot be pinned (line 10)",
     ),
     "the user said so": (
@@ -532,70 +1004,162 @@ DECLINED = {
         "pin_memory is False there",
     ),
     "the user said so in a dictionary": (
-        'kwargs = {"pin_memory": False}\nloader = DataLoader(data, **kwargs)\n' + MOVED,
+        """\
+kwargs = {"pin_memory": False}
+loader = DataLoader(data, **kwargs)
+"""
+        + MOVED,
         "pin_memory is False there",
     ),
     "a parameter has that default": (
-        "def make(pin=False):\n    return DataLoader(data, pin_memory=pin)\nloader = make()\n" + MOVED,
+        """\
+def make(pin=False):
+    return DataLoader(data, pin_memory=pin)
+loader = make()
+"""
+        + MOVED,
         "pin_memory is False there",
     ),
     "arguments behind a star": (
-        "rest = (data, 64)\nloader = DataLoader(*rest)\n" + MOVED,
+        """\
+rest = (data, 64)
+loader = DataLoader(*rest)
+"""
+        + MOVED,
         "its arguments are given with *",
     ),
     "arguments of an unknown caller": (
-        "def train(**kwargs):\n    for x, y in DataLoader(data, **kwargs):\n        x = x.cuda()\n",
+        """\
+def train(**kwargs):
+    for x, y in DataLoader(data, **kwargs):
+        x = x.cuda()
+""",
         "its arguments are given with **kwargs, and not all of its keys can be seen",
     ),
     "arguments in an unknown dictionary": (
-        "def train(options):\n    for x, y in DataLoader(data, **options):\n        x = x.cuda()\n",
+        """\
+def train(options):
+    for x, y in DataLoader(data, **options):
+        x = x.cuda()
+""",
         "its arguments are given with **options: 'options' is a parameter of train(), which nothing in this file calls",
     ),
     "arguments read from a file": (
-        "import json\noptions = json.load(open('options.json'))\nloader = DataLoader(data, **options)\n" + MOVED,
+        """\
+import json
+options = json.load(open('options.json'))
+loader = DataLoader(data, **options)
+"""
+        + MOVED,
         "its arguments are given with **options, and not all of its keys can be seen",
     ),
     "a data set that is a parameter": (
-        "def train(given):\n    for x, y in DataLoader(given):\n        x = x.cuda()\n",
+        """\
+def train(given):
+    for x, y in DataLoader(given):
+        x = x.cuda()
+""",
         "its data set is not known: 'given' is a parameter of train(), which nothing in this file calls",
     ),
     "a class with an __init__ of its own": (
-        "class Loader(DataLoader):\n    def __init__(self, data, batch_size, shuffle):\n"
-        "        super().__init__(data, batch_size=batch_size, shuffle=shuffle)\nloader = Loader(data, 64, True)\n" + MOVED,
+        """\
+class Loader(DataLoader):
+    def __init__(self, data, batch_size, shuffle):
+        super().__init__(data, batch_size=batch_size, shuffle=shuffle)
+loader = Loader(data, 64, True)
+"""
+        + MOVED,
         "class Loader has an __init__ of its own: pin_memory belongs into its call in line 10",
     ),
     "a class with an __init__ that calls another": (
-        "class Base(DataLoader):\n    def __init__(self, data, batch_size):\n"
-        '        self.kwargs = {"dataset": data, "batch_size": batch_size}\n        super().__init__(**self.kwargs)\n'
-        "class Loader(Base):\n    def __init__(self, batch_size):\n        super().__init__(data, batch_size)\n"
-        "loader = Loader(64)\n" + MOVED,
+        """\
+class Base(DataLoader):
+    def __init__(self, data, batch_size):
+        self.kwargs = {"dataset": data, "batch_size": batch_size}
+        super().__init__(**self.kwargs)
+class Loader(Base):
+    def __init__(self, batch_size):
+        super().__init__(data, batch_size)
+loader = Loader(64)
+"""
+        + MOVED,
         "class Loader has an __init__ of its own: pin_memory belongs into its call in line 11",
     ),
     "a class whose __init__ hides the call": (
-        "class Loader(DataLoader):\n    def __init__(self, data):\n        DataLoader.__init__(self, data)\n"
-        "loader = Loader(data)\n" + MOVED,
+        """\
+class Loader(DataLoader):
+    def __init__(self, data):
+        DataLoader.__init__(self, data)
+loader = Loader(data)
+"""
+        + MOVED,
         "how class Loader calls DataLoader's __init__ is not seen",
     ),
     "functools.partial": (
-        "from functools import partial\nmake = partial(DataLoader, batch_size=64)\nloader = make(data)\n" + MOVED,
+        """\
+from functools import partial
+make = partial(DataLoader, batch_size=64)
+loader = make(data)
+"""
+        + MOVED,
         "what functools.partial makes is not followed: give it pin_memory there",
     ),
     "the device of another tensor": (
-        "device = next(nn.Linear(3, 3).cuda().parameters()).device\nloader = DataLoader(data)\n" + TO_DEVICE,
+        """\
+device = next(nn.Linear(3, 3).cuda().parameters()).device
+loader = DataLoader(data)
+"""
+        + TO_DEVICE,
         "the device its batches are moved to is not known: the device comes from '.device' of torch.nn.Parameter()",
     ),
     "a device that nothing gives": (
-        "loader = DataLoader(data)\ndef train(device):\n    for x, y in loader:\n        x = x.to(device)\n",
-        "the device its batches are moved to is not known: 'device' is a parameter of train(), which nothing in this file calls",
+        """\
+loader = DataLoader(data)
+def train(device):
+    for x, y in loader:
+        x = x.to(device)
+""",
+        (
+            "the device its batches are moved to is not known:"
+            " 'device' is a parameter of train(), which nothing in this file calls"
+        ),
     ),
     "a device made of itself": (
-        "class Trainer:\n    def __init__(self):\n        self.device = torch.device(self.device)\n"
-        "    def train(self):\n        for x, y in DataLoader(data):\n            x = x.to(self.device)\nTrainer().train()\n",
+        """\
+class Trainer:
+    def __init__(self):
+        self.device = torch.device(self.device)
+    def train(self):
+        for x, y in DataLoader(data):
+            x = x.to(self.device)
+Trainer().train()
+""",
         "the device its batches are moved to is not known: the device is never given a value in this file",
     ),
+    "a framework beside a loop of the script's own": (
+        """\
+import lightning as L
+class Model(L.LightningModule):
+    pass
+loader = DataLoader(data)
+L.Trainer().fit(Model(), loader)
+def test(device):
+    for x, y in loader:
+        x = x.to(device)
+""",
+        (
+            "the device its batches are moved to is not known:"
+            " 'device' is a parameter of test(), which nothing in this file calls"
+        ),
+    ),
     "a framework": (
-        "import lightning as L\nclass Model(L.LightningModule):\n    pass\n"
-        "loader = DataLoader(data)\nL.Trainer().fit(Model(), loader)\n",
+        """\
+import lightning as L
+class Model(L.LightningModule):
+    pass
+loader = DataLoader(data)
+L.Trainer().fit(Model(), loader)
+""",
         "the training loop runs inside Lightning, which moves the batches itself",
     ),
 }
@@ -607,16 +1171,51 @@ def test_declined_because_of(code: str, because: str) -> None:
 
 
 PINNED_YET = {
-    "N5: only views are moved": "for x, y in loader:\n    x = x.view(-1, 784).cuda()\n",
-    "N5: an operation in place keeps the memory": "for x, y in loader:\n    x /= 255\n    x.mul_(2)\n    x = x.cuda()\n",
-    "N5: one of the two is moved as it came": "for x, y in loader:\n    x = x.float().cuda()\n    y = y.cuda()\n",
+    "N5: only views are moved": """\
+for x, y in loader:
+    x = x.view(-1, 784).cuda()
+""",
+    "N5: an operation in place keeps the memory": """\
+for x, y in loader:
+    x /= 255
+    x.mul_(2)
+    x = x.cuda()
+""",
+    "N5: one of the two is moved as it came": """\
+for x, y in loader:
+    x = x.float().cuda()
+    y = y.cuda()
+""",
     "N9: CUDA is in use already": "model = nn.Linear(3, 3).cuda()\n" + MOVED,
-    "the loader is read by hand": "x, y = next(iter(loader))\nx = x.cuda()\n",
-    "batches are fetched ahead": "batches = iter(loader)\nfor step in range(9):\n    x, y = next(batches)\n    x = x.cuda()\n",
-    "the batch is moved in map()": "for batch in loader:\n    x, y = map(lambda t: t.cuda(), batch)\n",
-    "the batch is spread into a helper": "def move(x, y):\n    return x.cuda(), y.cuda()\nfor batch in loader:\n    x, y = move(*batch)\n",
-    "the batch is moved in the model": "class Model(nn.Module):\n    def forward(self, x):\n        x = x.cuda()\n        return x\n"
-    "model = Model()\nfor x, y in loader:\n    model(x)\n",
+    "the loader is read by hand": """\
+x, y = next(iter(loader))
+x = x.cuda()
+""",
+    "batches are fetched ahead": """\
+batches = iter(loader)
+for step in range(9):
+    x, y = next(batches)
+    x = x.cuda()
+""",
+    "the batch is moved in map()": """\
+for batch in loader:
+    x, y = map(lambda t: t.cuda(), batch)
+""",
+    "the batch is spread into a helper": """\
+def move(x, y):
+    return x.cuda(), y.cuda()
+for batch in loader:
+    x, y = move(*batch)
+""",
+    "the batch is moved in the model": """\
+class Model(nn.Module):
+    def forward(self, x):
+        x = x.cuda()
+        return x
+model = Model()
+for x, y in loader:
+    model(x)
+""",
 }
 
 
@@ -626,16 +1225,37 @@ def test_pinned_although(rest: str) -> None:
 
 
 PINNABLE = {
-    "N4: the batch's class has pin_memory()": "class Batch:\n    def pin_memory(self):\n        return self\n"
-    "loader = DataLoader(data, collate_fn=lambda b: Batch())\n",
-    "N7: a named tuple": "from typing import NamedTuple\nclass Batch(NamedTuple):\n    x: torch.Tensor\n    y: torch.Tensor\n"
-    "loader = DataLoader(data, collate_fn=lambda b: Batch(1, 2))\n",
-    "the data set names the CPU": 'loader = DataLoader(TensorDataset(torch.zeros(9, device="cpu"), torch.zeros(9).to("cpu")))\n',
-    "the data set casts": "class Own(Dataset):\n    def __getitem__(self, i):\n        return torch.zeros(3).to(torch.float16), i\n"
-    "loader = DataLoader(Own())\n",
-    "a data set of another file is moved by the script": "from mine import Mine\nloader = DataLoader(Mine())\n",
-    "it is iterable": "class Own(torch.utils.data.IterableDataset):\n    def __iter__(self):\n        yield torch.zeros(3), 1\n"
-    "loader = DataLoader(Own())\n",
+    "N4: the batch's class has pin_memory()": """\
+class Batch:
+    def pin_memory(self):
+        return self
+loader = DataLoader(data, collate_fn=lambda b: Batch())
+""",
+    "N7: a named tuple": """\
+from typing import NamedTuple
+class Batch(NamedTuple):
+    x: torch.Tensor
+    y: torch.Tensor
+loader = DataLoader(data, collate_fn=lambda b: Batch(1, 2))
+""",
+    "the data set names the CPU": 'items = TensorDataset(torch.zeros(9, device="cpu"), torch.zeros(9).to("cpu"))\n'
+    "loader = DataLoader(items)\n",
+    "the data set casts": """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return torch.zeros(3).to(torch.float16), i
+loader = DataLoader(Own())
+""",
+    "a data set of another file is moved by the script": """\
+from mine import Mine
+loader = DataLoader(Mine())
+""",
+    "it is iterable": """\
+class Own(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        yield torch.zeros(3), 1
+loader = DataLoader(Own())
+""",
     "it makes no batches": "loader = DataLoader(data, batch_size=None)\n",
 }
 
@@ -650,14 +1270,36 @@ ALREADY = {
     "by position": "loader = DataLoader(data, 64, True, None, None, 0, None, True)\n",
     "by the user's choice": ARGS + "loader = DataLoader(data, pin_memory=args.pin)\n",
     "in a dictionary": 'loader = DataLoader(data, **{"pin_memory": True})\n',
-    "by assignment": 'kwargs = {}\nkwargs["pin_memory"] = True\nloader = DataLoader(data, **kwargs)\n',
-    "by update()": 'kwargs = {}\nkwargs.update({"pin_memory": True})\nloader = DataLoader(data, **kwargs)\n',
-    "by update() with keywords": "kwargs = {}\nkwargs.update(pin_memory=True)\nloader = DataLoader(data, **kwargs)\n",
-    "where CUDA is used": "kwargs = {'pin_memory': True} if torch.cuda.is_available() else {}\n"
-    "loader = DataLoader(data, **kwargs)\n",
-    "in a class's own __init__": "class Loader(DataLoader):\n    def __init__(self, data):\n"
-    "        super().__init__(data, pin_memory=True)\nloader = Loader(data)\n",
-    "in functools.partial": "from functools import partial\nmake = partial(DataLoader, pin_memory=True)\nloader = make(data)\n",
+    "by assignment": """\
+kwargs = {}
+kwargs["pin_memory"] = True
+loader = DataLoader(data, **kwargs)
+""",
+    "by update()": """\
+kwargs = {}
+kwargs.update({"pin_memory": True})
+loader = DataLoader(data, **kwargs)
+""",
+    "by update() with keywords": """\
+kwargs = {}
+kwargs.update(pin_memory=True)
+loader = DataLoader(data, **kwargs)
+""",
+    "where CUDA is used": """\
+kwargs = {'pin_memory': True} if torch.cuda.is_available() else {}
+loader = DataLoader(data, **kwargs)
+""",
+    "in a class's own __init__": """\
+class Loader(DataLoader):
+    def __init__(self, data):
+        super().__init__(data, pin_memory=True)
+loader = Loader(data)
+""",
+    "in functools.partial": """\
+from functools import partial
+make = partial(DataLoader, pin_memory=True)
+loader = make(data)
+""",
 }
 
 
@@ -667,4 +1309,12 @@ def test_nothing_is_said_of_a_loader_that_pins(start: str) -> None:
 
 
 def test_nothing_is_said_of_another_library_s_loader() -> None:
-    check_silent(LoaderPin, HEAD + "from torch_geometric.loader import DataLoader\nloader = DataLoader(data)\n" + MOVED)
+    check_silent(
+        LoaderPin,
+        HEAD
+        + """\
+from torch_geometric.loader import DataLoader
+loader = DataLoader(data)
+"""
+        + MOVED,
+    )
