@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.epochs import draws_nothing, why_workers_end
-from codemods.facts.workers import WorkerFacts, read_in_epochs
+from codemods.facts.workers import WorkerFacts, Workers, is_read_in_epochs
 from codemods.worker_edits import edits, pass_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.declaration import Finding
-    from codemods.edit_values import Edit
     from codemods.facts.data import Loader
     from codemods.facts.script import Script
 
@@ -26,18 +25,19 @@ class LoaderPersistent(Codemod):
 
     Why it is faster:
         Without it the workers end with each epoch and are started again for the next: some 50 ms each where they are
-        forked, seconds where they import PyTorch anew. It pays most where epochs are short. Where the number of workers is
-        an expression, so is the argument: with 0 workers ``True`` is refused. Loaders that ``loader-workers`` gives workers
-        to are treated together with it.
+        forked, seconds where they import PyTorch anew. It pays most where epochs are short. Where the number of
+        workers is an expression, so is the argument: with 0 workers ``True`` is refused. Loaders that
+        ``loader-workers`` gives workers to are treated together with it.
 
     When it is left:
-        The loader is made anew for each epoch. The data set changes between epochs or when it is read, or is not known: the
-        workers would keep their first copy. The loader is read twice at once, or through an iterator that is kept: workers
-        that stay serve one reading at a time. A ``worker_init_fn`` would run once instead of once an epoch.
+        The loader is made anew for each epoch. The data set changes between epochs or when it is read, or is not
+        known: the workers would keep their first copy. The loader is read twice at once, or through an iterator that
+        is kept: workers that stay serve one reading at a time. A ``worker_init_fn`` would run once instead of once an
+        epoch.
 
     Results:
-        Another order of shuffling from the second epoch on, as workers that stay draw no new seed. Bit for bit the same
-        where no loader shuffles and nothing draws random numbers on the CPU.
+        Another order of shuffling from the second epoch on, as workers that stay draw no new seed. Bit for bit the
+        same where no loader shuffles and nothing draws random numbers on the CPU.
 
     References:
         ``torch.utils.data.DataLoader``, ``persistent_workers``.
@@ -142,28 +142,35 @@ for epoch in range(10):
         """Every loader of the entry script that has workers, or is given some, and is read in more than one epoch."""
         facts = WorkerFacts(script, self.workers)
         for loader in script.loaders:
-            if loader.module is script.entry and loader.unknown_arguments is None and _NAME not in loader.arguments:
-                if read_in_epochs(script, loader) is not None:
-                    finding = self._site(script, facts, loader)
-                    if finding is not None:
-                        yield finding
+            known = loader.unknown_arguments is None and _NAME not in loader.arguments
+            if loader.module is script.entry and known and is_read_in_epochs(script, loader):
+                yield from self._site(script, facts, loader)
 
-    def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Finding | None:
-        present = facts.present(loader)
-        given = facts.given(loader) if self.workers else None
-        workers = present if given is None or isinstance(given, str) else given
-        changes = edits(script, workers, main_guard=self.main_guard) if workers is not None and not isinstance(workers, str) else ""
-        if workers is None or (isinstance(changes, str) and not isinstance(workers, str)):
-            return None  # it has no workers and gets none
-        if isinstance(workers, str) or isinstance(changes, str):
-            return self.left(loader.module, loader.call, because=str(workers))
-        users = {each for count in workers.counts for each in facts.users(count.site)} | {loader}
-        for each in script.loaders:
-            reason = why_workers_end(script, each, facts.code(each)) if each in users else None
+    def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:
+        module = loader.module
+        workers = facts.given(loader) if self.workers else None
+        if not isinstance(workers, Workers):
+            workers = facts.present(loader)
+        if workers is None:
+            return
+        reason = workers if isinstance(workers, str) else self._why_not(script, facts, loader, workers)
+        if reason is not None or isinstance(workers, str):
+            yield self.left(module, loader.call, because=str(reason))
+            return
+        changes = edits(script, workers, main_guard=self.main_guard)
+        if not isinstance(changes, str):  # else it is given no workers, and loader-workers says why
+            added = (pass_(module, count.site, _NAME, count.positive) for count in workers.counts)
+            exact = not workers.draws and draws_nothing(script, map(facts.code, script.loaders))
+            promise = Promise.BITWISE if exact else Promise.RANDOM
+            yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise)
+
+    def _why_not(self, script: Script, facts: WorkerFacts, loader: Loader, workers: Workers) -> str | None:
+        """Why the workers should end with each epoch: the loader's own, or those of one that shares its arguments."""
+        reason = why_workers_end(script, facts.code(loader))
+        if reason is not None:
+            return reason
+        for other in (each for count in workers.counts for each in facts.users(count.site)):
+            reason = why_workers_end(script, facts.code(other))
             if reason is not None:
-                shared = "" if each is loader else f"it shares its arguments with the loader in line {each.call.lineno}: "
-                return self.left(loader.module, loader.call, because=shared + reason)
-        added: list[Edit] = [pass_(loader.module, count.site, _NAME, count.positive) for count in workers.counts]
-        exact = not workers.draws and draws_nothing(script, tuple(map(facts.code, script.loaders)))
-        promise = Promise.BITWISE if exact else Promise.RANDOM
-        return self.rewrites(loader.module, loader.call, _MESSAGE, *changes, *added, promise=promise)
+                return f"it shares its arguments with the loader in line {other.call.lineno}: {reason}"
+        return None

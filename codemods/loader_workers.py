@@ -22,26 +22,29 @@ class LoaderWorkers(Codemod):
     """Reads and transforms batches in worker processes (``num_workers=4``) while the GPU trains.
 
     Why it is faster:
-        Without workers the process that trains also reads, decodes and transforms each item, and the GPU waits. Workers
-        do it beside the training. A script's own option (``--workers``, ``--n_cpu``) that is not passed is passed; else
-        four workers are started, where the script uses CUDA: beside training on the CPU they take its cores.
-        ``{'num_workers': 1} if use_cuda else {}`` becomes 4.
+        Without workers the process that trains also reads, decodes and transforms each item, and the GPU waits.
+        Workers do it beside the training. A script's own option (``--workers``, ``--n_cpu``) that is not passed is
+        passed; else four workers are started, where the script uses CUDA: beside training on the CPU they take its
+        cores. ``{'num_workers': 1} if use_cuda else {}`` becomes 4.
 
-        A worker that is not forked (Windows, macOS, Python 3.14) imports the script first. Where that would read a loader,
-        the code from there on goes under ``if __name__ == "__main__":``; imports, definitions and settings stay.
+        A worker that is not forked (Windows, macOS, Python 3.14) imports the script first. Where that would read a
+        loader, the code from there on goes under ``if __name__ == "__main__":``; imports, definitions and settings
+        stay.
 
     When it is left:
-        The items are in memory already, and reading one does no work. The data set uses CUDA, is iterable and not sharded,
-        keeps an open file or a random number generator, changes itself when it is read, or cannot be pickled (lambdas,
-        functions in functions). It is not known what runs in a worker. The batches stay on the CPU, are kept, or only the
-        first one is read. Definitions stand between code that would have to go under the guard.
+        The items are in memory already, and reading one does no work. The data set uses CUDA, is iterable and not
+        sharded, keeps an open file or a random number generator, changes itself when it is read, or cannot be pickled
+        (lambdas, functions in functions). It is not known what runs in a worker. The batches stay on the CPU, are
+        kept, or only the first one is read. Definitions stand between code that would have to go under the guard.
 
     Results:
-        The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments. Memory
-        grows with each worker; containers may need ``--shm-size``, scripts with OpenCV ``cv2.setNumThreads(0)``.
+        The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments.
+        Memory grows with each worker; containers may need ``--shm-size``, scripts with OpenCV
+        ``cv2.setNumThreads(0)``.
 
     References:
-        ``torch.utils.data``, "Multi-process data loading"; notes/randomness; Python, multiprocessing, "Programming guidelines".
+        ``torch.utils.data``, "Multi-process data loading"; notes/randomness; Python, multiprocessing, "Programming
+        guidelines".
     """
 
     promise = Promise.RANDOM

@@ -27,8 +27,10 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
     module = script.entry
     found: list[Edit] = []
     for count in workers.counts:
-        is_new = count.now is None
-        found.append(pass_(module, count.site, "num_workers", count.text) if is_new else Replace(module, count.now, count.text))  # type: ignore[arg-type]
+        if count.now is not None:
+            found.append(Replace(module, count.now, count.text))
+        else:
+            found.append(pass_(module, count.site, "num_workers", count.text))
     if workers.unguarded is None:
         return tuple(found)
     line, statements = workers.unguarded.line, workers.unguarded.statements

@@ -6,63 +6,59 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.passes import How, around, loop_around, passes
+from codemods.facts.passes import FUNCTIONS, How, around, loop_around, passes
 from codemods.facts.values import NONE, Sort, without_none
+from codemods.facts.worker_code import TORCH_DRAWS
+from codemods.facts.worker_guards import why_changed, why_unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codemods.facts.data import Loader
-    from codemods.facts.flow import Flow
+    from codemods.facts.flow import Callee, Flow
     from codemods.facts.passes import Pass
     from codemods.facts.script import Script
-    from codemods.facts.source import FunctionNode, Module
+    from codemods.facts.source import Module
     from codemods.facts.values import Value
     from codemods.facts.worker_code import WorkerCode
 
-_DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like", "randn_like", "randint_like"})
-_LAYERS_THAT_DRAW = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout", "torch.nn.RReLU", "torch.nn.Transformer")
+_DRAWING_LAYERS = tuple(
+    f"torch.nn.{name}" for name in ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "RReLU", "Transformer")
+)
 
 
-def why_workers_end(script: Script, loader: Loader, code: WorkerCode) -> str | None:
+def why_workers_end(script: Script, code: WorkerCode) -> str | None:
     """Why the loader's workers should not outlive an epoch, in words; None where they can."""
-    flow = script.flow
-    if code.why_unknown is not None:
-        return code.why_unknown
+    flow, loader = script.flow, code.loader
     made = loop_around(flow, loader.module, loader.call)
     if made is not None:
         return f"it is made anew in each pass of a loop (line {made.lineno})"
-    if code.changes is not None:
-        return code.changes
     seeding = loader.arguments.get("worker_init_fn")
     if seeding is not None and seeding.values != {NONE}:
         return "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
-    line = _changed_line(flow, loader)
-    if line is not None:
-        return f"its data set changes between epochs, and workers that stay keep the first copy (line {line})"
-    return _why_at_once(flow, loader)
+    return why_unknown(code) or why_changed(code) or _why_changed_outside(flow, loader) or _why_at_once(flow, loader)
 
 
-def _changed_line(flow: Flow, loader: Loader) -> int | None:
-    """Where the script changes the data set again and again: ``train_set.set_epoch(epoch)``, ``loader.dataset.x = 1``."""
+def _why_changed_outside(flow: Flow, loader: Loader) -> str | None:
+    """Where the script changes the data set again and again: ``train_set.set_epoch(epoch)``."""
     data = without_none(loader.dataset.values) | set(loader.dataset.parts)
     for module in flow.modules:
         for node in module.nodes(ast.Attribute):
             if not data & flow.values(node.value) or loop_around(flow, module, node) is None:
                 continue
-            if isinstance(node.ctx, ast.Store) or _changes(flow, node) or _writes_item(module, node):
-                return node.lineno
+            if isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_item_written(module, node):
+                line = f"line {node.lineno}"
+                return f"its data set changes between epochs, and workers that stay keep the first copy ({line})"
     return None
 
 
-def _changes(flow: Flow, method: ast.Attribute) -> bool:
-    """Whether the method writes attributes of its object."""
-    for value in flow.values(method):
-        if value.sort is Sort.METHOD and isinstance(value.site, (ast.FunctionDef, ast.AsyncFunctionDef)) and value.name != "__getitem__":
-            if _stores(flow, value, value.site, set()):
-                return True
-    return False
+def _is_changing_method(flow: Flow, node: ast.Attribute) -> bool:
+    methods = [each.site for each in flow.values(node) if each.sort is Sort.METHOD and each.name != "__getitem__"]
+    return any(_stores(flow, each, set()) for each in methods if isinstance(each, FUNCTIONS))
 
 
-def _stores(flow: Flow, method: Value, function: FunctionNode, seen: set[ast.AST]) -> bool:
+def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
+    """Whether the method, or one that it calls, writes an attribute."""
     if function in seen:
         return False
     seen.add(function)
@@ -70,14 +66,13 @@ def _stores(flow: Flow, method: Value, function: FunctionNode, seen: set[ast.AST
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return True
         if isinstance(node, ast.Call):
-            for callee in flow.values(node.func):
-                own = callee.sort is Sort.METHOD and isinstance(callee.site, (ast.FunctionDef, ast.AsyncFunctionDef))
-                if own and _stores(flow, method, callee.site, seen):  # type: ignore[arg-type]
-                    return True
+            called = [each.site for each in flow.values(node.func) if each.sort is Sort.METHOD]
+            if any(_stores(flow, each, seen) for each in called if isinstance(each, FUNCTIONS)):
+                return True
     return False
 
 
-def _writes_item(module: Module, node: ast.Attribute) -> bool:
+def _is_item_written(module: Module, node: ast.Attribute) -> bool:
     """``loader.dataset.targets[i] = 0``."""
     parent = module.parent(node)
     return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
@@ -87,44 +82,46 @@ def _why_at_once(flow: Flow, loader: Loader) -> str | None:
     """Where two readings of the loader may run at once: its workers serve one."""
     found = passes(flow, loader)
     nodes = [each.node for each in found]
+    one = "and workers that stay serve one reading at a time"
     for each in found:
-        if each.how is How.ITERATOR or _in_generator(each):
-            return f"it is read through an iterator that is kept, and workers that stay serve one at a time (line {each.line})"
-        if nodes.count(each.node) > 1 or any(other in nodes for other in around(flow, each.module, each.node)):
-            return f"it is read twice at once, and workers that stay serve one reading at a time (line {each.line})"
         if each.how is How.HANDED:
             return f"{each.reader}() reads it, in code that is not followed (line {each.line})"
+        if each.how is How.ITERATOR or _is_in_generator(each):
+            return f"it is read through an iterator that is kept, {one} (line {each.line})"
+        if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in around(flow, each.module, each.node)):
+            return f"it is read twice at once, {one} (line {each.line})"
     return None
 
 
-def _in_generator(reading: Pass) -> bool:
-    function = reading.module.function(reading.node)
-    if function is None:
-        return False
-    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) and reading.module.function(each) is function for each in ast.walk(function))
+def _is_in_generator(reading: Pass) -> bool:
+    """Whether a generator of the project reads it, which may be left and resumed at any time."""
+    module, function = reading.module, reading.module.function(reading.node)
+    yields = (each for each in ast.walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
+    return function is not None and any(module.function(each) is function for each in yields)
 
 
-def draws_nothing(script: Script, codes: tuple[WorkerCode, ...]) -> bool:
+def draws_nothing(script: Script, codes: Iterable[WorkerCode]) -> bool:
     """Whether no loader shuffles and nothing is seen to draw from the CPU's random numbers between epochs."""
-    for code in codes:
-        ordered = all(name not in code.loader.arguments for name in ("sampler", "batch_sampler")) and not _may_shuffle(code.loader)
-        if not ordered or code.loader.unknown_arguments is not None or code.why_unknown is not None or code.draws:
-            return False
+    if any(_may_shuffle(code.loader) or why_unknown(code) is not None or code.draws for code in codes):
+        return False
     for module in script.modules:
         for call in module.nodes(ast.Call):
-            names = {each.name for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL}
-            if any(name.startswith("torch.") and name.rpartition(".")[2] in _DRAWS for name in names):
-                return False
-    return all(layer.sort is Sort.INSTANCE or _draws_nothing(script.flow, layer) for model in script.models for layer in model.layers)
+            for callee in script.flow.values(call.func):
+                package, _, name = callee.name.rpartition(".")
+                if callee.sort is Sort.EXTERNAL and package == "torch" and name in TORCH_DRAWS:
+                    return False
+    layers = [layer for model in script.models for layer in model.layers]
+    return all(layer.sort is Sort.INSTANCE or _draws_nothing(script.flow, layer) for layer in layers)
 
 
 def _may_shuffle(loader: Loader) -> bool:
-    shuffle = loader.arguments.get("shuffle")
-    return shuffle is not None and any(each.sort is not Sort.LITERAL or bool(each.literal) for each in shuffle.values)
+    given = [
+        loader.arguments[name].values for name in ("shuffle", "sampler", "batch_sampler") if name in loader.arguments
+    ]
+    off = all(each.sort is Sort.LITERAL and not each.literal for values in given for each in values)
+    return loader.unknown_arguments is not None or not off
 
 
 def _draws_nothing(flow: Flow, layer: Value) -> bool:
     known = layer.name.startswith("torch.nn.") and kind(flow, layer) is Kind.MODEL
-    return known and not layer.name.startswith(_LAYERS_THAT_DRAW)
-
-
+    return known and not layer.name.startswith(_DRAWING_LAYERS)

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _CONSTANT_PARTS = (
-    *(ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.BinOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Subscript),
+    *(
+        ast.Constant,
+        ast.Tuple,
+        ast.List,
+        ast.Set,
+        ast.Dict,
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Name,
+        ast.Attribute,
+        ast.Subscript,
+    ),
     *(ast.operator, ast.unaryop, ast.expr_context),
 )
 
@@ -64,7 +75,9 @@ def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
         name = next((each for each in code.module_names if each in bound), None)
         if name is not None:
             where = code.module_names[name]
-            return Unguarded(line, (), f"the data set reads '{name}' (line {where}), which has to stay outside the guard")
+            return Unguarded(
+                line, (), f"the data set reads '{name}' (line {where}), which has to stay outside the guard"
+            )
     return Unguarded(line, statements)
 
 
@@ -84,10 +97,15 @@ def _why_not(body: list[ast.stmt], first: int) -> str | None:
 
 
 def _start(script: Script, codes: Sequence[WorkerCode], first: int) -> int:
-    """Where the guard begins: after definitions, imports, constants and what the workers read, before loaders are made."""
+    """Where the guard begins: after definitions, imports, settings and what workers read, before loaders are made."""
     body = script.entry.tree.body
     read = {name for code in codes for name in code.module_names}
-    made = [body.index(each) for code in codes for _, each in top_statements(script.flow, code.loader.module, code.loader.call) if each in body]
+    made = [
+        body.index(each)
+        for code in codes
+        for _, each in top_statements(script.flow, code.loader.module, code.loader.call)
+        if each in body
+    ]
     stays = [index for index in range(first) if _stays(body[index]) or _bound(body[index]) & read]
     lowest = stays[-1] + 1 if stays else 0
     start = max(lowest, min([first, *made]))
@@ -120,11 +138,16 @@ def _bound(statement: ast.stmt) -> frozenset[str]:
 
 
 def why_names_are_missing(module: Module, code: WorkerCode) -> str | None:
-    """Which name that a worker reads has no value there, because only running the script gives it one; None where all have."""
+    """Which name that a worker reads only running the script gives a value; None where each has one at import."""
     guards = [each for each in module.tree.body if is_main_guard(each)]
     outside = {name for each in module.tree.body if each not in guards for name in _bound(each)}
     guarded = {name for each in guards for name in _bound(each)} - outside
-    written = {name for each in ast.walk(module.tree) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) for name in declared_outer(each)}
+    written = {
+        name
+        for each in ast.walk(module.tree)
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for name in declared_outer(each)
+    }
     for name, line in code.module_names.items():
         if name in guarded:
             return f"the data set reads '{name}' (line {line}), which is only bound under the __main__ guard"

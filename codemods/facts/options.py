@@ -77,6 +77,10 @@ def namespace(script: Script, module: Module, place: ast.stmt) -> str | None:
         return None
     for name in module.nodes(ast.Name):
         bound = isinstance(name.ctx, ast.Store) and module.function(name) is None
-        if bound and script.flow.read_module_name(module, name.id) == _NAMESPACE and placement.bound_for(module, name.id, function):
+        if (
+            bound
+            and script.flow.read_module_name(module, name.id) == _NAMESPACE
+            and placement.bound_for(module, name.id, function)
+        ):
             return name.id
     return None

@@ -22,14 +22,27 @@ if TYPE_CHECKING:
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Reading what these return is reading their arguments.
-_PASSING_ON = PROGRESS | {"builtins.enumerate", "builtins.zip", "builtins.map", "builtins.filter", "itertools.islice", "itertools.chain"}
+_PASSING_ON = PROGRESS | {
+    *("builtins.enumerate", "builtins.zip", "builtins.map", "builtins.filter", "builtins.iter"),
+    *("itertools.islice", "itertools.chain"),
+}
 # Functions that read all of their argument at once.
 _EXHAUSTING = frozenset(
-    {"builtins.list", "builtins.tuple", "builtins.set", "builtins.sum", "builtins.max", "builtins.min", "builtins.sorted"}
+    {
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.set",
+        "builtins.sorted",
+        "builtins.sum",
+        "builtins.max",
+        "builtins.min",
+    }
     | {"builtins.any", "builtins.all", "torch.optim.swa_utils.update_bn"}
 )
 # Functions that look at a loader without reading it.
-_LOOKING = frozenset(f"builtins.{name}" for name in ("len", "isinstance", "print", "type", "id", "repr", "str", "getattr", "hasattr"))
+_LOOKING = frozenset(
+    f"builtins.{name}" for name in ("len", "isinstance", "print", "type", "id", "repr", "str", "getattr", "hasattr")
+)
 
 
 class How(enum.Enum):
@@ -39,6 +52,10 @@ class How(enum.Enum):
     FIRST = "its first batch"
     ITERATOR = "through an iterator that is kept"
     HANDED = "in code that is not followed"
+
+
+# `iter(loader).next()` of old, `loader.__iter__()`.
+_ITERATOR_METHODS = {"next": How.FIRST, "__next__": How.FIRST, "__iter__": How.ITERATOR}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +71,7 @@ class Pass:
     @property
     def line(self) -> int:
         """The line in which it starts."""
-        return getattr(self.node, "lineno", None) or self.module.statement(self.node).lineno
+        return self.module.statement(self.node).lineno
 
 
 def passes(flow: Flow, loader: Loader) -> tuple[Pass, ...]:
@@ -72,37 +89,32 @@ def passes(flow: Flow, loader: Loader) -> tuple[Pass, ...]:
 def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
     """How what stands around a loader reads it."""
     here: ast.AST = node
-    iterated = False
-    while True:
-        above = module.parent(here)
-        if isinstance(above, ast.Starred):
-            return Pass(How.LOOP, module, above)
-        if isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is here:
-            return Pass(How.LOOP, module, above)
-        if isinstance(above, ast.comprehension) and above.iter is here:
-            comprehension = module.parent(above)
-            return Pass(How.LOOP, module, comprehension) if comprehension is not None else None
-        if isinstance(above, ast.Attribute) and above.attr == "__iter__":
-            return Pass(How.ITERATOR, module, above)
-        if not isinstance(above, ast.Call) or here is above.func:
-            # `bar = tqdm(loader)` is read where `bar` is, once.
-            return Pass(How.ITERATOR if iterated else How.LOOP, module, here) if here is not node else None
+    above = module.parent(here)
+    is_iterator = False
+    while isinstance(above, ast.Call) and here is not above.func:
         names = {each.name for each in flow.values(above.func) if each.sort is Sort.EXTERNAL}
-        if names & {"builtins.next"}:
-            return Pass(How.FIRST, module, above)
-        if names & _EXHAUSTING:
-            return Pass(How.LOOP, module, above)
-        if names & {"itertools.cycle"}:
-            return Pass(How.ITERATOR, module, above)
-        if names <= _PASSING_ON | {"builtins.iter"} and names:
-            iterated = iterated or "builtins.iter" in names
-            here = above
-            continue
-        return _handed(flow, module, above, names) if here is node else Pass(How.LOOP, module, here)
+        if not names or not names <= _PASSING_ON:
+            return _called(flow, module, above, names, is_iterated=here is not node)
+        is_iterator = is_iterator or "builtins.iter" in names
+        here, above = above, module.parent(above)
+    if isinstance(above, ast.Starred) or (isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is here):
+        return Pass(How.LOOP, module, above)
+    if isinstance(above, ast.comprehension) and above.iter is here:
+        return Pass(How.LOOP, module, module.parent(above) or above)
+    if isinstance(above, ast.Attribute) and above.attr in _ITERATOR_METHODS:
+        return Pass(_ITERATOR_METHODS[above.attr], module, above)
+    # `bar = tqdm(loader)` is read where `bar` is, once.
+    return None if here is node else Pass(How.ITERATOR if is_iterator else How.LOOP, module, here)
 
 
-def _handed(flow: Flow, module: Module, call: ast.Call, names: set[str]) -> Pass | None:
-    """The pass that a library's function makes that is given a loader."""
+def _called(flow: Flow, module: Module, call: ast.Call, names: set[str], *, is_iterated: bool) -> Pass | None:
+    """The pass that a function makes that is given a loader, or an iterator over it."""
+    if "builtins.next" in names:
+        return Pass(How.FIRST, module, call)
+    if "itertools.cycle" in names:
+        return Pass(How.ITERATOR, module, call)
+    if is_iterated or names & _EXHAUSTING:
+        return Pass(How.LOOP, module, call)
     callees = flow.values(call.func)
     if not callees or names & _LOOKING or any(map(_is_followed, callees)):
         return None
@@ -115,30 +127,38 @@ def _is_followed(callee: Value) -> bool:
     return of_container or callee.sort in {Sort.INSTANCE, Sort.CLASS} or isinstance(callee.site, FUNCTIONS)
 
 
-def around(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[ast.AST]:
-    """What the node stands in, from the inside out, then what the calls of its function stand in."""
+def around(
+    flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None
+) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """What the node stands in, from the inside out, then what the calls of its function stand in.
+
+    Yields:
+        Pairs: the outer node, and the one directly in it that holds the node or the call.
+    """
     seen = set() if seen is None else seen
+    below = node
     for above in module.ancestors(node):
-        yield above
+        yield above, below
         if isinstance(above, FUNCTIONS):
             if above not in seen:
                 seen.add(above)
                 for call in flow.callers(above):
                     yield from around(flow, _module_of(flow, call), call, seen)
             return
+        below = above
 
 
 def loop_around(flow: Flow, module: Module, node: ast.AST) -> ast.For | ast.AsyncFor | ast.While | None:
     """The innermost loop that runs the node more than once, in its function or around a call of it."""
-    below = node
-    for above in around(flow, module, node):
+    for above, below in around(flow, module, node):
         if isinstance(above, LOOPS) and below not in (getattr(above, "iter", None), *above.orelse):
             return above
-        below = above
     return None
 
 
-def top_statements(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[tuple[Module, ast.stmt]]:
+def top_statements(
+    flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None
+) -> Iterator[tuple[Module, ast.stmt]]:
     """The statements of the modules, outside main guards, that run the node when the module is imported."""
     seen = set() if seen is None else seen
     top = node

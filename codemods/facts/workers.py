@@ -8,20 +8,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.facts.data import Given
 from codemods.facts.devices import DeviceKind, cuda_branches
 from codemods.facts.main_guard import Unguarded, unguarded, why_names_are_missing
 from codemods.facts.options import Option, is_read, namespace, options
-from codemods.facts.passes import How, Pass, loop_around, passes
+from codemods.facts.passes import How, loop_around, passes
 from codemods.facts.pinning import why_not_on_host
-from codemods.facts.values import NONE, Sort
+from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import WorkerCode
+from codemods.facts.worker_guards import why_not_copied, why_not_sent, why_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.data import Argument, Loader
     from codemods.facts.script import Script
+    from codemods.facts.source import Module
 
 Site: TypeAlias = "ast.Call | ast.Dict"
 
@@ -96,36 +97,38 @@ class WorkerFacts:
         argument = loader.arguments.get("num_workers")
         if argument is None or _is_zero(argument):
             return None
-        if argument.node is not None:
-            positive = _positive(argument.node)
-            if positive is None:
-                return f"its number of workers is worked out in the call: {ast.unparse(argument.node)}"
-            return Workers((Count(loader.call, argument.node, ast.unparse(argument.node), positive),), are_new=False)
-        counts = tuple(self._in_dictionaries(loader))
-        if not counts:
-            return "its number of workers is not written in a dictionary that can be seen"
-        return Workers(counts, are_new=False)
+        if argument.node is None:
+            counts = tuple(self._in_dictionaries(loader))
+            return Workers(counts, are_new=False) if counts else "its number of workers is not written in a dictionary"
+        text = loader.module.code(argument.node)
+        positive = _positive(loader.module, argument.node)
+        if positive is None:
+            return f"its number of workers is worked out in the call: {text}"
+        return Workers((Count(loader.call, argument.node, text, positive),), are_new=False)
 
     def _in_dictionaries(self, loader: Loader) -> Iterator[Count]:
         """The counts in the dictionaries that are given with ``**``, and in those that ``update`` merges into them."""
         for site in self._dictionaries(loader):
-            pairs = zip(site.keys, site.values, strict=True) if isinstance(site, ast.Dict) else ()
-            nodes = [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "num_workers"]
-            if isinstance(site, ast.Call):
-                nodes = [each.value for each in site.keywords if each.arg == "num_workers"]
-            for node in nodes:
-                positive = _positive(node)
+            if isinstance(site, ast.Dict):
+                items = [
+                    (getattr(key, "value", None), value) for key, value in zip(site.keys, site.values, strict=True)
+                ]
+            else:
+                items = [(each.arg, each.value) for each in site.keywords]
+            for node in (value for key, value in items if key == "num_workers"):
+                positive = _positive(loader.module, node)
                 if positive is not None:
-                    yield Count(site, node, ast.unparse(node), positive)
+                    yield Count(site, node, loader.module.code(node), positive)
 
     def _dictionaries(self, loader: Loader) -> tuple[Site, ...]:
         flow, module = self.script.flow, loader.module
-        into = set(loader.dictionaries)
-        found = dict.fromkeys(each.site for each in loader.dictionaries)
+        found = list(loader.dictionaries)
         for call in module.nodes(ast.Call):
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and into & flow.values(call.func.value):
-                found.update({each.site: None for given in call.args for each in flow.values(given) if each.sort is Sort.CONTAINER})
-        return tuple(each for each in found if isinstance(each, (ast.Dict, ast.Call)) and module.holds(each))
+            owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "update" else call
+            if not flow.values(owner).isdisjoint(loader.dictionaries):
+                found.extend(each for given in call.args for each in flow.values(given) if each.sort is Sort.CONTAINER)
+        sites = dict.fromkeys(each.site for each in found)
+        return tuple(each for each in sites if isinstance(each, (ast.Dict, ast.Call)) and module.holds(each))
 
     def users(self, site: Site) -> tuple[Loader, ...]:
         """The loaders whose arguments stand at the site."""
@@ -152,8 +155,9 @@ class WorkerFacts:
             reason = self._why_not(other)
             if reason is not None:
                 return f"it shares its arguments with the loader in line {other.call.lineno}: {reason}"
-        changes_order = any(not _is_torchs(loader, name) for name in ("sampler", "batch_sampler")) or loader.dataset.is_iterable
-        return Workers(counts, are_new=True, draws=self.code(loader).draws or changes_order, unguarded=self._unguarded)
+        own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
+        draws = own_order or loader.dataset.is_iterable or self.code(loader).draws
+        return Workers(counts, are_new=True, draws=draws, unguarded=self._unguarded)
 
     def _raised(self, loader: Loader) -> tuple[Count, ...]:
         """The ``{'num_workers': 1} if use_cuda else {}`` of PyTorch's examples, where the one worker becomes more."""
@@ -171,7 +175,8 @@ class WorkerFacts:
         chosen = {each.name.rpartition(".")[2] for each in argument.values if each.sort is Sort.CHOICE}
         for option in options(self.script):
             if option.name in chosen and option.default == 0:
-                return f"the number of workers is the user's, and 0 by default: start the script with {option.flag} {self.number}"
+                start = f"start the script with {option.flag} {self.number}"
+                return f"the number of workers is the user's, and 0 by default: {start}"
         return None
 
     def _new_count(self, loader: Loader, argument: Argument | None) -> Count | str:
@@ -184,7 +189,7 @@ class WorkerFacts:
         if self._option is not None:
             name = namespace(self.script, module, place)
             if name is None:
-                return f"the script's option {self._option.flag} is not passed, and cannot be named where the loader is made"
+                return f"the script's option {self._option.flag} cannot be named where the loader is made"
             text = f"{name}.{self._option.name}"
             return Count(loader.call, now, text, f"{text} > 0")
         condition = self.script.cuda_condition(_with_all_moves(loader), place)
@@ -203,7 +208,8 @@ class WorkerFacts:
             if name in loader.arguments:
                 return f"it is given {name}, which DataLoader refuses without workers"
         code = self.code(loader)
-        return self._why_not_in_workers(loader, code) or self._why_not_read(loader) or _why_not_cuda(self.script, loader)
+        in_worker = self._why_not_in_workers(loader, code)
+        return in_worker or self._why_not_read(loader) or _why_not_cuda(self.script, loader)
 
     def _why_not_in_workers(self, loader: Loader, code: WorkerCode) -> str | None:
         """Why its data set cannot, or should not, be read in a worker process."""
@@ -214,13 +220,14 @@ class WorkerFacts:
             reason = why_not_on_host(self.script.flow, role, argument.values) if argument is not None else None
             if reason is not None:
                 return reason
-        if code.why_unknown is not None:
-            return code.why_unknown
+        unknown = why_unknown(code)
+        if unknown is not None:
+            return unknown
         if loader.dataset.is_iterable and not code.is_sharded:
             return "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
         if not code.does_work:
             return "reading an item only indexes what is in memory: to send it from a worker takes longer"
-        return code.why_not_sent or code.why_not_shared or why_names_are_missing(loader.module, code)
+        return why_not_sent(code) or why_not_copied(code) or why_names_are_missing(loader.module, code)
 
     def _why_not_read(self, loader: Loader) -> str | None:
         """Why the way in which it is read makes workers a loss."""
@@ -234,12 +241,13 @@ class WorkerFacts:
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 return f"it is read anew for each batch, and workers would start each time (line {each.line})"
-        line = self._made_in_pass(loader) or self._kept(loader)
-        return line
+        return self._made_in_pass(loader) or self._kept(loader)
 
     def _made_in_pass(self, loader: Loader) -> str | None:
-        loop = loop_around(self.script.flow, loader.module, loader.call)
-        if loop is not None and any(each.node is loop for other in self.script.loaders for each in passes(self.script.flow, other)):
+        flow = self.script.flow
+        loop = loop_around(flow, loader.module, loader.call)
+        reading = [each.node for other in self.script.loaders for each in passes(flow, other)]
+        if loop is not None and loop in reading:
             return f"it is made anew for each batch of another loader (line {loop.lineno})"
         return None
 
@@ -250,20 +258,19 @@ class WorkerFacts:
                 if isinstance(call.func, ast.Attribute) and call.func.attr in {"append", "extend"}:
                     values = [each for given in call.args for each in self.script.flow.values(given)]
                     if any(each.sort is Sort.BATCH and each.of == loader.value for each in values):
-                        return f"its batches are kept, and each tensor from a worker holds a file open (line {call.lineno})"
+                        line = f"line {call.lineno}"
+                        return f"its batches are kept, and each tensor from a worker holds a file open ({line})"
         return None
 
 
-def read_in_epochs(script: Script, loader: Loader) -> Pass | None:
-    """The pass that reads the loader more than once, from the start to the end; None where there is none."""
-    for each in passes(script.flow, loader):
-        if each.how is not How.FIRST and loop_around(script.flow, each.module, each.node) is not None:
-            return each
-    return None
+def is_read_in_epochs(script: Script, loader: Loader) -> bool:
+    """Whether the loader is read more than once, from the start to the end."""
+    whole = [each for each in passes(script.flow, loader) if each.how is not How.FIRST]
+    return any(loop_around(script.flow, each.module, each.node) is not None for each in whole)
 
 
 def _with_all_moves(loader: Loader) -> Loader:
-    """The loader with the moves of what was made from its batches among the moves of these: workers care for neither."""
+    """The loader with the moves of what is made from its batches among its own: to workers they are the same."""
     return replace(loader, transfers=(*loader.transfers, *loader.converted))
 
 
@@ -275,11 +282,13 @@ def _why_not_cuda(script: Script, loader: Loader) -> str | None:
     if script.framework is not None and not moves:
         return f"the training loop runs inside {script.framework}, which moves the batches itself"
     if not moves:
-        return "its batches are not moved to a device in this file, and beside training on the CPU workers take its cores"
+        return "its batches are not moved to a device in this file: workers would take cores from training on the CPU"
     if all(each.device.kind is DeviceKind.CPU for each in moves):
-        return "its batches stay on the CPU, and workers would take cores from the training"
+        return "its batches stay on the CPU: workers would take cores from the training"
     unknown = sorted(each.device.reason for each in moves if each.device.kind is DeviceKind.UNKNOWN)
-    return f"the device its batches are moved to is not known: {unknown[0]}" if unknown else "its batches are moved to another accelerator than CUDA"
+    if unknown:
+        return f"the device its batches are moved to is not known: {unknown[0]}"
+    return "its batches are moved to another accelerator than CUDA"
 
 
 def _is_zero(argument: Argument) -> bool:
@@ -289,16 +298,17 @@ def _is_zero(argument: Argument) -> bool:
 def _is_torchs(loader: Loader, name: str) -> bool:
     """Whether the sampler is none, or torch's, which draws all of an epoch's indices at once."""
     argument = loader.arguments.get(name)
-    return argument is None or all(each == NONE or (each.sort is Sort.MADE and each.name.startswith("torch.")) for each in argument.values)
+    values = without_none(argument.values) if argument is not None else ()
+    return all(each.sort is Sort.MADE and each.name.startswith("torch.") for each in values)
 
 
-def _positive(count: ast.expr) -> str | None:
+def _positive(module: Module, count: ast.expr) -> str | None:
     """The expression that says whether the count is above 0; None where it cannot be written."""
     if isinstance(count, ast.Constant):
         return "True" if isinstance(count.value, int) and count.value > 0 else None
     if isinstance(count, ast.IfExp) and isinstance(count.body, ast.Constant) and isinstance(count.orelse, ast.Constant):
-        return ast.unparse(count.test) if count.body.value and count.orelse.value == 0 else None
-    return f"{ast.unparse(count)} > 0" if _is_plain(count) else None
+        return module.code(count.test) if count.body.value and count.orelse.value == 0 else None
+    return f"{module.code(count)} > 0" if _is_plain(count) else None
 
 
 def _is_plain(count: ast.expr) -> bool:
@@ -306,7 +316,8 @@ def _is_plain(count: ast.expr) -> bool:
     if isinstance(count, ast.BinOp):
         return _is_plain(count.left) and _is_plain(count.right)
     if isinstance(count, ast.Call):
-        return isinstance(count.func, ast.Name) and count.func.id in {"int", "min", "max"} and all(map(_is_plain, count.args))
+        is_plain = isinstance(count.func, ast.Name) and count.func.id in {"int", "min", "max"}
+        return is_plain and all(map(_is_plain, count.args))
     if isinstance(count, (ast.Attribute, ast.Subscript)):
         return _is_plain(count.value)
     return isinstance(count, (ast.Name, ast.Constant))

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from autotune_rewrite.config import Settings
+from autotune_rewrite.rewrite import rewrite
+from codemods.declaration import Promise
+from codemods.loader_persistent import LoaderPersistent
+from codemods.loader_workers import LoaderWorkers
+
+HEAD = """\
+import argparse
+import os
+import random
+
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision import datasets, transforms
+
+opt = argparse.ArgumentParser().parse_args()
+data = datasets.MNIST("data", transform=transforms.ToTensor())
+"""
+EPOCHS = """\
+for epoch in range(9):
+    for x, y in loader:
+        print(x.mean())
+"""
+MADE = "loader = DataLoader(data, 64, shuffle=True, num_workers=2)\n"
+
+
+def rewrites(before: str, after: str) -> None:
+    check_rewrites(LoaderPersistent, HEAD + before, HEAD + after)
+
+
+def leaves(code: str, because: str) -> None:
+    check_leaves(LoaderPersistent, HEAD + code, because)
+
+
+COUNTS = {
+    "a number": ("2", "True"),
+    "the user's number": ("opt.workers", "opt.workers > 0"),
+    "an item": ('vars(opt)["workers"]', None),
+    "an item of a dictionary": ('opt.loader["workers"]', 'opt.loader["workers"] > 0'),
+    "a product": ("4 * opt.gpus", "4 * opt.gpus > 0"),
+    "a converted option": ("int(opt.workers)", "int(opt.workers) > 0"),
+    "a condition": ("4 if torch.cuda.is_available() else 0", "torch.cuda.is_available()"),
+    "a call": ("os.cpu_count()", None),
+    "none on some device": ("0 if opt.debug else 4", None),
+}
+
+
+@pytest.mark.parametrize(("count", "value"), COUNTS.values(), ids=COUNTS.keys())
+def test_the_number_of_workers(count: str, value: str | None) -> None:
+    before = f"loader = DataLoader(data, 64, num_workers={count})\n" + EPOCHS
+    if value is None:
+        leaves(before, f"its number of workers is worked out in the call: {count}")
+    else:
+        rewrites(before, before.replace(f"{count})", f"{count}, persistent_workers={value})"))
+
+
+PLACES = {
+    "the dictionary that holds the number": (
+        "kwargs = {'num_workers': 2}\nloader = DataLoader(data, **kwargs)\n",
+        "kwargs = {'num_workers': 2, 'persistent_workers': True}\nloader = DataLoader(data, **kwargs)\n",
+    ),
+    "the dict() that holds the number": (
+        "kwargs = dict(num_workers=opt.n)\nloader = DataLoader(data, **kwargs)\n",
+        "kwargs = dict(num_workers=opt.n, persistent_workers=opt.n > 0)\nloader = DataLoader(data, **kwargs)\n",
+    ),
+    "the dictionary that is merged in": (
+        (
+            "kwargs = {'batch_size': 2}\nif opt.gpu:\n    kwargs.update({'num_workers': 2})\n"
+            "loader = DataLoader(data, **kwargs)\n"
+        ),
+        (
+            "kwargs = {'batch_size': 2}\nif opt.gpu:\n    kwargs.update({'num_workers': 2, 'persistent_workers': True})\n"
+            "loader = DataLoader(data, **kwargs)\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), PLACES.values(), ids=PLACES.keys())
+def test_the_place(before: str, after: str) -> None:
+    rewrites(before + EPOCHS, after + EPOCHS)
+
+
+SILENT = {
+    "there are no workers": "loader = DataLoader(data, 64)\n" + EPOCHS,
+    "the number is 0": "loader = DataLoader(data, 64, num_workers=0)\n" + EPOCHS,
+    "it is read once": MADE + "for x, y in loader:\n    print(x)\n",
+    "only first batches are read again and again": MADE + "for epoch in range(9):\n    next(iter(loader))\n",
+    "it says so itself": "loader = DataLoader(data, num_workers=2, persistent_workers=False)\n" + EPOCHS,
+    "a dictionary says so": "loader = DataLoader(data, num_workers=2, **{'persistent_workers': opt.keep})\n" + EPOCHS,
+    "its arguments are not known": "loader = DataLoader(data, num_workers=2, **opt.loader)\n" + EPOCHS,
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT.keys())
+def test_nothing_is_said_where(code: str) -> None:
+    check_silent(LoaderPersistent, HEAD + code)
+
+
+OWN = """\
+class Images(Dataset):
+    def __init__(self):
+        self.paths = ["a.png"]
+        self.epoch = 0
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return Image.open(self.paths[index])
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def first(self):
+        return self.paths[0]
+
+
+data = Images()
+"""
+STAY = "workers that stay serve one reading at a time"
+FIRST_COPY = "its data set changes between epochs, and workers that stay keep the first copy"
+LEFT = {
+    "it is made anew for each epoch": (
+        (
+            "for epoch in range(9):\n    loader = DataLoader(data, 64, num_workers=2)\n    for x, y in loader:\n"
+            "        print(x)\n"
+        ),
+        "it is made anew in each pass of a loop (line 12)",
+    ),
+    "a function makes it anew for each epoch": (
+        (
+            "def made():\n    return DataLoader(data, 64, num_workers=2)\n\n\nfor epoch in range(9):\n"
+            "    loader = made()\n    for x, y in loader:\n        print(x)\n"
+        ),
+        "it is made anew in each pass of a loop (line 16)",
+    ),
+    "a method changes its data set": (
+        OWN + MADE + EPOCHS.replace("9):\n", "9):\n    data.set_epoch(epoch)\n"),
+        f"{FIRST_COPY} (line 33)",
+    ),
+    "an attribute of its data set is written": (
+        MADE + EPOCHS.replace("9):\n", "9):\n    loader.dataset.transform = transforms.PILToTensor()\n"),
+        f"{FIRST_COPY} (line 14)",
+    ),
+    "an item of its data set is written": (
+        MADE + EPOCHS.replace("9):\n", "9):\n    data.targets[epoch] = 0\n"),
+        f"{FIRST_COPY} (line 14)",
+    ),
+    "its data set changes itself": (
+        OWN.replace("        return Image", "        self.epoch += 1\n        return Image") + MADE + EPOCHS,
+        "reading an item changes the data set or the script, and a worker changes only its own copy (line 21)",
+    ),
+    "its data set is not known": (
+        "from animals import Cats\nloader = DataLoader(Cats(), 64, num_workers=2)\n" + EPOCHS,
+        "how animals.Cats() reads its items is not known",
+    ),
+    "it is paired with itself": (
+        MADE + "for epoch in range(9):\n    for (x, _), (y, _) in zip(loader, loader):\n        print(x - y)\n",
+        f"it is read twice at once, and {STAY} (line 14)",
+    ),
+    "it is read inside its own loop": (
+        MADE + EPOCHS + "        for z, _ in loader:\n            print(x - z)\n",
+        f"it is read twice at once, and {STAY} (line 16)",
+    ),
+    "a function that its loop calls reads it": (
+        "def check():\n    return sum(y.sum() for _, y in loader)\n\n\n" + MADE + EPOCHS + "        check()\n",
+        f"it is read twice at once, and {STAY} (line 13)",
+    ),
+    "its first batch is read inside its own loop": (
+        MADE + EPOCHS + "        print(next(iter(loader)))\n",
+        f"it is read twice at once, and {STAY} (line 16)",
+    ),
+    "an iterator is kept": (
+        MADE + "for epoch in range(9):\n    batches = iter(loader)\n    print(next(batches))\n",
+        f"it is read through an iterator that is kept, and {STAY} (line 14)",
+    ),
+    "a generator reads it": (
+        MADE + "def endless():\n    while True:\n        for x, y in loader:\n            yield x\n",
+        f"it is read through an iterator that is kept, and {STAY} (line 15)",
+    ),
+    "a library reads it too": (
+        "import plot\n" + MADE + EPOCHS + "plot.show(loader)\n",
+        "plot.show() reads it, in code that is not followed (line 17)",
+    ),
+    "it seeds its workers": (
+        "def seed(worker):\n    random.seed(opt.epoch)\n\n\n"
+        "loader = DataLoader(data, 64, num_workers=2, worker_init_fn=seed)\n" + EPOCHS,
+        "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT.keys())
+def test_workers_end_with_the_epoch_where(code: str, because: str) -> None:
+    leaves(code, because)
+
+
+def test_one_loader_keeps_the_other_from_it_where_they_share_the_dictionary() -> None:
+    code = (
+        "kwargs = {'num_workers': 2}\nloader = DataLoader(data, **kwargs)\n"
+        "other = DataLoader(data, worker_init_fn=random.seed, **kwargs)\n" + EPOCHS
+    )
+    because = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
+    leaves(code, f"it shares its arguments with the loader in line 14: {because}")
+
+
+STILL = {
+    "a method only reads its data set": OWN + MADE + EPOCHS.replace("9):\n", "9):\n    data.first()\n"),
+    "its data set is changed once before": MADE + "data.transform = transforms.PILToTensor()\n" + EPOCHS,
+    "an epoch is left early": MADE + EPOCHS + "        break\n",
+    "its first batch is looked at before": MADE + "x, y = next(iter(loader))\n" + EPOCHS,
+    "its length is asked for in its loop": MADE + EPOCHS + "        print(len(loader))\n",
+    "it is read in a function that is called for each epoch": (
+        "def train(batches):\n    for x, y in batches:\n        print(x)\n\n\n" + MADE + "for epoch in range(9):\n"
+        "    train(loader)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("before", STILL.values(), ids=STILL.keys())
+def test_workers_stay_although(before: str) -> None:
+    rewrites(before, before.replace("workers=2)", "workers=2, persistent_workers=True)"))
+
+
+PROMISES = {
+    "random: it shuffles": ("shuffle=True", "", Promise.RANDOM),
+    "random: it may shuffle": ("shuffle=opt.shuffle", "", Promise.RANDOM),
+    "random: a sampler draws": ("sampler=torch.utils.data.RandomSampler(data)", "", Promise.RANDOM),
+    "random: another loader shuffles": ("", "other = DataLoader(data, shuffle=True)\n", Promise.RANDOM),
+    "random: noise is drawn": ("", "noise = torch.randn(3)\n", Promise.RANDOM),
+    "random: dropout": ("", "model = torch.nn.Sequential(torch.nn.Dropout(0.5))\n", Promise.RANDOM),
+    "bitwise: nothing draws": ("shuffle=False", "model = torch.nn.Linear(2, 2)\n", Promise.BITWISE),
+}
+
+
+@pytest.mark.parametrize(("arguments", "more", "promise"), PROMISES.values(), ids=PROMISES.keys())
+def test_the_promise(arguments: str, more: str, promise: Promise) -> None:
+    code = HEAD + more + f"loader = DataLoader(data, 64, num_workers=2, {arguments})\n" + EPOCHS
+    assert [site.promise for site in run(LoaderPersistent, code).sites] == [promise]
+
+
+NEW = (
+    HEAD
+    + """\
+loader = DataLoader(data, 64)
+for epoch in range(9):
+    for x, y in loader:
+        x, y = x.cuda(), y.cuda()
+"""
+)
+NEW_AFTER = (
+    HEAD.replace("opt = ", 'if __name__ == "__main__":\n    opt = ').replace("data = d", "    data = d")
+    + """\
+    loader = DataLoader(data, 64, num_workers=4, persistent_workers=True)
+    for epoch in range(9):
+        for x, y in loader:
+            x, y = x.cuda(), y.cuda()
+"""
+)
+
+
+def test_it_is_whole_where_loader_workers_does_not_run_beside_it() -> None:
+    check_rewrites(LoaderPersistent, NEW, NEW_AFTER)
+
+
+def test_together_with_loader_workers_each_edit_is_made_once() -> None:
+    settings = Settings(frozenset({"loader-workers", "loader-persistent"}), Promise.TRAINING)
+    result = rewrite("train.py", NEW, settings, rounds=((LoaderWorkers, LoaderPersistent),))
+    assert result.after == NEW_AFTER
+    assert [site.rewrites for site in result.sites] == [True, True]
+
+
+def test_it_gives_no_workers_where_none_are_to_be_given() -> None:
+    class Only(LoaderPersistent):
+        workers = 0
+
+    check_silent(Only, NEW)
+
+
+def test_nothing_is_said_where_the_guard_is_not_wanted() -> None:
+    class Unguarded(LoaderPersistent):
+        main_guard = False
+
+    check_silent(Unguarded, NEW)

@@ -1,0 +1,702 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from autotune_rewrite.config import Settings
+from autotune_rewrite.rewrite import rewrite
+from codemods.cudnn_benchmark import CudnnBenchmark
+from codemods.declaration import Codemod, Promise
+from codemods.h2d_non_blocking import H2dNonBlocking
+from codemods.loader_pin import LoaderPin
+from codemods.loader_workers import LoaderWorkers
+from codemods.no_grad_eval import NoGradEval
+
+HEAD = """\
+import argparse
+import random
+
+import h5py
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
+from torch.utils.data import random_split
+from torchvision import datasets, transforms
+
+to_tensor = transforms.ToTensor()
+"""
+MNIST = 'data = datasets.MNIST("data", transform=to_tensor)\n'
+ANY_DEVICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+WHERE_CUDA = 'num_workers=4 if device.type == "cuda" else 0'
+
+
+def main(code: str) -> str:
+    """The code inside a function that is called under the guard, where it needs none of its own."""
+    lines = "".join(f"    {line}" if line.strip() else line for line in code.splitlines(keepends=True))
+    return f'\n\ndef main():\n{lines}\n\nif __name__ == "__main__":\n    main()\n'
+
+
+def moved(device: str = "cuda()") -> str:
+    return f"for x, y in loader:\n    x, y = x.{device}, y.{device}\n"
+
+
+ON_CUDA = moved()
+ON_DEVICE = moved("to(device)")
+
+
+def left(code: str, because: str) -> None:
+    """It is left; ``(line [text])`` stands for the line in which the text first stands."""
+    marked = re.search(r"\(line \[(.*?)\]\)", because)
+    if marked is not None:
+        because = because.replace(marked[0], f"(line {line_of(code, marked[1])})")
+    check_leaves(LoaderWorkers, code, because)
+
+
+def rewrites(before: str, after: str) -> None:
+    check_rewrites(LoaderWorkers, HEAD + main(before), HEAD + main(after))
+
+
+def leaves(code: str, because: str) -> None:
+    left(HEAD + main(code), because)
+
+
+def line_of(code: str, text: str) -> int:
+    """The line of the whole script in which the text stands."""
+    return code[: code.index(text)].count("\n") + 1
+
+
+COUNTS = {
+    "always, where batches always go to CUDA": (
+        MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA,
+        MNIST + "loader = DataLoader(data, 64, num_workers=4)\n" + ON_CUDA,
+    ),
+    "where the script's device is CUDA": (
+        ANY_DEVICE + MNIST + "loader = DataLoader(data, 64)\n" + ON_DEVICE,
+        ANY_DEVICE + MNIST + f"loader = DataLoader(data, 64, {WHERE_CUDA})\n" + ON_DEVICE,
+    ),
+    "where there is CUDA, as the device is bound too late": (
+        MNIST + "loader = DataLoader(data, 64)\n" + ANY_DEVICE + ON_DEVICE,
+        MNIST
+        + "loader = DataLoader(data, 64, num_workers=4 if torch.cuda.is_available() else 0)\n"
+        + ANY_DEVICE
+        + ON_DEVICE,
+    ),
+    "under the script's own flag": (
+        MNIST + "use_cuda = torch.cuda.is_available()\nloader = DataLoader(data, 64)\n"
+        "for x, y in loader:\n    if use_cuda:\n        x = x.cuda()\n",
+        MNIST
+        + "use_cuda = torch.cuda.is_available()\nloader = DataLoader(data, 64, num_workers=4 if use_cuda else 0)\n"
+        "for x, y in loader:\n    if use_cuda:\n        x = x.cuda()\n",
+    ),
+    "of batches that are converted before they are moved": (
+        MNIST + "loader = DataLoader(data, 64)\nfor x, y in loader:\n    x = x.double().cuda()\n",
+        MNIST + "loader = DataLoader(data, 64, num_workers=4)\nfor x, y in loader:\n    x = x.double().cuda()\n",
+    ),
+    "instead of a literal 0": (
+        MNIST + "loader = DataLoader(data, 64, num_workers=0)\n" + ON_CUDA,
+        MNIST + "loader = DataLoader(data, 64, num_workers=4)\n" + ON_CUDA,
+    ),
+    "instead of a literal 0 by position": (
+        MNIST + "loader = DataLoader(data, 64, True, None, None, 0)\n" + ON_CUDA,
+        MNIST + "loader = DataLoader(data, 64, True, None, None, 4)\n" + ON_CUDA,
+    ),
+    "beside a dictionary that does not hold the number": (
+        MNIST + 'kwargs = {"batch_size": 64}\nloader = DataLoader(data, **kwargs)\n' + ON_CUDA,
+        MNIST + 'kwargs = {"batch_size": 64}\nloader = DataLoader(data, num_workers=4, **kwargs)\n' + ON_CUDA,
+    ),
+    "instead of the 1 of a dictionary for CUDA": (
+        MNIST
+        + "use_cuda = torch.cuda.is_available()\nkwargs = {'num_workers': 1, 'pin_memory': True} if use_cuda else {}\n"
+        "loader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA,
+        MNIST
+        + "use_cuda = torch.cuda.is_available()\nkwargs = {'num_workers': 4, 'pin_memory': True} if use_cuda else {}\n"
+        "loader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA,
+    ),
+    "instead of the 1 that update() merges in for CUDA": (
+        MNIST + "kwargs = {'batch_size': 64}\nif torch.cuda.is_available():\n    kwargs.update({'num_workers': 1})\n"
+        "loader = DataLoader(data, **kwargs)\n" + ON_CUDA,
+        MNIST + "kwargs = {'batch_size': 64}\nif torch.cuda.is_available():\n    kwargs.update({'num_workers': 4})\n"
+        "loader = DataLoader(data, **kwargs)\n" + ON_CUDA,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), COUNTS.values(), ids=COUNTS.keys())
+def test_workers_are_given(before: str, after: str) -> None:
+    rewrites(before, after)
+
+
+def parser(option: str) -> str:
+    return f"parser = argparse.ArgumentParser()\nparser.add_argument({option})\nopt = parser.parse_args()\n"
+
+
+OPTIONS = {
+    "--n_cpu": ('"--n_cpu", type=int, default=8', "n_cpu"),
+    "--num-workers": ('"--num-workers", type=int', "num_workers"),
+    "-j, --workers": ('"-j", "--workers", default=4', "workers"),
+    "--threads, which nothing else reads": ('"--threads", type=int', "threads"),
+    "its dest": ('"--cpus", type=int, dest="workers"', "workers"),
+}
+
+
+@pytest.mark.parametrize(("option", "name"), OPTIONS.values(), ids=OPTIONS.keys())
+def test_the_scripts_own_option_is_passed(option: str, name: str) -> None:
+    before = parser(option) + ANY_DEVICE + MNIST + "loader = DataLoader(data, 64)\n" + ON_DEVICE
+    rewrites(before, before.replace("(data, 64)", f"(data, 64, num_workers=opt.{name})"))
+
+
+def test_an_option_that_is_no_number_is_not_passed() -> None:
+    before = parser('"--workers"') + MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA
+    rewrites(before, before.replace("(data, 64)", "(data, 64, num_workers=4)"))
+
+
+def test_threads_that_something_else_reads_are_not_passed() -> None:
+    head = parser('"--threads", type=int') + "torch.set_num_threads(opt.threads)\n" + MNIST
+    before = head + "loader = DataLoader(data, 64)\n" + ON_CUDA
+    rewrites(before, before.replace("(data, 64)", "(data, 64, num_workers=4)"))
+
+
+def test_an_option_that_cannot_be_named_there() -> None:
+    code = HEAD + (
+        "def made():\n" + '    return DataLoader(datasets.MNIST("data", transform=to_tensor), 64)\n'
+        "def main():\n    parser = argparse.ArgumentParser()\n    parser.add_argument('--workers', type=int)\n"
+        "    opt = parser.parse_args()\n    for x, y in made():\n        x = x.cuda()\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    left(code, "the script's option --workers cannot be named where the loader is made")
+
+
+SILENT = {
+    "a number is given": "loader = DataLoader(data, 64, num_workers=2)\n",
+    "a number is given by position": "loader = DataLoader(data, 64, True, None, None, 2)\n",
+    "one worker is asked for": "loader = DataLoader(data, 64, num_workers=1)\n",
+    "the user chooses": parser('"--n", type=int') + "loader = DataLoader(data, 64, num_workers=opt.n)\n",
+    "a dictionary holds it": 'kwargs = {"num_workers": 2}\nloader = DataLoader(data, 64, **kwargs)\n',
+    "a dictionary holds one worker for every device": (
+        'kwargs = {"num_workers": 1}\nloader = DataLoader(data, 64, **kwargs)\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT.keys())
+def test_the_scripts_own_number_is_kept(code: str) -> None:
+    check_silent(LoaderWorkers, HEAD + main(MNIST + code + ON_CUDA))
+
+
+IMAGES = """\
+class Images(Dataset):
+    def __init__(self, paths, transform=None):
+        self.paths = paths
+        self.transform = transform
+
+    def __len__(self):
+        self.length = len(self.paths)
+        return self.length
+
+    def __getitem__(self, index):
+        return to_tensor(Image.open(self.paths[index])), index
+
+
+"""
+
+
+def own_data(code: str, loader: str = "loader = DataLoader(Images(['a.png']), 64)\n") -> str:
+    return HEAD + code + main(loader + ON_CUDA)
+
+
+PROMISES = {
+    "bitwise: nothing is drawn": (MNIST, "data, 64", Promise.BITWISE),
+    "bitwise: shuffled by torch": (MNIST, "data, 64, shuffle=True", Promise.BITWISE),
+    "random: a transform draws": (
+        'data = datasets.CIFAR10("data", transform=transforms.Compose([transforms.RandomCrop(32, 4), to_tensor]))\n',
+        "data, 64",
+        Promise.RANDOM,
+    ),
+    "random: a data set inside draws": (
+        'data = Subset(datasets.MNIST("data", transform=transforms.RandomAffine(5)), range(9))\n',
+        "data, 64",
+        Promise.RANDOM,
+    ),
+    "random: the sampler is the script's": (
+        MNIST + "class Order:\n    def __iter__(self):\n        yield random.randrange(9)\n",
+        "data, 64, sampler=Order()",
+        Promise.RANDOM,
+    ),
+    "random: collate_fn draws": (
+        MNIST,
+        "data, 64, collate_fn=mixed",
+        Promise.RANDOM,
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "arguments", "promise"), PROMISES.values(), ids=PROMISES.keys())
+def test_the_promise(data: str, arguments: str, promise: Promise) -> None:
+    mixed = "def mixed(items):\n    return torch.stack([x for x, _ in items]) * np.random.beta(1, 1), 0\n\n\n"
+    result = run(LoaderWorkers, HEAD + mixed + main(f"{data}loader = DataLoader({arguments})\n" + ON_CUDA))
+    assert [(site.promise, site.message) for site in result.sites] == [
+        (promise, "the training waits while each batch is read and transformed")
+    ]
+
+
+def test_a_data_set_of_the_scripts_that_decodes() -> None:
+    before = own_data(IMAGES)
+    check_rewrites(LoaderWorkers, before, before.replace("64)", "64, num_workers=4)"))
+
+
+IN_MEMORY = "its data set is in memory: to send its items from a worker takes longer than to index them"
+INDEXES = "reading an item only indexes what is in memory: to send it from a worker takes longer"
+DATA = {
+    "tensors in memory": ("data = TensorDataset(torch.randn(9, 2), torch.ones(9))\n", IN_MEMORY),
+    "a part of tensors in memory": ("data = Subset(TensorDataset(torch.randn(9, 2)), range(3))\n", IN_MEMORY),
+    "a random part of tensors in memory": (
+        "data, _ = random_split(TensorDataset(torch.randn(9, 2)), [5, 4])\n",
+        IN_MEMORY,
+    ),
+    "a list in memory": ("data = [(torch.ones(2), 1)]\n", IN_MEMORY),
+    "a data set of a file that was not read": (
+        "from animals import Cats\ndata = Cats()\n",
+        "how animals.Cats() reads its items is not known",
+    ),
+    "a transform of a file that was not read": (
+        'from animals import Blur\ndata = datasets.MNIST("data", transform=Blur())\n',
+        "what animals.Blur() does in a worker process is not known",
+    ),
+    "a data set that is chosen": (
+        "data = argparse.ArgumentParser().parse_args().data\n",
+        "its data set is chosen when the script is started (args.data)",
+    ),
+    "a database that is opened before the workers start": (
+        'data = datasets.LSUN("data", transform=to_tensor)\n',
+        "torchvision.datasets.LSUN() opens its database before the workers start",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "because"), DATA.values(), ids=DATA.keys())
+def test_data_that_is_left(data: str, because: str) -> None:
+    leaves(data + "loader = DataLoader(data, 64)\n" + ON_CUDA, because)
+
+
+OWN_COPY = "reading an item changes the data set or the script, and a worker changes only its own copy"
+NOT_SENT = "cannot be sent to a worker process"
+CLASSES = {
+    "indexes tensors in memory": (
+        IMAGES.replace("to_tensor(Image.open(self.paths[index]))", "torch.tensor(self.paths[index])"),
+        INDEXES,
+    ),
+    "inherits from a class that was not read": (
+        "from animals import Base\n" + IMAGES.replace("(Dataset)", "(Base)"),
+        "what its data set inherits from animals.Base is not known",
+    ),
+    "calls what was not read": (
+        "from animals import blur\n" + IMAGES.replace("to_tensor(Image", "blur(Image"),
+        "what blur() does in a worker process is not known (line [blur(Image])",
+    ),
+    "moves tensors to CUDA": (
+        IMAGES.replace("to_tensor(Image.open(self.paths[index]))", "to_tensor(Image.open(self.paths[index])).cuda()"),
+        "its data set moves tensors to a device itself (line [.cuda()])",
+    ),
+    "opens a file when it is made": (
+        IMAGES.replace("self.paths = paths", 'self.paths = h5py.File("data.h5")'),
+        "its data set keeps what h5py.File() opens before the workers start: open it in __getitem__ (line [h5py.File])",
+    ),
+    "keeps a text file open": (
+        IMAGES.replace("self.paths = paths", 'self.paths = open("data.txt")'),
+        "its data set keeps what open() opens before the workers start: open it in __getitem__ (line [= open(])",
+    ),
+    "owns a generator of random numbers": (
+        IMAGES.replace("self.paths = paths", "self.rng = np.random.default_rng(0)\n        self.paths = paths"),
+        "its data set owns a random number generator, which every worker would repeat",
+    ),
+    "seeds when it is made": (
+        IMAGES.replace("self.paths = paths", "np.random.seed(0)\n        self.paths = paths"),
+        "its data set seeds random numbers when it is made, unseen by workers (line [np.random.seed])",
+    ),
+    "fills a cache": (
+        IMAGES.replace("        return to", "        self.cache[index] = 1\n        return to"),
+        f"{OWN_COPY} (line [self.cache])",
+    ),
+    "counts": (
+        IMAGES.replace("        return to", "        self.count += 1\n        return to"),
+        f"{OWN_COPY} (line [self.count])",
+    ),
+    "appends to a list of its own": (
+        IMAGES.replace("        return to", "        self.seen.append(index)\n        return to"),
+        f"{OWN_COPY} (line [self.seen])",
+    ),
+    "appends to a list of the module": (
+        "seen = []\n" + IMAGES.replace("        return to", "        seen.append(index)\n        return to"),
+        f"{OWN_COPY} (line [seen.app])",
+    ),
+    "sets a name of the module": (
+        IMAGES.replace("        return to", "        global last\n        last = index\n        return to"),
+        f"{OWN_COPY} (line [global])",
+    ),
+    "shuffles itself": (
+        IMAGES.replace("        return to", "        random.shuffle(self.paths)\n        return to"),
+        f"{OWN_COPY} (line [random.sh])",
+    ),
+    "changes itself in a method that it calls": (
+        IMAGES.replace("        return to", "        self.note(index)\n        return to")
+        + "    def note(self, index):\n        self.last = index\n",
+        f"{OWN_COPY} (line [self.last])",
+    ),
+    "holds a lambda": (
+        IMAGES.replace("self.transform = transform", "self.transform = lambda x: x"),
+        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
+    ),
+    "reads what only a function of the script sets": (
+        IMAGES.replace("        return to", "        print(size)\n        return to")
+        + "def choose():\n    global size\n    size = 3\n\n\nsize = 2\n",
+        "the data set reads 'size' (line [print(size)]), which a function sets while the script runs",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "because"), CLASSES.values(), ids=CLASSES.keys())
+def test_a_data_set_of_the_scripts_is_left_that(data: str, because: str) -> None:
+    left(own_data(data), because)
+
+
+def test_a_file_that_each_worker_opens_for_itself() -> None:
+    lazy = IMAGES.replace("        return to", '        self.file = h5py.File("data.h5")\n        return to')
+    before = own_data(lazy)
+    check_rewrites(LoaderWorkers, before, before.replace("64)", "64, num_workers=4)"))
+
+
+STREAM = """\
+class Stream(IterableDataset):
+    def __iter__(self):
+        for path in ["a.png"]:
+            yield to_tensor(Image.open(path)), 0
+
+
+"""
+
+
+def test_a_stream_that_is_not_sharded() -> None:
+    check_leaves(
+        LoaderWorkers,
+        own_data(STREAM, "loader = DataLoader(Stream(), 64)\n"),
+        "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it",
+    )
+
+
+def test_a_stream_that_is_sharded() -> None:
+    before = own_data(
+        STREAM.replace('["a.png"]', "sorted(['a.png'])[get_worker_info().id :: 4]"),
+        "loader = DataLoader(Stream(), 64)\n",
+    )
+    check_rewrites(LoaderWorkers, before, before.replace("64)", "64, num_workers=4)"))
+    assert [site.promise for site in run(LoaderWorkers, before).sites] == [Promise.RANDOM]
+
+
+LEFT = {
+    "a lambda as collate_fn": (
+        "loader = DataLoader(data, 64, collate_fn=lambda items: items)\n" + ON_CUDA,
+        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
+    ),
+    "a lambda as transform": (
+        'data = datasets.MNIST("data", transform=transforms.Compose([transforms.Lambda(lambda x: x), to_tensor]))\n'
+        "loader = DataLoader(data, 64)\n" + ON_CUDA,
+        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
+    ),
+    "a lambda as worker_init_fn": (
+        "loader = DataLoader(data, 64, worker_init_fn=lambda i: None)\n" + ON_CUDA,
+        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
+    ),
+    "a function of a function as collate_fn": (
+        "def collate(items):\n    return items\nloader = DataLoader(data, 64, collate_fn=collate)\n" + ON_CUDA,
+        "collate(), which is defined inside a function, cannot be sent to a worker process (line [def collate])",
+    ),
+    "a class of a function as transform": (
+        "class Blur:\n    def __call__(self, image):\n        return to_tensor(image)\n"
+        'loader = DataLoader(datasets.MNIST("data", transform=Blur()), 64)\n' + ON_CUDA,
+        f"objects of class Blur, which is defined inside a function, {NOT_SENT} (line [class Blur])",
+    ),
+    "collate_fn uses CUDA": (
+        "loader = DataLoader(data, 64, collate_fn=on_gpu)\n" + ON_CUDA,
+        "its collate_fn moves tensors to a device itself (line [torch.stack])",
+    ),
+    "batches stay on the CPU": (
+        "loader = DataLoader(data, 64)\n" + moved('to("cpu")'),
+        "its batches stay on the CPU: workers would take cores from the training",
+    ),
+    "batches are not moved": (
+        "loader = DataLoader(data, 64)\nfor x, y in loader:\n    print(x)\n",
+        "its batches are not moved to a device in this file: workers would take cores from training on the CPU",
+    ),
+    "another accelerator": (
+        "loader = DataLoader(data, 64)\n" + moved('to("xpu")'),
+        "its batches are moved to another accelerator than CUDA",
+    ),
+    "the loader is not read": ("loader = DataLoader(data, 64)\n", "its batches are not read in this file"),
+    "only the first batch is read": (
+        "loader = DataLoader(data, 64)\nx, y = next(iter(loader))\nx = x.cuda()\n",
+        "only its first batch is read",
+    ),
+    "a first batch for each iteration": (
+        "loader = DataLoader(data, 64)\n" + ON_CUDA + "    x, y = next(iter(loader))\n",
+        "it is read anew for each batch, and workers would start each time (line [next(iter])",
+    ),
+    "a library reads it": (
+        "loader = DataLoader(data, 64)\n" + ON_CUDA + "plot.show(loader)\n",
+        "plot.show() reads it, in code that is not followed (line [plot.show])",
+    ),
+    "batches are kept": (
+        "loader = DataLoader(data, 64)\nkept = []\nfor x, y in loader:\n    kept.append(y)\n    x = x.cuda()\n",
+        "its batches are kept, and each tensor from a worker holds a file open (line [kept.append])",
+    ),
+    "prefetch_factor is given": (
+        "loader = DataLoader(data, 64, prefetch_factor=2)\n" + ON_CUDA,
+        "it is given prefetch_factor, which DataLoader refuses without workers",
+    ),
+    "arguments that are not known": (
+        "loader = DataLoader(data, **plot.arguments)\n" + ON_CUDA,
+        "its arguments are given with **plot.arguments, and not all of its keys can be seen",
+    ),
+    "0 by name": (
+        "workers = 0\nloader = DataLoader(data, 64, num_workers=workers)\n" + ON_CUDA,
+        "workers is 0 there: give it another value",
+    ),
+    "the user's choice, which is 0": (
+        parser('"--workers", type=int, default=0')
+        + "loader = DataLoader(data, 64, num_workers=opt.workers)\n"
+        + ON_CUDA,
+        "the number of workers is the user's, and 0 by default: start the script with --workers 4",
+    ),
+    "0 in a dictionary": (
+        "kwargs = {'num_workers': 0}\nloader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA,
+        "num_workers is 0 in a dictionary that is given with **",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT.keys())
+def test_loaders_that_are_left(code: str, because: str) -> None:
+    head = HEAD + "import plot\ndef on_gpu(items):\n    return torch.stack(items).cuda()\n"
+    left(head + main(MNIST + code), because)
+
+
+def test_a_loader_that_is_made_for_each_batch_of_another() -> None:
+    before = MNIST + "loader = DataLoader(data, 64, num_workers=2)\n" + ON_CUDA
+    inner = "    few = DataLoader(Subset(data, range(8)), 8)\n    for z, _ in few:\n        z = z.cuda()\n"
+    leaves(before + inner, "it is made anew for each batch of another loader (line [for x])")
+
+
+def test_arguments_that_a_loader_in_memory_shares() -> None:
+    code = (
+        "kwargs = {'num_workers': 1} if torch.cuda.is_available() else {}\n"
+        + MNIST
+        + "loader = DataLoader(data, 64, **kwargs)\n"
+        + ON_CUDA
+        + "other = DataLoader(TensorDataset(torch.ones(2)), **kwargs)\nfor (z,) in other:\n    z = z.cuda()\n"
+    )
+    result = run(LoaderWorkers, HEAD + main(code))
+    assert [site.message for site in result.sites] == [
+        f"it shares its arguments with the loader in line 21: {IN_MEMORY}",
+        IN_MEMORY,
+    ]
+
+
+# The guard.
+
+SCRIPT = (
+    HEAD
+    + """\
+epochs = 2
+"""
+    + MNIST
+    + """\
+loader = DataLoader(data, 64)
+
+
+class Net(torch.nn.Module):
+    pass
+
+
+model = Net()
+# Train
+for epoch in range(epochs):
+"""
+    + "".join(f"    {line}" for line in ON_CUDA.splitlines(keepends=True))
+)
+
+
+def test_what_runs_goes_under_a_guard_after_the_last_definition() -> None:
+    check_rewrites(
+        LoaderWorkers,
+        SCRIPT,
+        SCRIPT.replace("64)", "64, num_workers=4)").replace(
+            "model = Net()\n# Train\nfor epoch in range(epochs):\n    for x, y in loader:\n        x, y",
+            'if __name__ == "__main__":\n    model = Net()\n    # Train\n    for epoch in range(epochs):\n'
+            "        for x, y in loader:\n            x, y",
+        ),
+    )
+
+
+def test_settings_stay_and_the_data_set_goes_with_its_loader() -> None:
+    before = HEAD + "epochs = 2\n" + MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA
+    after = (
+        HEAD
+        + 'epochs = 2\nif __name__ == "__main__":\n    data = datasets.MNIST("data", transform=to_tensor)\n'
+        + "    loader = DataLoader(data, 64, num_workers=4)\n"
+        + "    for x, y in loader:\n        x, y = x.cuda(), y.cuda()\n"
+    )
+    check_rewrites(LoaderWorkers, before, after)
+
+
+def test_what_the_workers_read_stays_outside() -> None:
+    data = IMAGES.replace("Image.open(self", "Image.open(root + self")
+    before = HEAD + data + 'root = str("here")\nloader = DataLoader(Images(["a"]), 64)\n' + ON_CUDA
+    after = (
+        HEAD
+        + data
+        + (
+            'root = str("here")\nif __name__ == "__main__":\n'
+            '    loader = DataLoader(Images(["a"]), 64, num_workers=4)\n'
+            "    for x, y in loader:\n        x, y = x.cuda(), y.cuda()\n"
+        )
+    )
+    check_rewrites(LoaderWorkers, before, after)
+
+
+def test_two_loaders_share_one_guard() -> None:
+    before = SCRIPT + "for x, y in DataLoader(data, 9):\n    x = x.cuda()\n"
+    result = run(LoaderWorkers, before)
+    assert [site.rewrites for site in result.sites] == [True, True]
+    assert result.after.count("__main__") == 1
+
+
+UNGUARDED = {
+    "a class is defined after code that runs": (
+        SCRIPT + "class Late:\n    pass\n",
+        ": Late is defined after code that runs (line 27)",
+    ),
+    "a function is defined in a branch after code that runs": (
+        SCRIPT + "if epochs:\n    def late():\n        pass\n",
+        ": late is defined after code that runs (line 28)",
+    ),
+    "only a part is guarded": (
+        SCRIPT + 'if __name__ == "__main__":\n    print(model)\n',
+        ": only a part of the script has a __main__ guard (line 27)",
+    ),
+    "the workers read what is bound too late": (
+        HEAD
+        + IMAGES.replace("to_tensor(Image", "size, to_tensor(Image")
+        + 'loader = DataLoader(Images(["a"]), 64)\n'
+        + ON_CUDA
+        + "size = 3\n",
+        ": the data set reads 'size' (line [size, to_tensor]), which has to stay outside the guard",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "why"), UNGUARDED.values(), ids=UNGUARDED.keys())
+def test_no_guard_where(code: str, why: str) -> None:
+    line = line_of(code, "for x" if "Images" in code else "for epoch")
+    left(code, f"workers need a __main__ guard around what reads it (line {line}){why}")
+
+
+def test_no_guard_where_none_is_wanted() -> None:
+    class Unchanged(LoaderWorkers):
+        main_guard = False
+
+    check_leaves(Unchanged, SCRIPT, "workers need a __main__ guard around what reads it (line 24)")
+
+
+def test_another_number() -> None:
+    class Eight(LoaderWorkers):
+        workers = 8
+
+    before = HEAD + main(MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA)
+    check_rewrites(Eight, before, before.replace("64)", "64, num_workers=8)"))
+
+
+def test_what_is_only_bound_under_the_guard() -> None:
+    code = (
+        HEAD
+        + IMAGES.replace("Image.open(self", "Image.open(root + self")
+        + (
+            'if __name__ == "__main__":\n    root = str("here")\n    loader = DataLoader(Images(["a"]), 64)\n'
+            "    for x, y in loader:\n        x = x.cuda()\n"
+        )
+    )
+    left(code, "the data set reads 'root' (line [root + self]), which is only bound under the __main__ guard")
+
+
+def test_a_class_that_is_only_defined_under_the_guard() -> None:
+    guarded = "".join(f"    {line}" if line.strip() else line for line in IMAGES.splitlines(keepends=True))
+    code = (
+        HEAD
+        + 'if __name__ == "__main__":\n'
+        + guarded
+        + ('    loader = DataLoader(Images(["a"]), 64)\n    for x, y in loader:\n        x = x.cuda()\n')
+    )
+    check_leaves(
+        LoaderWorkers,
+        code,
+        f"objects of class Images, which is defined under the __main__ guard, {NOT_SENT} (line 14)",
+    )
+
+
+def test_other_rules_in_the_same_pass_land_inside_the_guard() -> None:
+    before = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+epochs = 2
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+data = datasets.MNIST("data", transform=transforms.ToTensor())
+loader = DataLoader(data, 64)
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in range(epochs):
+    for images, labels in loader:
+        images, labels = images.to(device), labels.to(device)
+        optimizer.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    model.eval()
+    for images, labels in loader:
+        print(model(images.to(device)).argmax(1))
+"""
+    after = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+epochs = 2
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    data = datasets.MNIST("data", transform=transforms.ToTensor())
+    loader = DataLoader(data, 64, pin_memory=device.type == "cuda", num_workers=4 if device.type == "cuda" else 0)
+    model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for epoch in range(epochs):
+        for images, labels in loader:
+            images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+            optimizer.zero_grad(set_to_none=True)
+            nn.functional.cross_entropy(model(images), labels).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for images, labels in loader:
+                print(model(images.to(device, non_blocking=True)).argmax(1))
+"""
+    rules: tuple[type[Codemod], ...] = (LoaderPin, H2dNonBlocking, CudnnBenchmark, NoGradEval, LoaderWorkers)
+    settings = Settings(frozenset(each.name() for each in rules), Promise.TRAINING)
+    result = rewrite("train.py", before, settings, rounds=(rules,))
+    assert result.after == after
+    assert all(site.rewrites for site in result.sites)
+    assert rewrite("train.py", after, settings, rounds=(rules,)).after == after
