@@ -15,6 +15,8 @@ from autotune_rewrite.cli import cli
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytest.register_assert_rewrite("kit")  # its assertions are explained as those of the tests are
+
 ROOT = Path(__file__).parent.parent
 
 # Every process that a test starts is to run this checkout, whether or not it is installed.
