@@ -54,7 +54,7 @@ class AsTensor(Codemod):
     """
 
     promise = Promise.BITWISE
-    gain = "one copy on the host per call; lists of arrays 50-250x"
+    gain = "one copy on the host per call; lists of arrays 60-250x (CPU)"
     needs_cuda = False
     failures = (
         r"The given NumPy array is not writable",

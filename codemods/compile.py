@@ -58,7 +58,7 @@ class Compile(Codemod):
     """
 
     promise = Promise.PRECISION
-    gain = "1.1-1.6x on recent GPUs; more where many small operations are launched"
+    gain = "1.1-1.6x (in the mean 1.4x over PyTorch's own benchmarks on an A100)"
     min_torch = (2, 1)
     needs_cuda = True
     failures = (

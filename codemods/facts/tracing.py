@@ -45,9 +45,6 @@ def why_not_traced(model: Model) -> str | None:
         return f"RNN model: TorchDynamo does not trace {recurrent}"
     if model.takes_any_size:
         return "dynamic shapes: the model is made for images that differ in size"
-    for layer in model.layers:
-        if layer.name.partition(".")[0] in _OWN_KERNELS or layer.name.startswith(_FALLS_BACK):
-            return f"it holds {described(layer)}, which is not compiled"
     for function in _code(model):
         for node in _own(function):
             reason = _breaks(model.flow, node)
@@ -116,14 +113,14 @@ def _breaks(flow: Flow, node: ast.AST) -> str | None:
 
 def _call_breaks(flow: Flow, call: ast.Call) -> str | None:
     for callee in flow.values(call.func):
-        if callee.sort is not Sort.EXTERNAL:
+        if callee.sort not in {Sort.EXTERNAL, Sort.MADE}:
             continue
         if callee.name == "builtins.print":
             return "forward prints"
         if callee.name in _CONVERTS and call.args and _is_tensor(flow, call.args[0]):
             return f"forward has data-dependent Python: {callee.name.removeprefix('builtins.')}() of a tensor"
         if callee.name.partition(".")[0] in _OWN_KERNELS or callee.name.startswith(_FALLS_BACK):
-            return f"forward calls {callee.name}(), which is not compiled"
+            return f"forward calls {callee.name}, which is not compiled"
     if isinstance(call.func, ast.Attribute) and call.func.attr in _TO_PYTHON and not call.args:
         return f"forward has data-dependent Python: .{call.func.attr}()"
     return None

@@ -299,7 +299,7 @@ FORWARDS = {
     ),
     "is sparse": (
         "        x = torch.sparse.mm(x, x)\n",
-        "forward calls torch.sparse.mm(), which is not compiled (line 15)",
+        "forward calls torch.sparse.mm, which is not compiled (line 15)",
     ),
 }
 
@@ -326,6 +326,12 @@ def test_compiling_a_forward_that_depends_on(line: str) -> None:
         head + "model = Net().to(device)\n" + TRAINING,
         head + "model = Net().to(device)\n" + WHERE_CUDA + TRAINING,
     )
+
+
+def test_not_compiling_through_kernels_of_other_libraries() -> None:
+    head = "import torch_geometric\n" + HEAD.replace("nn.Linear(8, 8)", "torch_geometric.nn.GCNConv(8, 8)")
+    because = "forward calls torch_geometric.nn.GCNConv, which is not compiled (line 16)"
+    check_leaves(Compile, head + "model = Net().to(device)\n" + TRAINING, because)
 
 
 LEFT = {
@@ -404,6 +410,11 @@ LEFT = {
         "    for x in torch.randn(4, 8).to(device):\n        model(x).sum().backward()\n\ntrain(Net())\ntrain(Net())\n",
         "it is moved to its device in a function that is called more than once (line 19)",
     ),
+    "a framework's own loop": (
+        "import accelerate\n\naccelerator = accelerate.Accelerator()\nmodel = Net().to(device)\n",
+        TRAINING,
+        "the training loop runs inside Accelerate, which has a switch of its own for this",
+    ),
     "the new switches of TF32": (
         'torch.backends.cuda.matmul.fp32_precision = "tf32"\nmodel = Net().to(device)\n',
         TRAINING,
@@ -420,6 +431,36 @@ LEFT = {
 @pytest.mark.parametrize(("models", "training", "because"), LEFT.values(), ids=LEFT)
 def test_not_compiling(models: str, training: str, because: str) -> None:
     check_leaves(Compile, HEAD + models + training, because)
+
+
+def test_a_name_that_may_be_a_model_that_is_left_is_left_too() -> None:
+    code = "model = Net() if torch.__version__ else nn.Sequential(nn.Linear(8, 8), nn.GRU(8, 8))\nmodel.to(device)\n"
+    result = run(Compile, HEAD + code + TRAINING)
+
+    assert result.after == HEAD + code + TRAINING
+    assert [site.message for site in result.sites] == [
+        "model may also be a model that is left",
+        "RNN model: TorchDynamo does not trace torch.nn.GRU()",
+    ]
+
+
+def test_a_name_that_may_be_a_model_with_a_compile_of_its_own_is_left() -> None:
+    own = "class Own(Net):\n    def compile(self):\n        return self\n\n\n"
+    code = "model = Net() if len(torch.__version__) > 4 else Own()\nmodel.to(device)\n"
+    because = "some of the models that it may be have a method compile() of their own"
+    check_leaves(Compile, HEAD + own + code + TRAINING, because)
+
+
+def test_what_is_differentiated_with_respect_to_is_not_differentiated_twice() -> None:
+    training = """\
+for x in torch.randn(4, 16, 8, device=device):
+    fake = F.pad(G(x), (0, 6))
+    (slope,) = torch.autograd.grad(D(fake).sum(), fake, create_graph=True)
+    slope.norm().backward()
+"""
+    result = run(Compile, HEAD + GAN + training)
+
+    assert result.after == HEAD + GAN + 'if device.type == "cuda":\n    G.compile()\n' + training
 
 
 def test_the_new_switches_of_tf32_are_fine_from_2_14() -> None:
