@@ -1,7 +1,7 @@
 """The blocks under autocast: which statements of a phase go into one, and what has to be computed outside of it.
 
-``binary_cross_entropy`` refuses to run under autocast. It stays outside, on probabilities turned back into 32 bits; where
-its argument is a call of a model, that call gets a statement of its own in the block.
+``binary_cross_entropy`` refuses to run under autocast. It stays outside, on probabilities turned back into 32 bits;
+where its argument is a call of a model, that call gets a statement of its own in the block.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.amp_reasons import LeftError
 from codemods.facts.hazards import is_bce
 from codemods.facts.names import bound_names
 from codemods.facts.phases import read
-from codemods.facts.reach import is_model_call, own
+from codemods.facts.reach import is_model_call, own, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.facts.phases import Block, Phase, Phases
     from codemods.facts.script import Script
+
+
+BCE = "binary_cross_entropy cannot run under autocast"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +45,6 @@ class Piece:
     hoists: tuple[Hoist, ...] = ()
 
 
-class CannotError(Exception):
-    """Why a phase has no blocks, in the user's words."""
-
-
 @dataclass(eq=False)
 class Blocks:
     """Cuts the regions of phases into blocks."""
@@ -57,7 +57,7 @@ class Blocks:
         """The blocks of a phase, in their order.
 
         Raises:
-            CannotError: when something that autocast refuses cannot be taken out.
+            LeftError: when something that autocast refuses cannot be taken out.
         """
         found: list[Piece] = []
         run: list[ast.stmt] = []
@@ -92,7 +92,12 @@ class Blocks:
         """Whether the node computes ``binary_cross_entropy``, itself or in a function that is no model's."""
         if self._has_bce(node):
             return True
-        functions = [each for call in own(node, ast.Call) if not is_model_call(self.script.flow, call) for each in self.phases.reach.functions([call.func, call])]
+        functions = [
+            each
+            for call in own(node, ast.Call)
+            if not is_model_call(self.script.flow, call)
+            for each in self.phases.reach.functions([call.func, call])
+        ]
         return any(self._has_bce(each) for each in functions)
 
     def _has_bce(self, node: ast.AST) -> bool:
@@ -103,34 +108,33 @@ class Blocks:
 
     def _hoists(self, phase: Phase, refused: Sequence[ast.stmt]) -> list[Hoist]:
         found: list[Hoist] = []
-        written: set[str] = set()
+        bound: set[str] = set()
         for statement in refused:
             calls = [each for each in own(statement, ast.Call) if self.phases.calls_model(each)]
             if not calls:
-                written |= _written(statement)
+                bound |= written(statement)
                 continue
-            arguments = [call.args[0] for call in own(statement, ast.Call) if is_bce(self.script.flow, call) and call.args]
+            arguments = [
+                call.args[0] for call in own(statement, ast.Call) if is_bce(self.script.flow, call) and call.args
+            ]
             nodes = [each for each in arguments if self._computes(each)]
             covered = {call for node in nodes for call in own(node, ast.Call)}
-            if any(each not in covered for each in calls) or isinstance(statement, (ast.For, ast.While, ast.With, ast.If)):
-                raise CannotError(f"binary_cross_entropy cannot run under autocast (line {statement.lineno}); use its with_logits form")
-            if written & {name for node in nodes for name in read(node)}:
-                raise CannotError(f"the order of losses and models in line {statement.lineno} does not allow one block")
+            is_compound = isinstance(statement, (ast.For, ast.While, ast.With, ast.If))
+            if is_compound or any(each not in covered for each in calls):
+                raise LeftError(f"{BCE} (line {statement.lineno}); use its with_logits form")
+            if bound & {name for node in nodes for name in read(node)}:
+                raise LeftError(f"the order of losses and models in line {statement.lineno} does not allow one block")
             found.extend(Hoist(node, self._name(phase, statement)) for node in nodes)
-            written |= _written(statement)
+            bound |= written(statement)
         return found
 
     def _name(self, phase: Phase, statement: ast.stmt) -> str:
         """``real_loss = criterion(D(real), ones)`` → ``real_output``."""
         taken = bound_names(phase.function or self.script.entry.tree) | self._named
-        target = next(iter(_written(statement)), "") if isinstance(statement, ast.Assign) else ""
+        target = next(iter(written(statement)), "") if isinstance(statement, ast.Assign) else ""
         candidates = [target.replace("loss", "output")] if "loss" in target and target.isidentifier() else []
         name = next((each for each in (*candidates, "output", "prediction", "probability") if each not in taken), None)
         if name is None:
-            raise CannotError(f"what the model returns in line {statement.lineno} has no name")
+            raise LeftError(f"what the model returns in line {statement.lineno} has no name")
         self._named.add(name)
         return name
-
-
-def _written(statement: ast.stmt) -> set[str]:
-    return {ast.unparse(each) for each in own(statement, ast.Name, ast.Attribute) if isinstance(each.ctx, ast.Store)}

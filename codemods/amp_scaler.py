@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.edit_values import AddItem, Insert, Replace, Surround
+from codemods.amp_reasons import LeftError
+from codemods.edit_values import Insert, Replace, Surround
 from codemods.facts.iterations import EventKind
-from codemods.facts.kinds import Kind, kind, may
+from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
 from codemods.facts.reach import own
 from codemods.facts.values import Sort, without_none
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from codemods.facts.source import Module
     from codemods.facts.values import Value, Values
 
-_BF16 = "the bf16 form needs no scaler"
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -73,21 +73,28 @@ class Scaling:
         found: dict[ast.AST, Step] = {}
         for event in self.events:
             call = event.node
-            if event.kind is EventKind.STEP and isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and event.module is self._module:
+            if (
+                event.kind is EventKind.STEP
+                and isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Attribute)
+                and event.module is self._module
+            ):
                 found.setdefault(call, Step(event, call, self._module.statement(call), call.func.value))
         return tuple(found.values())
 
     @property
     def uses(self) -> tuple[ast.stmt, ...]:
-        """The statements in which the scaler is used."""
-        return (*(each.statement for each in self.phases), *(each.statement for each in self.steps))
+        """The statements in which the scaler, or what is made beside it, is used."""
+        blocks = (each.region[0] for each in self.phases if each.region)
+        return (*blocks, *(each.statement for each in self.phases), *(each.statement for each in self.steps))
 
     # Why not.
 
     def why_not(self) -> str | None:
-        """Why a scaler cannot be put in, in the user's words, or None where it can."""
+        """Why a scaler cannot be put in, or None where it can."""
         return (
-            self._why_not_simple_steps()
+            self._why_closure()
+            or self._why_not_simple_steps()
             or self._why_double_backward()
             or self._why_order_unknown()
             or self._why_without_gradients()
@@ -95,27 +102,34 @@ class Scaling:
             or self._why_gradients_read()
         )
 
+    def _why_closure(self) -> str | None:
+        """A backward in a function that is handed to ``optimizer.step``, or a step that asks for one."""
+        closures = {phase.function for phase in self.phases} - {None}
+        for call in self._module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+                handed = [value for each in _arguments(call) for value in self._flow.values(each)]
+                is_lbfgs = any(each.name == "torch.optim.LBFGS" for each in self._flow.values(call.func.value))
+                if is_lbfgs or any(each.site in closures for each in handed):
+                    return f"optimizer.step(closure) is not supported by GradScaler (line {call.lineno})"
+        return None
+
     def _why_not_simple_steps(self) -> str | None:
-        for function in {phase.function for phase in self.phases}:
-            for call in self._module.nodes(ast.Call):
-                if isinstance(call.func, ast.Attribute) and call.func.attr == "step" and (call.args or call.keywords):
-                    handed = [*call.args, *(each.value for each in call.keywords)]
-                    if any(each.site is function and function is not None for node in handed for each in self._flow.values(node)):
-                        return f"optimizer.step(closure) is not supported by GradScaler (line {call.lineno}); {_BF16}"
         if not self.steps:
             if any(each.kind is EventKind.GRADIENT for each in self.events):
-                return f"gradients are applied by hand, and nothing would unscale them; {_BF16}"
-            return f"the optimizer's step after the backward in line {self.phases[0].call.lineno} is not seen; {_BF16}"
+                return "gradients are applied by hand, and nothing would unscale them"
+            return f"the step after the backward in line {self.phases[0].call.lineno} is not seen"
         if any(each.kind is EventKind.STEP and each.module is not self._module for each in self.events):
             return "the optimizer steps in another file"
         for step in self.steps:
             line = step.call.lineno
-            if any(each.name.endswith(".LBFGS") for each in step.values) or step.call.args or step.call.keywords:
-                return f"optimizer.step(closure) is not supported by GradScaler (line {line}); {_BF16}"
             if any(kind(self._flow, each) is not Kind.OPTIMIZER for each in step.values):
                 return f"what steps in line {line} is not always an optimizer"
-            if not isinstance(step.statement, ast.Expr) or step.statement.value is not step.call:
-                return f"optimizer.step() in line {line} stands inside another statement"
+            if (
+                _arguments(step.call)
+                or not isinstance(step.statement, ast.Expr)
+                or step.statement.value is not step.call
+            ):
+                return f"optimizer.step() in line {line} is more than a plain statement"
         return None
 
     def _why_double_backward(self) -> str | None:
@@ -124,7 +138,7 @@ class Scaling:
                 continue
             differentiates = any(each.name == "torch.autograd.grad" for each in self._flow.values(event.node.func))
             if differentiates or any(each.arg == "create_graph" for each in event.node.keywords):
-                return f"double backward (line {event.node.lineno}): the gradients of a gradient penalty would be scaled twice; {_BF16}"
+                return f"double backward (line {event.node.lineno}): a gradient penalty would be scaled twice"
         return None
 
     def _why_order_unknown(self) -> str | None:
@@ -134,8 +148,14 @@ class Scaling:
             if not isinstance(call.func, ast.Attribute) or call.func.attr != "step" or call.args or call.keywords:
                 continue
             values = without_none(self._flow.values(call.func.value))
-            is_named_otherwise = any(word in ast.unparse(call.func.value).lower() for word in ("sched", "lr", "env", "prof"))
-            if self._module.function(call) in functions and not is_named_otherwise and all(each.sort is Sort.UNKNOWN for each in values):
+            is_named_otherwise = any(
+                word in ast.unparse(call.func.value).lower() for word in ("sched", "lr", "env", "prof")
+            )
+            if (
+                self._module.function(call) in functions
+                and not is_named_otherwise
+                and all(each.sort is Sort.UNKNOWN for each in values)
+            ):
                 return f"what steps in line {call.lineno} is not known"
         return None
 
@@ -168,11 +188,12 @@ class Scaling:
         for step in self.steps:
             again = stepped.get(step.values)
             if again is not None and len({each.values for each in self.steps}) > 1:
-                return f"an optimizer steps twice in an iteration (lines {again.call.lineno} and {step.call.lineno}), others with it; {_BF16}"
+                lines = f"lines {again.call.lineno} and {step.call.lineno}"
+                return f"an optimizer steps twice in an iteration ({lines}), others with it"
             stepped[step.values] = step
             inner = [each for each in step.event.loops if any(each in phase.event.loops for phase in self.phases)]
             if len(stepped) + len(self.steps) > 2 and inner:  # noqa: PLR2004 - more than one step
-                return f"optimizers step at different rates (the loop in line {inner[0].lineno}); {_BF16}"
+                return f"optimizers step at different rates (the loop in line {inner[0].lineno})"
         if len(stepped) < 2:  # noqa: PLR2004 - one optimizer
             return None
         return self._why_parameters_mixed(list(stepped.values()))
@@ -182,14 +203,14 @@ class Scaling:
         for step in steps:
             layers = {layer for value in step.values for layer in self._owned(value)}
             if not layers:
-                return f"which parameters the optimizer in line {step.call.lineno} owns is not known, and there are several; {_BF16}"
+                return f"the parameters of the optimizer in line {step.call.lineno} are not known, and there are others"
             shared = next((each for each in layers if each in seen), None)
             if shared is not None:
-                return f"optimizers share parameters (lines {seen[shared].call.lineno} and {step.call.lineno}); {_BF16}"
+                return f"optimizers share parameters (lines {seen[shared].call.lineno} and {step.call.lineno})"
             seen |= dict.fromkeys(layers, step)
             feeding = [phase for phase in self.phases if self._runs_before(phase.event, step.event)]
             if not any(layers & self._called(phase) for phase in feeding):
-                return f"the optimizer in line {step.call.lineno} may step without gradients; {_BF16}"
+                return f"the optimizer in line {step.call.lineno} may step without gradients"
         return None
 
     def _owned(self, optimizer: Value) -> set[Value]:
@@ -197,7 +218,9 @@ class Scaling:
         call = optimizer.site
         if not isinstance(call, ast.Call):
             return set()
-        given = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
+        given = (
+            call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
+        )
         if given is None:
             return set()
         models = set(_models_of(self._flow, self._flow.values(given)))
@@ -232,16 +255,19 @@ class Scaling:
             line = getattr(event.node, "lineno", 0)
             place = self._unscale_place(event)
             if place is None:
-                return f"gradients are read or changed outside the branch of the step (line {line}); {_BF16}"
+                return f"gradients are read or changed outside the branch of the step (line {line})"
             step, statement = place
             if len({each.values for each in self.steps}) > 1 and not self._is_of(event, step):
-                return f"it is not known whose gradients are read in line {line}; {_BF16}"
+                return f"it is not known whose gradients are read in line {line}"
             suite = self._module.suite(statement)
             between = suite[suite.index(statement) : suite.index(step.statement)]
             if any(isinstance(node, _LEAVES) for each in between for node in ast.walk(each)):
-                return f"the step may be skipped after gradients were read (line {line}); {_BF16}"
-            if any(each.statement in between or any(inner in between for inner in self._module.ancestors(each.statement)) for each in self.phases):
-                return f"gradients are read between two backwards (line {line}); {_BF16}"
+                return f"the step may be skipped after gradients were read (line {line})"
+            if any(
+                each.statement in between or any(inner in between for inner in self._module.ancestors(each.statement))
+                for each in self.phases
+            ):
+                return f"gradients are read between two backwards (line {line})"
         return None
 
     def _unscale_place(self, event: Event) -> tuple[Step, ast.stmt] | None:
@@ -272,15 +298,18 @@ class Scaling:
 
     # The edits.
 
-    def edits(self, scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit] | str:
-        """What scales, unscales, steps and updates; a reason where the scaler is not seen at one of the places."""
-        names = {each: scaler_at(each) for each in self.uses}
-        unseen = next((each for each, name in names.items() if name is None), None)
-        if unseen is not None:
-            return f"the scaler would not be seen in line {unseen.lineno}"
-        return self._edits({each: name for each, name in names.items() if name is not None})
+    def edits(self, scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit]:
+        """What scales, unscales, steps and updates.
 
-    def _edits(self, names: dict[ast.stmt, str]) -> Iterator[Edit]:
+        Raises:
+            LeftError: when the scaler is not seen at one of the places.
+        """
+        names: dict[ast.stmt, str] = {}
+        for use in self.uses:
+            name = scaler_at(use)
+            if name is None:
+                raise LeftError(f"the scaler would not be seen in line {use.lineno}")
+            names[use] = name
         module = self._module
         for phase in self.phases:
             if not phase.is_inline:
@@ -291,14 +320,18 @@ class Scaling:
             if place is not None and place[0] not in unscaled:
                 step, statement = place
                 unscaled.add(step)
-                yield Insert(module, statement, f"{names[step.statement]}.unscale_({module.code(step.optimizer)})", "before")
+                yield Insert(
+                    module, statement, f"{names[step.statement]}.unscale_({module.code(step.optimizer)})", "before"
+                )
         for step in self.steps:
-            yield Replace(module, step.call, f"{names[step.statement]}.step({{optimizer}})", (("optimizer", step.optimizer),))
+            yield Replace(
+                module, step.call, f"{names[step.statement]}.step({{optimizer}})", (("optimizer", step.optimizer),)
+            )
         for anchor, step in self._updates():
             yield Insert(module, anchor, f"{names[step.statement]}.update()", "after")
 
     def _updates(self) -> Iterator[tuple[ast.stmt, Step]]:
-        """The statements after which the scaler is updated: the last step of each function, or each step of one optimizer."""
+        """The statements after which the scaler is updated: each step of one optimizer, or the last step of several."""
         by_function: dict[ast.AST | None, list[Step]] = {}
         for step in self.steps:
             by_function.setdefault(self._module.function(step.call), []).append(step)
@@ -313,69 +346,26 @@ class Scaling:
         here = statements[-1]
         while True:
             suite = self._module.suite(here)
-            inside = [each for each in statements if any(above in suite for above in (each, *self._module.ancestors(each)))]
+            inside = [
+                each for each in statements if any(above in suite for above in (each, *self._module.ancestors(each)))
+            ]
             parent = self._module.parent(here)
-            is_loop_of_steps = isinstance(parent, ast.For) and not any(each.statement in ast.walk(parent) for each in self.phases)
+            is_loop_of_steps = isinstance(parent, ast.For) and not any(
+                each.statement in ast.walk(parent) for each in self.phases
+            )
             if (len(inside) == len(statements) and not is_loop_of_steps) or not isinstance(parent, ast.stmt):
                 return here
             here = parent
-
-
-def checkpoints(script: Script, scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit]:
-    """Saves and loads the scaler's state where the optimizer's is, as far as the scaler is seen there."""
-    module, flow = script.entry, script.flow
-    for call in module.nodes(ast.Call):
-        if not isinstance(call.func, ast.Attribute) or not may(flow, flow.values(call.func.value), Kind.OPTIMIZER):
-            continue
-        statement = module.statement(call)
-        scaler = scaler_at(statement)
-        if scaler is None:
-            continue
-        if call.func.attr == "state_dict":
-            yield from _saved(module, call, scaler)
-        elif call.func.attr == "load_state_dict" and isinstance(statement, ast.Expr) and len(call.args) == 1:
-            yield from _loaded(script, statement, call.args[0], scaler)
-
-
-def _saved(module: Module, call: ast.Call, scaler: str) -> Iterator[Edit]:
-    dictionary = module.parent(call)
-    if isinstance(dictionary, ast.Dict) and sum(".state_dict()" in ast.unparse(each) for each in dictionary.values) > 1:
-        key = dictionary.keys[dictionary.values.index(call)]
-        if isinstance(key, ast.Constant) and isinstance(key.value, str) and _is_first_optimizer(dictionary, key.value):
-            yield AddItem(module, dictionary, _key(key.value), f"{scaler}.state_dict()")
-
-
-def _is_first_optimizer(dictionary: ast.Dict, key: str) -> bool:
-    """Whether it is the first of several optimizers that the dictionary holds: there is one scaler."""
-    keys = [each.value for each in dictionary.keys if isinstance(each, ast.Constant) and "opt" in str(each.value).lower()]
-    return keys[:1] == [key]
-
-
-def _loaded(script: Script, statement: ast.stmt, argument: ast.expr, scaler: str) -> Iterator[Edit]:
-    module = script.entry
-    if not isinstance(argument, ast.Subscript) or not isinstance(argument.slice, ast.Constant) or not isinstance(argument.slice.value, str):
-        return
-    container, key, quote = module.code(argument.value), _key(argument.slice.value), script.quote(module)
-    if not container.isidentifier():
-        return
-    code = f"if {container}.get({quote}{key}{quote}):\n    {scaler}.load_state_dict({container}[{quote}{key}{quote}])"
-    yield Insert(module, statement, code, "after")
-
-
-def _key(optimizer: str) -> str:
-    """The scaler's key beside the optimizer's: ``optimizer_state_dict`` → ``scaler_state_dict``."""
-    for word in ("optimizer", "optim", "opt"):
-        if optimizer.startswith(word) and not optimizer[len(word) :][:1].isalpha():
-            rest = optimizer[len(word) :]
-            return "scaler" + (rest if "state" in rest else "")
-    return "scaler"
 
 
 def _models_of(flow: Flow, values: Iterable[Value], depth: int = 3) -> Iterator[Value]:
     for value in values:
         if value.sort is Sort.CONTAINER and depth:
             yield from _models_of(flow, flow.items(value), depth - 1)
-        elif value.name in {"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"} and value.of is not None:
+        elif (
+            value.name in {"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"}
+            and value.of is not None
+        ):
             yield value.of
 
 
@@ -385,3 +375,7 @@ def _side(module: Module, branch: ast.If, node: ast.AST) -> bool | None:
     if any(id(each) in above for each in branch.body):
         return True
     return False if any(id(each) in above for each in branch.orelse) else None
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)]

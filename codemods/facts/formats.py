@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import TENSOR_SORTS, Kind, kind
-from codemods.facts.reach import is_model_call, own, project_functions
+from codemods.facts.reach import own, project_functions, stores
 from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
@@ -23,40 +23,201 @@ _DEEPEST = 3
 
 # Operations that autocast computes in 32 bits, and those that yield integers, truth values or Python objects.
 _WIDE = frozenset(
-    {"exp", "expm1", "log", "log10", "log1p", "log2", "log_softmax", "logsumexp", "softmax", "softmin", "softplus", "sum", "norm"}
-    | {"cumsum", "cumprod", "prod", "pow", "reciprocal", "rsqrt", "sinh", "cosh", "tan", "dist", "cdist", "cosine_similarity"}
+    {
+        "exp",
+        "expm1",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "log_softmax",
+        "logsumexp",
+        "softmax",
+        "softmin",
+        "softplus",
+        "sum",
+        "norm",
+    }
+    | {
+        "cumsum",
+        "cumprod",
+        "prod",
+        "pow",
+        "reciprocal",
+        "rsqrt",
+        "sinh",
+        "cosh",
+        "tan",
+        "dist",
+        "cdist",
+        "cosine_similarity",
+    }
     | {"layer_norm", "group_norm", "normalize", "renorm", "erfinv", "acos", "asin", "float", "double"}
 )
 _NOT_FLOAT = frozenset(
-    {"argmax", "argmin", "argsort", "eq", "ne", "gt", "ge", "lt", "le", "long", "int", "bool", "byte", "size", "dim", "numel"}
-    | {"item", "tolist", "numpy", "isnan", "isinf", "isfinite", "nonzero", "multinomial", "len", "range", "nelement", "any", "all"}
+    {
+        "argmax",
+        "argmin",
+        "argsort",
+        "eq",
+        "ne",
+        "gt",
+        "ge",
+        "lt",
+        "le",
+        "long",
+        "int",
+        "bool",
+        "byte",
+        "size",
+        "dim",
+        "numel",
+    }
+    | {
+        "item",
+        "tolist",
+        "numpy",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "nonzero",
+        "multinomial",
+        "len",
+        "range",
+        "nelement",
+        "any",
+        "all",
+    }
     | {"equal", "allclose", "bincount", "shape", "randperm", "randint", "arange", "str", "print", "format"}
 )
 _INDICES_SECOND = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue"})
 _SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "real"})
 
 _ARRAYS = frozenset({"numpy", "sklearn", "scipy", "PIL", "cv2", "pandas", "matplotlib"})
-_RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention"})
+_RECURRENT = frozenset(
+    {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention"}
+)
 
 # What may be done with a 16-bit tensor outside the block, without a second thought.
-_HARMLESS_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad", "grad_fn", "names"})
+_HARMLESS_ATTRIBUTES = frozenset(
+    {"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad", "grad_fn", "names"}
+)
 _HARMLESS_METHODS = frozenset(
-    {"item", "tolist", "size", "dim", "numel", "nelement", "argmax", "argmin", "argsort", "eq", "ne", "gt", "ge", "lt", "le", "max"}
-    | {"min", "topk", "sort", "float", "double", "long", "int", "bool", "backward", "isnan", "isinf", "isfinite", "retain_grad"}
+    {
+        "item",
+        "tolist",
+        "size",
+        "dim",
+        "numel",
+        "nelement",
+        "argmax",
+        "argmin",
+        "argsort",
+        "eq",
+        "ne",
+        "gt",
+        "ge",
+        "lt",
+        "le",
+        "max",
+    }
+    | {
+        "min",
+        "topk",
+        "sort",
+        "float",
+        "double",
+        "long",
+        "int",
+        "bool",
+        "backward",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "retain_grad",
+    }
     | {"register_hook", "type", "multinomial", "byte", "detach_", "zero_", "requires_grad_"}
 )
 _PASSING_METHODS = frozenset(
-    {"detach", "cpu", "cuda", "clone", "view", "reshape", "squeeze", "unsqueeze", "mean", "abs", "flatten", "permute", "transpose"}
-    | {"t", "contiguous", "sigmoid", "softmax", "log_softmax", "exp", "to", "square", "sqrt", "expand_as", "view_as", "sum", "norm", "round", "pow", "clamp", "log"}
+    {
+        "detach",
+        "cpu",
+        "cuda",
+        "clone",
+        "view",
+        "reshape",
+        "squeeze",
+        "unsqueeze",
+        "mean",
+        "abs",
+        "flatten",
+        "permute",
+        "transpose",
+    }
+    | {
+        "t",
+        "contiguous",
+        "sigmoid",
+        "softmax",
+        "log_softmax",
+        "exp",
+        "to",
+        "square",
+        "sqrt",
+        "expand_as",
+        "view_as",
+        "sum",
+        "norm",
+        "round",
+        "pow",
+        "clamp",
+        "log",
+    }
 )
 _HARMLESS_FUNCTIONS = frozenset(
-    {"builtins.print", "builtins.len", "builtins.str", "builtins.float", "builtins.int", "builtins.isinstance", "builtins.type"}
-    | {"builtins.round", "builtins.repr", "builtins.bool", "builtins.id", "torch.max", "torch.argmax", "torch.topk", "torch.argmin"}
-    | {"torch.isnan", "torch.isfinite", "torch.isinf", "torch.eq", "torch.min", "torch.sort", "torch.is_tensor", "math.isnan"}
+    {
+        "builtins.print",
+        "builtins.len",
+        "builtins.str",
+        "builtins.float",
+        "builtins.int",
+        "builtins.isinstance",
+        "builtins.type",
+    }
+    | {
+        "builtins.round",
+        "builtins.repr",
+        "builtins.bool",
+        "builtins.id",
+        "torch.max",
+        "torch.argmax",
+        "torch.topk",
+        "torch.argmin",
+    }
+    | {
+        "torch.isnan",
+        "torch.isfinite",
+        "torch.isinf",
+        "torch.eq",
+        "torch.min",
+        "torch.sort",
+        "torch.is_tensor",
+        "math.isnan",
+    }
     | {"math.isfinite", "math.isinf", "torch.autograd.backward", "torch.numel", "math.exp", "math.log", "torch.ge"}
     | {"torch.gt", "torch.lt", "torch.le", "torch.ne", "torch.equal"}
 )
-_PASSING_FUNCTIONS = frozenset({"torch.mean", "torch.sum", "torch.sigmoid", "torch.softmax", "torch.nn.functional.softmax", "torch.abs", "torch.exp"})
+_PASSING_FUNCTIONS = frozenset(
+    {
+        "torch.mean",
+        "torch.sum",
+        "torch.sigmoid",
+        "torch.softmax",
+        "torch.nn.functional.softmax",
+        "torch.abs",
+        "torch.exp",
+    }
+)
 
 
 class Format(enum.IntEnum):
@@ -83,7 +244,9 @@ class Formats:
     def run(self, statements: Iterable[ast.stmt]) -> None:
         """Takes the assignments of the statements in, in their order; branches are joined."""
         for statement in statements:
-            for node in own(statement, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With, ast.NamedExpr, ast.Call):
+            for node in own(
+                statement, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With, ast.NamedExpr, ast.Call
+            ):
                 self._take(node)
 
     def _take(self, node: ast.AST) -> None:
@@ -91,7 +254,7 @@ class Formats:
             case ast.Assign(targets, value):
                 for target in targets:
                     self._bind(target, value)
-            case ast.AnnAssign(target, _, value) | ast.NamedExpr(target, value) if value is not None:
+            case ast.AnnAssign(target, _, ast.expr() as value) | ast.NamedExpr(target, value):
                 self._bind(target, value)
             case ast.AugAssign(target, _, value):
                 self._join(target, max(self.of(value), self.of(target)))
@@ -148,24 +311,33 @@ class Formats:
 
     def _join(self, target: ast.expr, format_: Format) -> None:
         while isinstance(target, (ast.Subscript, ast.Starred)):
-            # An element of a container or of a tensor with a format of its own.
-            target, format_ = target.value, max(self.of(target.value), format_ if isinstance(target, ast.Starred) else Format.OTHER)
+            # What is assigned to an element takes the format of the whole.
+            format_ = format_ if isinstance(target, ast.Starred) else Format.OTHER
+            target = target.value
         text = ast.unparse(target)
         self.names[text] = max(self.names.get(text, Format.OTHER), format_)
 
     def leaves_torch(self, statements: Iterable[ast.stmt]) -> ast.Call | None:
         """Where a 16-bit tensor becomes an array, which bf16 cannot."""
         for call in (each for statement in statements for each in own(statement, ast.Call)):
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "numpy" and self.of(call.func.value) is not Format.OTHER:
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "numpy"
+                and self.of(call.func.value) is not Format.OTHER
+            ):
                 return call
-            is_numpy = any(each.name.partition(".")[0] in _ARRAYS for each in self.flow.values(call.func) if each.sort is Sort.EXTERNAL)
+            is_numpy = any(
+                each.name.partition(".")[0] in _ARRAYS
+                for each in self.flow.values(call.func)
+                if each.sort is Sort.EXTERNAL
+            )
             if is_numpy and any(self.of(each) is not Format.OTHER for each in call.args):
                 return call
         return None
 
     # Expressions.
 
-    def of(self, node: ast.expr) -> Format:  # noqa: PLR0911 - a table of cases
+    def of(self, node: ast.expr) -> Format:
         """What the expression holds."""
         match node:
             case ast.Name() | ast.Attribute() if ast.unparse(node) in self.names:
@@ -179,15 +351,27 @@ class Formats:
                 return self._call(node)
             case ast.Compare() | ast.Constant() | ast.JoinedStr() | ast.Lambda():
                 return Format.OTHER
-            case ast.BinOp(left, ast.Pow() | ast.Div(), right) if isinstance(left, ast.Constant) or isinstance(node.op, ast.Pow):
-                return Format.OTHER if self.of(left) is not Format.UNKNOWN and self.of(right) is not Format.UNKNOWN else Format.UNKNOWN
+            case ast.BinOp(left, ast.Pow() | ast.Div(), right) if isinstance(left, ast.Constant) or isinstance(
+                node.op, ast.Pow
+            ):
+                return (
+                    Format.OTHER
+                    if self.of(left) is not Format.UNKNOWN and self.of(right) is not Format.UNKNOWN
+                    else Format.UNKNOWN
+                )
             case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
-                inside = max((self.of(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Call, ast.Attribute))), default=Format.OTHER)
+                inside = max(
+                    (self.of(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Call, ast.Attribute))),
+                    default=Format.OTHER,
+                )
                 return Format.OTHER if inside is Format.OTHER else Format.UNKNOWN
             case _:
-                return max((self.of(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)), default=Format.OTHER)
+                return max(
+                    (self.of(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)),
+                    default=Format.OTHER,
+                )
 
-    def _call(self, call: ast.Call) -> Format:  # noqa: PLR0911 - a table of cases
+    def _call(self, call: ast.Call) -> Format:
         values = self.flow.values(call.func)
         name = _last_name(call)
         if any(kind(self.flow, each) is Kind.LOSS and each.sort is Sort.MADE for each in values):
@@ -216,7 +400,7 @@ class Formats:
         for value in values:
             class_ = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
             forward = self.flow.method(class_, "forward") if isinstance(class_, ast.ClassDef) else None
-            found.extend([forward] if forward is not None else project_functions({value}))
+            found.extend([forward] if forward is not None else project_functions([value]))
         return found if len(found) == len(values) else []
 
     def _returned(self, function: Callee, call: ast.Call) -> Format:
@@ -282,12 +466,8 @@ class Uses:
 
     def escapes(self, block: Block) -> Iterator[Escape]:
         """What the block writes and other code reads, each once, unless every use is harmless in 16 bits."""
-        written: dict[str, tuple[ast.expr, ast.stmt]] = {}
-        for statement in block:
-            for node in own(statement, ast.Name, ast.Attribute):
-                if isinstance(node.ctx, ast.Store):
-                    written[ast.unparse(node)] = (node, statement)
-        for text, (target, statement) in written.items():
+        targets = {ast.unparse(node): (node, statement) for statement in block for node in stores(statement)}
+        for text, (target, statement) in targets.items():
             use = next((each for each in self._reads(text, target, block) if not self.is_harmless(each)), None)
             if use is not None:
                 yield Escape(target, statement, use)
@@ -327,7 +507,7 @@ class Uses:
     def _is_inside(self, node: ast.AST) -> bool:
         return node in self.inside or any(each in self.inside for each in self.module.ancestors(node))
 
-    def is_harmless(self, node: ast.expr, depth: int = _DEEPEST) -> bool:  # noqa: C901, PLR0911 - a table of cases
+    def is_harmless(self, node: ast.expr, depth: int = _DEEPEST) -> bool:  # noqa: C901 - a table of cases
         """Whether the use gives the same answer, or nearly so, for a tensor of 16-bit floats."""
         parent = self.module.parent(node) if self.module.holds(node) else None
         match parent:
@@ -380,4 +560,9 @@ class Uses:
 
 def _certainly_written(statement: ast.Assign | ast.For) -> frozenset[str]:
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    return frozenset(ast.unparse(each) for target in targets for each in ast.walk(target) if isinstance(each, (ast.Name, ast.Attribute)))
+    return frozenset(
+        ast.unparse(each)
+        for target in targets
+        for each in ast.walk(target)
+        if isinstance(each, (ast.Name, ast.Attribute))
+    )

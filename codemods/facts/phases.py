@@ -29,8 +29,12 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Methods by which a model is known where it is a parameter of a function that nothing here calls.
 _OF_MODELS = frozenset({"train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad"})
 # What may be done to a finished loss outside the block: it is a number in 32 bits by then.
-_COMBINES = frozenset({"mean", "sum", "squeeze", "values", "view", "div", "mul", "add", "item", "get", "keys", "items", "float"})
-_FUNCTIONS_THAT_COMBINE = frozenset({"builtins.sum", "torch.stack", "torch.sum", "torch.mean", "builtins.len", "builtins.float"})
+_COMBINES = frozenset(
+    {"mean", "sum", "squeeze", "values", "view", "div", "mul", "add", "item", "get", "keys", "items", "float"}
+)
+_FUNCTIONS_THAT_COMBINE = frozenset(
+    {"builtins.sum", "torch.stack", "torch.sum", "torch.mean", "builtins.len", "builtins.float"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +97,19 @@ class Phases:
     def _phase(self, iteration: TrainingIteration, event: Event, call: ast.Call) -> Phase:
         loss = differentiated(self._script, call)
         if loss is None:
-            return Phase(self._module, call, iteration, event, call, (), is_inline=False, why_not=f"{ast.unparse(call.func)}() is not known to differentiate a loss (line {call.lineno})")
+            return Phase(
+                self._module,
+                call,
+                iteration,
+                event,
+                call,
+                (),
+                is_inline=False,
+                why_not=f"{ast.unparse(call.func)}() is not known to differentiate a loss (line {call.lineno})",
+            )
         is_inline = any(not self._combines(each) for each in own(loss, ast.Call))
         statement = self._module.statement(call)
-        region = self._region(statement, loss, iteration.owner, self._any_model_call(loss))
+        region = self._region(statement, loss, iteration.owner, is_complete=self._any_model_call(loss))
         why_not = None
         if not region and not (is_inline and self._any_model_call(loss)):
             why_not = f"the forward pass is not found before the backward in line {call.lineno}{self._hint(loss)}"
@@ -110,7 +123,7 @@ class Phases:
 
     # The region.
 
-    def _region(self, statement: ast.stmt, loss: ast.expr, owner: ast.AST, is_complete: bool) -> Block:
+    def _region(self, statement: ast.stmt, loss: ast.expr, owner: ast.AST, *, is_complete: bool) -> Block:
         """The slice of the loss, from its first call of a model; empty where no such call is seen."""
         wanted = read(loss)
         here = statement
@@ -135,7 +148,12 @@ class Phases:
                 last = index - 1 if here is statement and self._is_inline(loss) else members[-1]
                 return tuple(suite[first : last + 1])
             parent = self._module.parent(here)
-            if bounded or is_complete or parent is owner or not isinstance(parent, (ast.If, ast.With, ast.Try, *_LOOPS)):
+            if (
+                bounded
+                or is_complete
+                or parent is owner
+                or not isinstance(parent, (ast.If, ast.With, ast.Try, *_LOOPS))
+            ):
                 return ()
             here = parent
 
@@ -144,9 +162,15 @@ class Phases:
 
     def _combines(self, call: ast.Call) -> bool:
         """Whether the call only sums or averages losses that are there."""
-        if any(each.sort is Sort.EXTERNAL and each.name in _FUNCTIONS_THAT_COMBINE for each in self._flow.values(call.func)):
+        if any(
+            each.sort is Sort.EXTERNAL and each.name in _FUNCTIONS_THAT_COMBINE for each in self._flow.values(call.func)
+        ):
             return not any(is_model_call(self._flow, each) for each in own(call, ast.Call))
-        return isinstance(call.func, ast.Attribute) and call.func.attr in _COMBINES and not list(project_functions(self._flow.values(call.func)))
+        return (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in _COMBINES
+            and not list(project_functions(self._flow.values(call.func)))
+        )
 
     def models(self, phase: Phase) -> Values:
         """What the phase calls as models, unknown values among them, and the layers in them."""
@@ -177,26 +201,36 @@ class Phases:
     def _is_called_like_a_model(self, call: ast.Call) -> bool:
         """Whether what is called is unknown, and the module also uses it as only models are used."""
         values = self._flow.values(call.func)
-        if not values or not all(each.sort in {Sort.UNKNOWN, Sort.MADE} and kind(self._flow, each) is None for each in values):
+        if not values or not all(
+            each.sort in {Sort.UNKNOWN, Sort.MADE} and kind(self._flow, each) is None for each in values
+        ):
             return False
         return ast.unparse(call.func) in self._used_as_model
 
     @cached_property
     def _used_as_model(self) -> frozenset[str]:
-        return frozenset(ast.unparse(each.value) for each in self._module.nodes(ast.Attribute) if each.attr in _OF_MODELS)
+        return frozenset(
+            ast.unparse(each.value) for each in self._module.nodes(ast.Attribute) if each.attr in _OF_MODELS
+        )
 
     def _ends_a_phase(self, statement: ast.stmt) -> bool:
         """Whether the statement computes gradients or steps, itself or in a function that it calls."""
         parts = (statement, *self.reach.functions([statement]))
-        return any(is_backward(self._flow, each) or self.is_step(each) for part in parts for each in own(part, ast.Call))
+        return any(
+            is_backward(self._flow, each) or self.is_step(each) for part in parts for each in own(part, ast.Call)
+        )
 
     def is_step(self, call: ast.Call) -> bool:
         """Whether the call is ``optimizer.step(…)``."""
-        return isinstance(call.func, ast.Attribute) and call.func.attr == "step" and may(self._flow, self._flow.values(call.func.value), Kind.OPTIMIZER)
+        return (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr == "step"
+            and may(self._flow, self._flow.values(call.func.value), Kind.OPTIMIZER)
+        )
 
 
 def differentiated(script: Script, call: ast.Call) -> ast.expr | None:
-    """What the backward differentiates: ``loss`` of ``loss.backward()``, ``torch.autograd.backward(loss)``; None if not known."""
+    """What the backward differentiates, of ``loss.backward()`` and ``torch.autograd.backward(loss)``; None if not known."""
     flow = script.flow
     if any(each.name == "torch.autograd.backward" for each in flow.values(call.func)):
         return call.args[0] if call.args else None
@@ -212,7 +246,9 @@ def read(node: ast.AST) -> frozenset[str]:
     """The names and the attributes of ``self`` that the node reads, as they are written."""
     names = {each.id for each in own(node, ast.Name) if isinstance(each.ctx, ast.Load)}
     names |= {each.target.id for each in own(node, ast.AugAssign) if isinstance(each.target, ast.Name)}
-    return frozenset(names) | {ast.unparse(each) for each in own(node, ast.Attribute) if isinstance(each.value, ast.Name)}
+    return frozenset(names) | {
+        ast.unparse(each) for each in own(node, ast.Attribute) if isinstance(each.value, ast.Name)
+    }
 
 
 def _bound(statement: ast.stmt) -> frozenset[str]:

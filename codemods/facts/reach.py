@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Callee, Flow
     from codemods.facts.source import Module
-    from codemods.facts.values import Value, Values
+    from codemods.facts.values import Value
 
 Node = TypeVar("Node", bound=ast.AST)
 
@@ -33,7 +33,19 @@ def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
             todo.extend(reversed(list(ast.iter_child_nodes(here))))
 
 
-def project_functions(values: Values) -> Iterator[Callee]:
+def stores(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
+    """The names and attributes that the node writes, in the order of the text."""
+    for name in own(node, ast.expr):
+        if isinstance(name, (ast.Name, ast.Attribute)) and isinstance(name.ctx, ast.Store):
+            yield name
+
+
+def written(node: ast.AST) -> frozenset[str]:
+    """The same, as they are written."""
+    return frozenset(ast.unparse(each) for each in stores(node))
+
+
+def project_functions(values: Iterable[Value]) -> Iterator[Callee]:
     """The functions and methods of the project among the values."""
     for each in values:
         if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS):
@@ -84,7 +96,9 @@ class Reach:
         """The project's code that a call of the object runs."""
         if value not in self._of_model:
             layers = Model(self.flow, value).layers if kind(self.flow, value) is Kind.MODEL else (value,)
-            classes = [each.of.site for each in layers if each.of is not None and isinstance(each.of.site, ast.ClassDef)]
+            classes = [
+                each.of.site for each in layers if each.of is not None and isinstance(each.of.site, ast.ClassDef)
+            ]
             methods = [self.flow.method(class_, name) for class_ in classes for name in ("forward", "__call__")]
             self._of_model[value] = tuple(each for each in methods if each is not None)
         return self._of_model[value]

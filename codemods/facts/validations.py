@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.hazards import is_bce
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.phases import read
-from codemods.facts.reach import is_model_call, own
+from codemods.facts.reach import is_model_call, own, written
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -28,7 +28,11 @@ def validations(script: Script, phases: Phases) -> Iterator[Block]:
     open_calls = {call for region in script.evaluations if region.why_not is None for call in region.calls}
     done: set[ast.stmt] = set()
     for call in module.nodes(ast.Call):
-        if call in taken or not is_model_call(flow, call) or not (call in open_calls or _without_gradients(script, call)):
+        if (
+            call in taken
+            or not is_model_call(flow, call)
+            or not (call in open_calls or _without_gradients(script, call))
+        ):
             continue
         function = module.function(call)
         if isinstance(function, _FUNCTIONS) and _is_a_models(script, function):
@@ -37,7 +41,9 @@ def validations(script: Script, phases: Phases) -> Iterator[Block]:
         if not isinstance(first, (ast.Assign, ast.AugAssign)) or first in done or module.statement(first) is not first:
             continue
         block = _with_losses(script, first)
-        if not any(is_bce(flow, each) or phases.is_step(each) for statement in block for each in own(statement, ast.Call)):
+        if not any(
+            is_bce(flow, each) or phases.is_step(each) for statement in block for each in own(statement, ast.Call)
+        ):
             done.update(block)
             yield block
 
@@ -47,12 +53,12 @@ def _with_losses(script: Script, first: ast.stmt) -> Block:
     suite = script.entry.suite(first)
     index = suite.index(first)
     last = index
-    bound = _written(first)
+    bound = written(first)
     for at in range(index + 1, len(suite)):
         if isinstance(suite[at], (ast.Assign, ast.AugAssign)) and bound & read(suite[at]):
             if any(_is_loss(script, each) for each in own(suite[at], ast.Call)):
                 last = at
-            bound |= _written(suite[at])
+            bound |= written(suite[at])
     return tuple(suite[index : last + 1])
 
 
@@ -60,7 +66,11 @@ def _is_loss(script: Script, call: ast.Call) -> bool:
     values = script.flow.values(call.func)
     return any(
         kind(script.flow, each) is Kind.LOSS
-        or (each.sort is Sort.EXTERNAL and each.name.startswith("torch.nn.functional.") and each.name.endswith(("loss", "entropy", "entropy_with_logits")))
+        or (
+            each.sort is Sort.EXTERNAL
+            and each.name.startswith("torch.nn.functional.")
+            and each.name.endswith(("loss", "entropy", "entropy_with_logits"))
+        )
         for each in values
     )
 
@@ -81,7 +91,3 @@ def _without_gradients(script: Script, node: ast.AST) -> bool:
 def _is_a_models(script: Script, function: ast.AST) -> bool:
     owner = script.entry.parent(function)
     return isinstance(owner, ast.ClassDef) and kind(script.flow, script.instance_of(owner)) is Kind.MODEL
-
-
-def _written(statement: ast.stmt) -> set[str]:
-    return {ast.unparse(each) for each in own(statement, ast.Name, ast.Attribute) if isinstance(each.ctx, ast.Store)}

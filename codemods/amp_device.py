@@ -1,0 +1,113 @@
+"""Under which condition the code of a training iteration runs on CUDA, and how the script says so."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.facts.devices import DeviceKind, is_on_cuda
+from codemods.facts.kinds import Kind, may
+from codemods.facts.placement import means_the_same
+from codemods.facts.reach import own
+from codemods.facts.transfers import Transfer
+from codemods.facts.values import Sort
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.facts.reach import Reach
+    from codemods.facts.script import Script
+    from codemods.facts.values import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When the script trains on CUDA, as it can be said at some place."""
+
+    test: str | None
+    """The expression; None where it always does."""
+    device: str = ""
+    """The device's name there, if it has one."""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a flag of the script's own."""
+        return self.test is not None and self.test.replace(".", "").isidentifier()
+
+    @property
+    def operand(self) -> str:
+        """The expression, to stand beside ``and``; empty where there is none."""
+        test = self.test or ""
+        if not test:
+            return ""
+        return f"({test})" if isinstance(ast.parse(test, mode="eval").body, (ast.IfExp, ast.BoolOp)) else test
+
+
+class Conditions:
+    """Finds out on which condition some code of the entry script runs on CUDA."""
+
+    def __init__(self, script: Script, moves: Sequence[Transfer]) -> None:
+        self._script = script
+        self._flow = script.flow
+        self._module = script.entry
+        self._moves = moves
+
+    @classmethod
+    def of_script(cls, script: Script) -> Conditions:
+        """The conditions of all moves of batches and models that may go to CUDA."""
+        module, flow = script.entry, script.flow
+        moves = [each for each in script.transfers if each.module is module]
+        for call in module.nodes(ast.Call):
+            is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}
+            if is_move and may(flow, flow.values(call.func.value), Kind.MODEL):  # type: ignore[attr-defined]
+                moves.append(Transfer(flow, module, call))
+        return cls(script, [each for each in moves if each.may_reach_cuda])
+
+    def of_code(self, reach: Reach, nodes: Sequence[ast.AST], models: Values) -> Conditions:
+        """The conditions of the moves of these models, and of tensors in this code and what it calls."""
+        parts = [*nodes, *reach.functions(nodes)]
+        inside = {call for part in parts for call in own(part, ast.Call)}
+        if any(each.sort is Sort.UNKNOWN for each in models):
+            return self
+        return Conditions(
+            self._script,
+            [each for each in self._moves if each.call in inside or self._flow.values(each.receiver) & models],
+        )
+
+    @property
+    def are_about_cuda(self) -> bool:
+        """Whether anything is moved to CUDA at all."""
+        return bool(self._moves)
+
+    def at(self, place: ast.stmt) -> Condition | None:
+        """The condition as it can be said at the place; None where it cannot."""
+        if any(each.device.kind is DeviceKind.CUDA and not each.branches for each in self._moves):
+            return Condition(None)
+        for move in self._moves:
+            found = self._flag(move, place) or self._device(move, place)
+            if found is not None:
+                return found
+        if any(each.method in {"cuda", "type"} for each in self._moves):
+            name = self._script.spelled(self._module, "torch.cuda.is_available", place)
+            return Condition(f"{name}()") if name is not None else None
+        return None
+
+    def _flag(self, move: Transfer, place: ast.stmt) -> Condition | None:
+        for branch in reversed(move.cuda_branches):
+            test, holds = branch.test, branch.holds
+            if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and not holds:
+                test, holds = test.operand, True
+            if holds and means_the_same(self._flow, self._module, test, place):
+                return Condition(self._module.code(test))
+        return None
+
+    def _device(self, move: Transfer, place: ast.stmt) -> Condition | None:
+        node = move.device.node
+        if move.device.kind is not DeviceKind.CONDITIONAL or node is None or move.method == "type":
+            return None
+        if not means_the_same(self._flow, self._module, node, place):
+            return None
+        text = self._module.code(node)
+        test = is_on_cuda(self._flow, node, text, self._script.quote(self._module))
+        return None if test is None else Condition(test, text)

@@ -1,0 +1,200 @@
+"""One training iteration that is to run in mixed precision: its blocks, its backwards, its validation."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codemods.amp_blocks import BCE, Blocks
+from codemods.amp_checkpoints import checkpoints
+from codemods.amp_home import Homes
+from codemods.amp_names import Wording
+from codemods.amp_reasons import LeftError
+from codemods.amp_scaler import Scaling
+from codemods.edit_values import Insert, Replace, Surround, Wrap
+from codemods.facts.formats import Format, Formats, Uses
+from codemods.facts.hazards import bce_in_model, hazards
+from codemods.facts.iterations import EventKind
+from codemods.facts.names import bound_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.amp_blocks import Piece
+    from codemods.amp_device import Conditions
+    from codemods.amp_names import Form, Names
+    from codemods.edit_values import Edit
+    from codemods.facts.formats import Escape
+    from codemods.facts.iterations import TrainingIteration
+    from codemods.facts.phases import Block, Phase, Phases
+    from codemods.facts.script import Script
+
+
+@dataclass(eq=False)
+class Site:
+    """One training iteration."""
+
+    script: Script
+    form: Form
+    phases: Phases
+    conditions: Conditions
+    names: Names
+    group: tuple[Phase, ...]
+    """Its backwards."""
+    iteration: TrainingIteration
+    validations: Sequence[Block]
+    """The blocks of validation that run its models."""
+    validated: list[Block] = field(default_factory=list)
+    """Those of them that run in mixed precision too."""
+    _edits: list[Edit] = field(default_factory=list)
+
+    def edits(self) -> tuple[Edit, ...]:
+        """All edits of the site.
+
+        Raises:
+            LeftError: when the site is left, with the reason.
+        """
+        self._check()
+        scaling = Scaling(self.script, self.phases, tuple(self._aligned()), self.iteration.events)
+        home = None
+        if self.form != "bf16":
+            reason = scaling.why_not()
+            if reason is not None:
+                raise LeftError(f"{reason}; the bf16 form needs no scaler")
+            home = Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
+        blocks = Blocks(self.script, self.phases)
+        pieces = [(phase, piece) for phase in self.group for piece in blocks.of(phase)]
+        places = [*(piece.anchor for _, piece in pieces), *(block[0] for block in self.validations)]
+        wording = Wording(self.script, self.form, self.names, self.conditions, home, places)
+        wording.write()
+        self._wrap(pieces, blocks, wording)
+        for phase in self.group:
+            if phase.is_inline:
+                self._edits.extend(self._split(phase, blocks, wording))
+        self._validate(wording)
+        if home is not None:
+            self._edits.extend(scaling.edits(wording.scaler_at))
+            self._edits.extend(checkpoints(self.script, wording.scaler_at))
+        return (*wording.edits, *self._edits)
+
+    def _aligned(self) -> Iterator[Phase]:
+        """The phases, in the order and with the events of this iteration: they may have been found in another one's."""
+        phases = {each.call: each for each in self.group}
+        for event in self.iteration.of(EventKind.BACKWARD):
+            phase = phases.pop(event.node, None) if isinstance(event.node, ast.Call) else None
+            if phase is not None:
+                yield phase.seen_in(self.iteration, event)
+
+    def _check(self) -> None:
+        for phase in self.group:
+            if phase.why_not is not None:
+                raise LeftError(phase.why_not)
+            for hazard in hazards(self.phases.reach, self.script.entry, phase.code):
+                if self.form != "bf16" or not hazard.only_fp16:
+                    raise LeftError(f"{hazard.reason} ({hazard.place(self.script.entry)})")
+            inside = bce_in_model(self.phases.reach, phase.code)
+            if inside is not None:
+                raise LeftError(f"{BCE}, and a model computes it (line {inside.lineno}); use its with_logits form")
+
+    # Blocks.
+
+    def _wrap(self, pieces: Sequence[tuple[Phase, Piece]], blocks: Blocks, wording: Wording) -> None:
+        """Puts the pieces under autocast."""
+        inside: set[ast.AST] = {each.loss for each in self.group if each.is_inline and not blocks.is_outside(each)}
+        for _, piece in pieces:
+            inside |= {*piece.statements, *(each.node for each in piece.hoists)}
+        uses = Uses(self.script.flow, self.script.entry, frozenset(inside))
+        for phase, piece in pieces:
+            ends_in_loss = (
+                phase.is_inline and not blocks.is_outside(phase) and piece.statements[-1:] == phase.region[-1:]
+            )
+            self._edits.extend(self._wrapped(phase, piece, uses, wording, with_loss=ends_in_loss))
+
+    def _wrapped(self, phase: Phase, piece: Piece, uses: Uses, wording: Wording, *, with_loss: bool) -> Iterator[Edit]:
+        module = self.script.entry
+        header = wording.block(piece.statements[0] if piece.statements else piece.anchor)
+        lines = [f"{each.name} = {module.code(each.node)}.float()" for each in piece.hoists]
+        for hoist in piece.hoists:
+            yield Replace(module, hoist.node, hoist.name)
+        if not piece.statements:
+            yield Insert(module, piece.anchor, "\n    ".join([header, *lines]), "before")
+            return
+        yield Wrap(module, piece.statements, header)
+        if with_loss:
+            lines.append(f"{self._name_of_loss(phase)} = {module.code(phase.loss)}")
+        for line in (*lines, *self._widened(piece.statements, uses)):
+            yield Insert(module, piece.statements[-1], line, "after", outside=False)
+
+    def _widened(self, block: Block, uses: Uses) -> list[str]:
+        """The lines that turn what leaves the block into 32 bits, where its uses need them."""
+        formats = Formats(self.script.flow, self.phases.calls_model)
+        formats.run(block)
+        array = formats.leaves_torch(block)
+        if array is not None:
+            raise LeftError(f"an array is made from a tensor in 16 bits (line {array.lineno})")
+        found: list[str] = []
+        for escape in uses.escapes(block):
+            text = ast.unparse(escape.target)
+            if formats.names.get(text, Format.OTHER) is Format.OTHER:
+                continue
+            if formats.names[text] is Format.UNKNOWN or not self._is_unconditional(escape):
+                line = escape.use.lineno
+                raise LeftError(f"{text!r} leaves the block in 16 bits (line {line}), and what it holds is not known")
+            found.append(f"{text} = {text}.float()")
+        return found
+
+    def _is_unconditional(self, escape: Escape) -> bool:
+        """Whether the block writes it whenever it runs."""
+        above = self.script.entry.statement(escape.target)
+        while above is not escape.statement:
+            parent = self.script.entry.parent(above)
+            if not isinstance(parent, ast.With):
+                return False
+            above = parent
+        return not isinstance(above, (ast.For, ast.While, ast.If, ast.Try))
+
+    # Losses that are computed where they are differentiated.
+
+    def _split(self, phase: Phase, blocks: Blocks, wording: Wording) -> Iterator[Edit]:
+        """``loss_fn(model(x), y).backward()``: the loss becomes a statement of its own, in the block."""
+        module = self.script.entry
+        scaler = wording.scaler_at(phase.statement)
+        if blocks.is_outside(phase):
+            if scaler is not None:
+                yield Surround(module, phase.loss, f"{scaler}.scale(", ")")
+            return
+        name = self._name_of_loss(phase)
+        scaled = name if scaler is None else f"{scaler}.scale({name})"
+        if phase.region:
+            yield Replace(module, phase.loss, scaled)
+            return
+        backward = phase.call.func
+        if not isinstance(backward, ast.Attribute) or backward.value is not phase.loss:
+            raise LeftError(f"the loss in line {phase.call.lineno} has no name")
+        arguments = module.between(module.span(backward)[1], module.span(phase.call)[1])
+        code = f"{scaled}.backward{arguments}".replace("{", "{{").replace("}", "}}")
+        code = f"{wording.block(phase.statement)}\n    {name} = {{loss}}\n{code}"
+        yield Replace(module, phase.statement, code, (("loss", phase.loss),))
+
+    def _name_of_loss(self, phase: Phase) -> str:
+        taken = bound_names(phase.function or self.script.entry.tree)
+        return next(each for each in ("loss", "batch_loss", "loss_of_batch") if each not in taken)
+
+    # Validation.
+
+    def _validate(self, wording: Wording) -> None:
+        """Puts validation under autocast too, wherever that is certain to be right."""
+        module = self.script.entry
+        uses = Uses(self.script.flow, module, frozenset(each for block in self.validations for each in block))
+        for block in self.validations:
+            if any(hazards(self.phases.reach, module, block)) or bce_in_model(self.phases.reach, block) is not None:
+                continue
+            try:
+                lines = self._widened(block, uses)
+                header = wording.block(block[0])
+            except LeftError:
+                continue  # It stays in 32 bits, which is slower and right.
+            self._edits.append(Wrap(module, block, header))
+            self._edits.extend(Insert(module, block[-1], line, "after", outside=False) for line in lines)
+            self.validated.append(block)
