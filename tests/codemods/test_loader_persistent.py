@@ -75,7 +75,8 @@ PLACES = {
             "loader = DataLoader(data, **kwargs)\n"
         ),
         (
-            "kwargs = {'batch_size': 2}\nif opt.gpu:\n    kwargs.update({'num_workers': 2, 'persistent_workers': True})\n"
+            "kwargs = {'batch_size': 2}\nif opt.gpu:\n"
+            "    kwargs.update({'num_workers': 2, 'persistent_workers': True})\n"
             "loader = DataLoader(data, **kwargs)\n"
         ),
     ),
