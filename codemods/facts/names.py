@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
 
 BUILTINS = frozenset(dir(builtins)) - {"_"}
 
@@ -33,26 +34,34 @@ _CANONICAL = (
     ("torchvision.transforms.transforms.", "torchvision.transforms."),
     ("torchvision.transforms.v2.", "torchvision.transforms."),
 )
+
+
+def words(text: str) -> frozenset[str]:
+    """A table of names, written as text."""
+    return frozenset(text.split())
+
+
 # torch.optim.adam.Adam, torch.nn.modules.conv.Conv2d, torchvision.models.resnet.resnet18, torchvision.datasets.mnist.MNIST
 _FLATTENED = ("torch.nn.modules.", "torch.optim.", "torchvision.models.", "torchvision.datasets.")
-_KEPT_PACKAGES = frozenset({"lr_scheduler", "swa_utils", "detection", "segmentation", "video", "quantization", "optical_flow"})
+_KEPT_PACKAGES = words("lr_scheduler swa_utils detection segmentation video quantization optical_flow")
 
-# What `from X import *` is taken to bind: the names that the facts know. A name that the module binds itself wins.
+# What `from X import *` is taken to bind where it is one star import of several: the names that the facts know.
 _STAR = {
-    "torch": frozenset({"no_grad", "device", "tensor", "as_tensor", "from_numpy", "randn", "rand", "zeros", "ones", "cuda", "nn", "optim"}),
-    "torch.nn": frozenset(
-        {"Module", "Sequential", "ModuleList", "Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose2d", "BatchNorm1d"}
-        | {"BatchNorm2d", "ReLU", "LeakyReLU", "Sigmoid", "Tanh", "Dropout", "Embedding", "LSTM", "GRU", "RNN", "MSELoss"}
-        | {"CrossEntropyLoss", "BCELoss", "BCEWithLogitsLoss", "L1Loss", "NLLLoss", "DataParallel", "MaxPool2d", "Softmax"}
+    "torch": words("no_grad device tensor as_tensor from_numpy randn rand zeros ones cuda nn optim"),
+    "torch.nn": words(
+        """
+        Module Sequential ModuleList Linear Conv1d Conv2d Conv3d ConvTranspose2d BatchNorm1d BatchNorm2d ReLU LeakyReLU
+        Sigmoid Tanh Dropout Embedding LSTM GRU RNN MSELoss CrossEntropyLoss BCELoss BCEWithLogitsLoss L1Loss NLLLoss
+        DataParallel MaxPool2d Softmax
+        """
     ),
-    "torch.optim": frozenset({"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "LBFGS", "Adamax", "lr_scheduler"}),
-    "torch.utils.data": frozenset(
-        {"DataLoader", "Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset", "random_split"}
-    ),
-    "torchvision": frozenset({"datasets", "transforms", "models", "utils"}),
-    "torchvision.transforms": frozenset({"Compose", "ToTensor", "Normalize", "Resize", "CenterCrop", "RandomCrop"}),
-    "torchvision.datasets": frozenset({"MNIST", "CIFAR10", "CIFAR100", "ImageFolder"}),
-    "torch.autograd": frozenset({"Variable", "grad"}),
+    "torch.nn.functional": words("relu softmax log_softmax cross_entropy nll_loss mse_loss dropout max_pool2d"),
+    "torch.optim": words("Adam AdamW SGD RMSprop Adagrad Adadelta LBFGS Adamax lr_scheduler"),
+    "torch.utils.data": words("DataLoader Dataset IterableDataset TensorDataset Subset ConcatDataset random_split"),
+    "torchvision": words("datasets transforms models utils"),
+    "torchvision.transforms": words("Compose ToTensor Normalize Resize CenterCrop RandomCrop"),
+    "torchvision.datasets": words("MNIST CIFAR10 CIFAR100 ImageFolder"),
+    "torch.autograd": words("Variable grad"),
 }
 
 
@@ -69,14 +78,24 @@ def canonical(name: str) -> str:
     return name
 
 
-def star_names(module: Module) -> dict[str, str]:
-    """Names that the module's star imports are taken to bind → their qualified names."""
-    found: dict[str, str] = {}
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.ImportFrom) and not node.level and node.names[0].name == "*":
-            for name in _STAR.get(node.module or "", ()):
-                found[name] = canonical(f"{node.module}.{name}")
-    return found
+def star_imports(module: Module) -> tuple[str, ...]:
+    """The modules of which the module imports ``*``, in the order of the text."""
+    return tuple(
+        node.module or ""
+        for node in module.nodes(ast.ImportFrom)
+        if not node.level and any(alias.name == "*" for alias in node.names)
+    )
+
+
+def star_name(name: str, sources: Sequence[str]) -> str | None:
+    """What a name is that nothing in the module binds, where star imports of ``sources`` may bind it.
+
+    The only star import of a module must be where such a name comes from; of several, the one that is known to have it.
+    """
+    for source_ in sources:
+        if name in _STAR.get(source_, ()) or (len(sources) == 1 and source_ in _STAR):
+            return canonical(f"{source_}.{name}")
+    return None
 
 
 def imported(node: ast.Import | ast.ImportFrom, package: str = "") -> Iterator[tuple[str, str]]:
@@ -105,58 +124,94 @@ def source(node: ast.ImportFrom, package: str = "") -> str:
     return ".".join([*parents, node.module] if node.module else parents) or "."
 
 
-def bound_names(scope: ast.AST) -> frozenset[str]:
-    """Every name that the scope's own code binds: assignments, loops, imports, definitions, ``with … as``, ``except … as``.
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the own code of a module, function, lambda or class says about names."""
 
-    Args:
-        scope: a module, function, lambda or class. Nested functions and classes are not entered; comprehensions are no
-            scope here, since their targets cannot be read outside them.
-    """
-    names: set[str] = set()
-    todo: list[ast.AST] = []
-    if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        arguments = scope.args
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            names.add(argument.arg)
-        names.update(each.arg for each in (arguments.vararg, arguments.kwarg) if each)
-        todo.extend([scope.body] if isinstance(scope, ast.Lambda) else scope.body)
-    else:
-        todo.extend(ast.iter_child_nodes(scope))
-    outer: set[str] = set()
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, (ast.Store, ast.Del)):
-                names.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-            todo.extend(node.decorator_list)
-            continue
-        elif isinstance(node, ast.Lambda):
-            continue
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            names.update(name for name, _ in imported(node))
-            continue
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            names.add(node.name)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
-            names.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            names.add(node.rest)
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            outer.update(node.names)
-        todo.extend(ast.iter_child_nodes(node))
-    return frozenset(names - outer)
+    bound: frozenset[str]
+    """The names that it binds, but for those that it declares ``global`` or ``nonlocal``."""
+    global_: frozenset[str]
+    nonlocal_: frozenset[str]
+    local: frozenset[str]
+    """The targets of its comprehensions, which are seen in them alone."""
+    written: frozenset[str]
+    """The attributes that it assigns, of whatever object."""
+    yields: bool
+
+
+def bound_names(scope: ast.AST) -> frozenset[str]:
+    """Every name that the scope's own code binds: assignments, loops, imports, definitions, ``with … as``, ``except … as``."""
+    return scope_of(scope).bound
 
 
 def declared_outer(scope: ast.AST) -> frozenset[str]:
-    """The names that a function declares ``global`` or ``nonlocal``."""
-    names: set[str] = set()
-    todo = list(ast.iter_child_nodes(scope))
+    """The names that the scope's own code declares ``global`` or ``nonlocal``."""
+    found = scope_of(scope)
+    return found.global_ | found.nonlocal_
+
+
+def scope_of(node: ast.AST) -> Scope:
+    """The scope that a module, function, lambda or class is. Functions and classes inside it are not entered."""
+    bound: set[str] = set()
+    outer: dict[type, set[str]] = {ast.Global: set(), ast.Nonlocal: set()}
+    local: set[str] = set()
+    written: set[str] = set()
+    yields = False
+    todo: list[ast.AST] = []
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        bound.update(each.arg for each in (*parameters(node), *stars(node)))
+        todo.extend([node.body] if isinstance(node, ast.Lambda) else node.body)
+    else:
+        todo.extend(ast.iter_child_nodes(node))
     while todo:
-        node = todo.pop()
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
-            names.update(node.names)
-        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            todo.extend(ast.iter_child_nodes(node))
-    return frozenset(names)
+        here = todo.pop()
+        if isinstance(here, ast.Name):
+            if not isinstance(here.ctx, ast.Load):
+                bound.add(here.id)
+        elif isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(here.name)
+            todo.extend(here.decorator_list)
+        elif isinstance(here, ast.comprehension):
+            local.update(each.id for each in ast.walk(here.target) if isinstance(each, ast.Name))
+            todo.extend((here.iter, *here.ifs))
+        elif isinstance(here, (ast.Import, ast.ImportFrom)):
+            bound.update(name for name, _ in imported(here))
+        elif isinstance(here, (ast.Global, ast.Nonlocal)):
+            outer[type(here)].update(here.names)
+        elif not isinstance(here, ast.Lambda):
+            bound.update(_bound_by(here))
+            if isinstance(here, ast.Attribute) and isinstance(here.ctx, ast.Store):
+                written.add(here.attr)
+            yields = yields or isinstance(here, (ast.Yield, ast.YieldFrom))
+            todo.extend(ast.iter_child_nodes(here))
+    global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
+    return Scope(
+        frozenset(bound) - global_ - nonlocal_, global_, nonlocal_, frozenset(local), frozenset(written), yields
+    )
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    """The name that the node binds as a text rather than as a name's node."""
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+
+
+def parameters(function: Callee) -> list[ast.arg]:
+    """The parameters that have a name of their own, without ``*args`` and ``**kwargs``."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def stars(function: Callee) -> list[ast.arg]:
+    """``*args`` and ``**kwargs``, where the function has them."""
+    return [each for each in (function.args.vararg, function.args.kwarg) if each is not None]
+
+
+def decorators(node: ast.AST) -> frozenset[str]:
+    """The last part of the name of each decorator: ``functools.cached_property`` → ``cached_property``."""
+    found = set()
+    for decorator in getattr(node, "decorator_list", ()):
+        named = decorator.func if isinstance(decorator, ast.Call) else decorator
+        found.add(named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", ""))
+    return frozenset(found)

@@ -14,8 +14,9 @@ from codemods.facts.evaluations import EvaluationRegion, Evaluations
 from codemods.facts.flow import Flow
 from codemods.facts.gradients import why_gradients_may_miss
 from codemods.facts.iterations import Iterations, TrainingIteration
-from codemods.facts.kinds import Kind, TorchSemantics, framework, kind, may
+from codemods.facts.kinds import Kind, framework, kind, may
 from codemods.facts.models import Model
+from codemods.facts.semantics import TorchSemantics
 from codemods.facts.transfers import Transfer, transfers
 from codemods.facts.values import Sort, Value, without_none
 

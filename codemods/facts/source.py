@@ -8,15 +8,17 @@ import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
+Callee: TypeAlias = "FunctionNode | ast.Lambda"
 Positioned: TypeAlias = "ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excepthandler | ast.alias"
 
 Node = TypeVar("Node", bound=ast.AST)
+Other = TypeVar("Other", bound=ast.AST)
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
@@ -116,17 +118,31 @@ class Module:
         return parents
 
     @cached_property
-    def _by_type(self) -> dict[type, list[ast.AST]]:
-        found: dict[type, list[ast.AST]] = {}
-        for node in (self.tree, *self._parents):
-            found.setdefault(type(node), []).append(node)
+    def _in_order(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
+        """The nodes by type, in the order of the text: of each type alone from the start, of several once they are asked for."""
+        found: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
+        for node in self._parents:
+            if hasattr(node, "lineno"):
+                found.setdefault((type(node),), []).append(node)
+        for nodes in found.values():
+            nodes.sort(key=_position)
         return found
 
-    def nodes(self, *types: type[Node]) -> list[Node]:
+    @overload
+    def nodes(self, one: type[Node], /) -> Sequence[Node]: ...
+
+    @overload
+    def nodes(self, one: type[Node], other: type[Other], /) -> Sequence[Node | Other]: ...
+
+    @overload
+    def nodes(self, *types: type[Node]) -> Sequence[Node]: ...
+
+    def nodes(self, *types: type[ast.AST]) -> Sequence[ast.AST]:
         """All nodes of exactly these types, in the order of the text."""
-        found = [node for each in types for node in self._by_type.get(each, ())]
-        found.sort(key=lambda node: (node.lineno, node.col_offset))  # type: ignore[attr-defined]
-        return found  # type: ignore[return-value]
+        if types not in self._in_order:
+            several = [node for each in types for node in self._in_order.get((each,), ())]
+            self._in_order[types] = sorted(several, key=_position)
+        return self._in_order[types]
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node that holds this one, or None for the module itself."""
@@ -169,3 +185,15 @@ class Module:
                 return block
         msg = "the statement stands in no suite"
         raise ValueError(msg)
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+
+
+def is_main_guard(statement: ast.AST) -> TypeGuard[ast.If]:
+    """Whether the statement is ``if __name__ == "__main__":``."""
+    if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Compare):
+        return False
+    sides = (statement.test.left, *statement.test.comparators)
+    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)

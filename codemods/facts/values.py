@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import enum
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class Sort(enum.IntEnum):
@@ -39,6 +43,10 @@ class Sort(enum.IntEnum):
     """A tensor of which nothing more is known."""
     PLAIN = enum.auto()
     """A number, text or other object that is none of the above; ``name`` is what is known of it, if anything."""
+    SUPER = enum.auto()
+    """``super()`` in a method of the class ``site``, for the object ``of``."""
+    PARTIAL = enum.auto()
+    """What ``functools.partial`` returned at ``site``; the flow knows its function and arguments as items."""
     UNKNOWN = enum.auto()
     """Anything: ``name`` is the reason why nothing is known, in the user's words."""
     UNBOUND = enum.auto()
@@ -53,11 +61,24 @@ class Value:
     name: str = ""
     site: ast.AST | None = None
     of: Value | None = None
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Values are put into sets over and over, and a long chain of ``of`` would be hashed each time.
+        object.__setattr__(self, "_hash", hash((self.sort, self.name, self.site, self.of)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def literal(self) -> object:
         """The constant itself; only for ``Sort.LITERAL``."""
-        return ast.literal_eval(self.name)
+        return _constant(self.name)
+
+
+@lru_cache(maxsize=4096)
+def _constant(text: str) -> object:
+    return ast.literal_eval(text)
 
 
 Values: TypeAlias = frozenset[Value]
@@ -67,7 +88,14 @@ NOTHING: Values = frozenset()
 PLAIN: Values = frozenset({Value(Sort.PLAIN)})
 TENSOR: Values = frozenset({Value(Sort.TENSOR)})
 NUMBER: Values = frozenset({Value(Sort.PLAIN, "a number")})
+TENSOR_SORTS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
 NONE = Value(Sort.LITERAL, "None")
+UNBOUND = Value(Sort.UNBOUND)
+
+ANY = "*"
+"""The key of a container, or the attribute of an object, under which all of them are joined."""
+UNKNOWN_KEY = None
+"""The key of a container under which items of unknown position stand: appended ones, say."""
 
 
 def unknown(reason: str) -> Values:
@@ -91,8 +119,40 @@ def leading_text(values: Values) -> str | None:
     if value.sort is Sort.LITERAL:
         return value.literal if isinstance(value.literal, str) else None
     if value.sort is Sort.PLAIN and value.name.endswith("…"):
-        return str(ast.literal_eval(value.name.removesuffix("…")))
+        return str(_constant(value.name.removesuffix("…")))
     return None
+
+
+def instance(class_: ast.ClassDef, site: ast.AST | None = None) -> Value:
+    """An object of the project's class: the one that the call ``site`` made, or whichever."""
+    return Value(Sort.INSTANCE, class_.name, site, Value(Sort.CLASS, class_.name, class_))
+
+
+_MOST = 40
+"""Of constants, and of other values: more in one place are data, or everything that a helper function is ever given."""
+_TOO_MANY = Value(Sort.UNKNOWN, "a value may be one of very many things")
+
+
+def joined(*several: Values) -> Values:
+    """The join of the lattice: every value of the sets, as long as there are not too many.
+
+    Constants beside other plain objects are but plain objects. Of the reasons why something is unknown only the first by
+    the alphabet is kept: one is as good as many, which would travel through the script one by one.
+    """
+    union = NOTHING.union(*several)
+    if len(union) < 2:  # noqa: PLR2004 - one value needs no choice
+        return union
+    if _TOO_MANY in union:
+        return frozenset({_TOO_MANY})
+    literals = [each for each in union if each.sort is Sort.LITERAL]
+    reasons = [each for each in union if each.sort is Sort.UNKNOWN]
+    if len(union) - len(literals) - len(reasons) > _MOST:
+        return frozenset({_TOO_MANY})
+    if len(reasons) > 1:
+        union = union.difference(reasons) | {min(reasons, key=lambda each: each.name)}
+    if len(literals) > _MOST or (literals and union >= PLAIN):
+        union = union.difference(each for each in literals if each != NONE) | PLAIN
+    return union
 
 
 def without_none(values: Values) -> Values:
@@ -103,3 +163,65 @@ def without_none(values: Values) -> Values:
 def why_unknown(values: Values) -> str | None:
     """The reason why something in the set is unknown, or None where all of it is known."""
     return min((each.name for each in values if each.sort is Sort.UNKNOWN), default=None)
+
+
+def combined(operands: Values) -> Values:
+    """What an operation on these yields: a tensor where one of them is, unknown where one of them is, else plain."""
+    found = {each for each in operands if each.sort in {Sort.UNKNOWN, Sort.CHOICE}}
+    if any(each.sort is Sort.MOVED for each in operands):
+        return frozenset({*found, Value(Sort.MOVED)})
+    on_host = {each for each in operands if each.sort in {Sort.BATCH, Sort.HOST} and each.of is not None}
+    if on_host:
+        return frozenset({*found, *(Value(Sort.HOST, of=each.of) for each in on_host)})
+    if any(each.sort in TENSOR_SORTS for each in operands):
+        return frozenset({*found, Value(Sort.TENSOR)})
+    return frozenset(found) or (PLAIN if operands else NOTHING)
+
+
+_DEEPEST_CHOICE = 3
+
+
+def path(choice: Value, name: str) -> str:
+    """What an attribute of a choice is called; ``cfg.train.loader`` names whatever is below it well enough."""
+    return choice.name if choice.name.count(".") == _DEEPEST_CHOICE - 1 else f"{choice.name}.{name}"
+
+
+def keys_of(values: Values) -> frozenset[object]:
+    """The keys that an index may be: texts and numbers from 0, ``UNKNOWN_KEY`` for all others."""
+    found = set()
+    for each in values:
+        key = each.literal if each.sort is Sort.LITERAL else UNKNOWN_KEY
+        known = (isinstance(key, str) and key != ANY) or (isinstance(key, int) and key >= 0)
+        found.add(key if known else UNKNOWN_KEY)
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The evaluated arguments of one call."""
+
+    positional: tuple[Values, ...] = ()
+    keywords: Mapping[str, Values] = field(default_factory=dict)
+    rest: Values = NOTHING
+    """What further positional arguments may be: the items of a ``*`` whose number is not known."""
+    unknown_keywords: bool = False
+    """Whether there may be more keywords, from a ``**`` whose keys are not all known."""
+
+    def get(self, position: int, name: str) -> Values:
+        """The argument given at that position (from 0) or by that name; nothing if it is not given."""
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.positional[position] if 0 <= position < len(self.positional) else self.rest
+
+    def all(self) -> Values:
+        """All arguments, joined."""
+        return joined(self.rest, *self.positional, *self.keywords.values())
+
+    def after(self, positional: Sequence[Values], keywords: Mapping[str, Values]) -> Arguments:
+        """These arguments after others that were given earlier."""
+        return Arguments(
+            (*positional, *self.positional), {**keywords, **self.keywords}, self.rest, self.unknown_keywords
+        )
+
+
+NO_ARGUMENTS = Arguments()
