@@ -226,8 +226,9 @@ def _place(script: Script, site: ast.AST) -> ast.stmt | None:
     """The statement after which it goes: the last seed, else where ``main()`` finds its device, else the imports."""
     module = script.entry
     frames = list(_frames(script, site))
+    all_seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and not _is_repeated(module, each)]
     for frame in frames:
-        seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and dominates(module, each, frame)]
+        seeds = [each for each in all_seeds if dominates(module, each, frame)]
         if seeds:
             return _last_of_run(script, seeds[-1])
     functions = [each for each in frames if module.function(each) is not None]
@@ -240,6 +241,16 @@ def _place(script: Script, site: ast.AST) -> ast.stmt | None:
         if devices:
             return devices[-1]
     return _last_import(script, frames[-1])
+
+
+def _is_repeated(module: Module, statement: ast.stmt) -> bool:
+    """Whether the statement stands in a loop of its function."""
+    for above in module.ancestors(statement):
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        if isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
+            return True
+    return False
 
 
 def _runs(script: Script, site: ast.AST) -> bool:

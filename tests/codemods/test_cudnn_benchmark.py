@@ -205,6 +205,12 @@ def test_the_flag_stands_after_the_imports_where_main_has_neither_seed_nor_devic
     check_rewrites(CudnnBenchmark, IMPORTS + rest, IMPORTS + "\n" + FLAG + rest)
 
 
+def test_the_flag_is_not_set_again_and_again_after_a_seed_in_a_loop() -> None:
+    rest = DATA + "for seed in range(5):\n    torch.manual_seed(seed)\n" + indented(MODEL + TRAIN)
+
+    check_rewrites(CudnnBenchmark, IMPORTS + rest, IMPORTS + "\n" + FLAG + rest)
+
+
 def test_the_flag_is_spelled_as_the_file_spells_it() -> None:
     imports = IMPORTS + "import torch.backends.cudnn as cudnn\n"
 

@@ -880,6 +880,10 @@ loader = DataLoader(torch.utils.data.Subset(Own(), [1]))
         + MOVED,
         "its data set moves tensors to a device itself (line 10)",
     ),
+    "N1: a list of CUDA tensors": (
+        "loader = DataLoader([torch.zeros(3).cuda(), torch.ones(3).cuda()])\n" + MOVED,
+        "its data set already holds tensors on a device (line 8)",
+    ),
     "N1: collate_fn moves the batch": (
         "loader = DataLoader(data, collate_fn=lambda b: torch.stack([i[0] for i in b]).cuda())\n" + MOVED,
         "its collate_fn moves tensors to a device itself (line 8)",
@@ -1249,6 +1253,12 @@ loader = DataLoader(Own())
     "a data set of another file is moved by the script": """\
 from mine import Mine
 loader = DataLoader(Mine())
+""",
+    "the data set looks for another item in itself": """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return self.__getitem__(i - 1) if i else (torch.zeros(3), i)
+loader = DataLoader(Own())
 """,
     "it is iterable": """\
 class Own(torch.utils.data.IterableDataset):
