@@ -269,11 +269,12 @@ def _parameters_zeroed(script: Script, call: ast.expr) -> frozenset[Value] | Non
 
 def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
     """Why ``zero_grad`` may not be torch's."""
-    values = script.flow.values(func.value)
+    values = without_none(script.flow.values(func.value))
+    others = frozenset(each for each in values if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
     if _annotation(script.entry, func.value) in _ANNOTATIONS:
         return None
-    if not (always(script.flow, values, Kind.OPTIMIZER) or always(script.flow, values, Kind.MODEL)):
-        return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, values, Kind.OPTIMIZER)}"
+    if others or not values:
+        return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
     own = next(
         (each.site for each in script.flow.values(func) if each.site is not None and each.sort is Sort.METHOD), None
     )

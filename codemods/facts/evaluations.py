@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.graphs import Course, Graphs
 from codemods.facts.iterations import called_functions, own
-from codemods.facts.kinds import MODULE_METHODS, Kind, kind, may
+from codemods.facts.kinds import MODULE_METHODS, Kind, kind
 from codemods.facts.models import Model
+from codemods.facts.modes import Modes, given_arguments, is_named
 from codemods.facts.names import bound_names
+from codemods.facts.needs import called_forwards, needs_gradients
 from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -33,29 +35,8 @@ _WORDS = (
 _EVALUATES = re.compile(rf"(^|_){_WORDS}(_|\d|$)", re.IGNORECASE)
 _FLAGS = frozenset({"train", "training", "is_train", "is_training", "optimizer", "mode", "phase", "evaluate"})
 
-_USES = frozenset({"eval", "train", "parameters", "state_dict", "zero_grad"})
 _MAY_CARRY = frozenset({Sort.TENSOR, Sort.MOVED, Sort.UNKNOWN, Sort.CONTAINER})
-_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
-_NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})
-_NEEDING_PACKAGES = frozenset(
-    {
-        "captum",
-        "pytorch_grad_cam",
-        "torchcam",
-        "torchattacks",
-        "foolbox",
-        "advertorch",
-        "art",
-        "cleverhans",
-        "shap",
-        "higher",
-    }
-    | {"learn2learn"}
-)
-_NEEDING_NAMES = re.compile(
-    r"attack|fgsm|(^|_)pgd|adversar|perturb|saliency|grad_?cam|hessian|jacobian|influence|attribution", re.IGNORECASE
-)
 # Decorators that only pass the call on, so that what stands below them may be wrapped.
 _TRANSPARENT = re.compile(
     r"^(builtins|functools|abc|typing|contextlib|click|pytest|typer|torch\.(no_grad|enable_grad|inference_mode))\b"
@@ -109,6 +90,7 @@ class Evaluations:
         self._flow = flow
         self._modules = modules
         self._iterations = iterations
+        self._modes = Modes(flow, modules)
 
     def find(self) -> Iterator[EvaluationRegion]:
         """The regions, in the order of the text, without those that run without gradients already."""
@@ -134,9 +116,9 @@ class Evaluations:
 
     def _function_region(self, module: Module, function: FunctionNode) -> EvaluationRegion | None:
         """The region that the whole function is; without calls where it has no gradients already."""
-        calls = [call for call in own(function, ast.Call) if self._calls_model(call)]
+        calls = [call for call in own(function, ast.Call) if self._modes.calls(call)]
         named = bool(_EVALUATES.search(function.name))
-        switches = [call for call in own(function, ast.Call) if self._sets_mode(call, "eval")]
+        switches = [call for call in own(function, ast.Call) if self._modes.sets(call, "eval")]
         if self._is_model_method(function):
             # Its other methods serve its training; a part that is switched is a frozen part.
             switches = [call for call in switches if ast.unparse(call.func) in {"self.eval", "self.train"}]
@@ -145,11 +127,11 @@ class Evaluations:
         if not calls or not (named or evaluates) or _is_unit_test(module, function):
             return None
         trains = self._iterations.training_functions.get(function)
-        needs = self._needs_gradients(function)
+        needs = needs_gradients(self._flow, function)
         if trains is not None and not (named and (needs is not None or _flag(function) is not None)):
             return None
-        open_calls = [call for call in calls if not self._without_gradients(module, call)]
-        if not open_calls or self._decorated(function) or self._all_callers_without(function):
+        open_calls = [call for call in calls if not self._modes.without_gradients(module, call)]
+        if not open_calls or self._modes.is_decorated(function) or self._all_callers_without(function):
             return EvaluationRegion(self._flow, module, function, (), (), None)
         why_not = self._why_trains(function, trains) or self._why_function_not(function, needs)
         return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), why_not)
@@ -224,17 +206,17 @@ class Evaluations:
             if function in whole or (function is not None and self._is_model_method(function)):
                 continue
             for statements in self._evaluated(module, statement, call):
-                yield from self._regions(module, statements, self._receivers(call))
+                yield from self._regions(module, statements, self._modes.receivers(call))
             yield from self._chosen(module, statement, call)
         for call in module.nodes(ast.Call):
-            if isinstance(module.parent(call), ast.Expr) and self._sets_mode(call, None):
-                yield from self._mixed(module, module.statement(call), ast.unparse(_given(call)[0]))
+            if isinstance(module.parent(call), ast.Expr) and self._modes.sets(call, None):
+                yield from self._mixed(module, module.statement(call), ast.unparse(given_arguments(call)[0]))
 
     def _switches(self, module: Module) -> Iterator[tuple[ast.stmt, ast.Call]]:
         """The statements ``model.eval()`` and ``model = model.eval()``."""
         for call in module.nodes(ast.Call):
             statement = module.parent(call)
-            if not self._sets_mode(call, "eval") or not isinstance(call.func, ast.Attribute):
+            if not self._modes.sets(call, "eval") or not isinstance(call.func, ast.Attribute):
                 continue
             again = isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(
                 call.func.value
@@ -244,7 +226,7 @@ class Evaluations:
 
     def _evaluated(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[list[ast.stmt]]:
         """The statements from ``model.eval()`` to ``model.train()`` or training, without definitions and imports."""
-        models = self._receivers(call)
+        models = self._modes.receivers(call)
         suite = module.suite(statement)
         run: list[ast.stmt] = []
         for each in suite[_index(suite, statement) + 1 :]:
@@ -265,7 +247,7 @@ class Evaluations:
             [
                 call
                 for call in own(each, ast.Call)
-                if self._calls_model(call) and not self._without_gradients(module, call)
+                if self._modes.calls(call) and not self._modes.without_gradients(module, call)
             ]
             for each in statements
         ]
@@ -288,7 +270,7 @@ class Evaluations:
             trains = self._iterations.why_trains(statement)
             if trains is not None:
                 return f"the region also trains (line {_line(trains)})"
-            needs = self._needs_gradients(statement)
+            needs = needs_gradients(self._flow, statement)
             if needs is not None:
                 return f"gradients are needed in it (line {_line(needs)})"
             for node in (*own(statement, ast.Yield), *own(statement, ast.YieldFrom)):
@@ -315,7 +297,7 @@ class Evaluations:
         branch = module.parent(statement)
         if not isinstance(branch, ast.If):
             return
-        models = self._receivers(call)
+        models = self._modes.receivers(call)
         test = ast.unparse(branch.test)
         if module.suite(statement) is branch.body:
             other, test = branch.orelse, f"not ({test})"
@@ -332,7 +314,7 @@ class Evaluations:
             calls = tuple(
                 inner
                 for inner in own(each, ast.Call)
-                if self._calls_model(inner) and not self._without_gradients(module, inner)
+                if self._modes.calls(inner) and not self._modes.without_gradients(module, inner)
             )
             if calls and trains is not None:
                 why_not = f"it also trains (line {_line(trains)}): torch.set_grad_enabled({test}) would serve both"
@@ -359,7 +341,7 @@ class Evaluations:
                 index
                 for index, each in enumerate(run)
                 for inner in own(each, ast.Call)
-                if self._calls_model(inner)
+                if self._modes.calls(inner)
                 and any(isinstance(name, ast.Name) and name.id in names for name in ast.walk(inner))
             ]
             if fed:
@@ -367,14 +349,14 @@ class Evaluations:
 
     def _stretch(self, module: Module, statements: Sequence[ast.stmt]) -> Iterator[EvaluationRegion]:
         inside = tuple(statements)
-        calls = tuple(call for each in inside for call in own(each, ast.Call) if self._calls_model(call))
-        if not any(self._without_gradients(module, call) for call in calls):
+        calls = tuple(call for each in inside for call in own(each, ast.Call) if self._modes.calls(call))
+        if not any(self._modes.without_gradients(module, call) for call in calls):
             yield EvaluationRegion(self._flow, module, None, inside, calls, self._why_region_not(module, inside))
 
     def _why_state(self, node: ast.AST) -> str | None:
         """Why a model that the code calls may bring a graph along from an earlier call, or on to a later one."""
         for call in own(node, ast.Call):
-            for forward in self._called_forwards(call):
+            for forward in called_forwards(self._flow, call):
                 kept = self._carried_on(forward)
                 if kept is not None:
                     return f"the model keeps self.{kept.attr} from one call to the next (line {kept.lineno})"
@@ -412,12 +394,12 @@ class Evaluations:
         return self._graphs(lambda _: False, outside=False)
 
     def _makes_graph(self, call: ast.Call) -> bool:
-        if not self._calls_model(call):
+        if not self._modes.calls(call):
             owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
             method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             if method in MODULE_METHODS or not any(kind(self._flow, each) is Kind.MODEL for each in owners):
                 return False
-        return not self._without_gradients(self._module(call), call)
+        return not self._modes.without_gradients(self._module(call), call)
 
     def _used_after(self, graphs: Graphs, module: Module, last: ast.stmt, course: Course) -> ast.AST | None:
         """Where a tensor is trained on, or leaves the function, after the statement."""
@@ -435,46 +417,6 @@ class Evaluations:
     # What code does.
 
     @cached_property
-    def _used_as_models(self) -> frozenset[tuple[Value, str]]:
-        """What nothing is known of but that it is switched, trained or saved as a model is, and how it is written there.
-
-        What is made from an unknown thing is as unknown as that thing; only a name tells them apart.
-        """
-        found: set[tuple[Value, str]] = set()
-        for module in self._modules:
-            for call in module.nodes(ast.Call):
-                if isinstance(call.func, ast.Attribute) and call.func.attr in _USES and not _given(call):
-                    values = self._flow.values(call.func.value)
-                    found.update((each, _text(each, call.func.value)) for each in values if self._is_opaque(each))
-        return frozenset(found)
-
-    def _is_opaque(self, value: Value) -> bool:
-        """Whether the value may be a model for all that is known."""
-        if value.sort is Sort.MADE:
-            return kind(self._flow, value) is None and not value.name.startswith(("torch.", "builtins."))
-        return value.sort is Sort.UNKNOWN or (
-            value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
-        )
-
-    def _is_model(self, value: Value, node: ast.expr) -> bool:
-        return kind(self._flow, value) is Kind.MODEL or (value, _text(value, node)) in self._used_as_models
-
-    def _calls_model(self, call: ast.Call) -> bool:
-        """Whether the call runs a model, or another method of a model of the project."""
-        forward_of = (
-            call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
-        )
-        for callee in self._flow.values(call.func):
-            if self._is_model(callee, forward_of):
-                return True
-            if callee.sort is Sort.METHOD and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
-                if callee.name == "forward" and self._is_model(callee.of, forward_of):
-                    return True
-                if isinstance(callee.site, _FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
-                    return not self._decorated(callee.site)
-        return False
-
-    @cached_property
     def _called_after_eval(self) -> set[Callee]:
         """The functions that code between ``model.eval()`` and ``model.train()`` calls."""
         found: set[Callee] = set()
@@ -485,67 +427,13 @@ class Evaluations:
                         found.update(called_functions(self._flow, call))
         return found
 
-    def _sets_mode(self, call: ast.Call, mode: str | None) -> bool:
-        """Whether it is ``model.eval()`` or ``model.train()``, ``.train(False)`` and ``.train(True)`` being the same.
-
-        With ``mode`` None, whether it is ``model.train(…)`` with something that is known only when it runs.
-        """
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"eval", "train"}:
-            return False
-        given = _given(call)
-        found: str | None = call.func.attr
-        if given and found == "eval":
-            return False
-        if given:
-            known = isinstance(given[0], ast.Constant)
-            found = None if not known else "train" if given[0].value else "eval"  # type: ignore[attr-defined]
-        if found != mode or len(given) > 1:
-            return False
-        owners = self._receivers(call)
-        return may(self._flow, owners, Kind.MODEL) or (bool(owners) and all(self._is_opaque(each) for each in owners))
-
-    def _receivers(self, call: ast.Call) -> Values:
-        return without_none(self._flow.values(call.func.value)) if isinstance(call.func, ast.Attribute) else frozenset()
-
     def _back_to_training(self, statement: ast.stmt, models: Values) -> bool:
         """Whether the statement is ``model.train()`` of one of the models."""
         value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
-        return isinstance(value, ast.Call) and self._sets_mode(value, "train") and bool(self._receivers(value) & models)
-
-    def _without_gradients(self, module: Module, node: ast.AST) -> bool:
-        """Whether the node runs under ``torch.no_grad()`` or its like, by a ``with`` or a decorator of its function."""
-        for above in module.ancestors(node):
-            if isinstance(above, (ast.With, ast.AsyncWith)) and any(
-                self._switches_off(item.context_expr) for item in above.items
-            ):
-                return True
-            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return self._decorated(above) or self._switched_off_before(module, above, node)
-        return self._switched_off_before(module, module.tree, node)
-
-    def _switched_off_before(self, module: Module, scope: ast.AST, node: ast.AST) -> bool:
-        """Whether ``torch.set_grad_enabled(…)`` is called as a statement before the node in its function."""
-        return any(
-            isinstance(module.parent(call), ast.Expr)
-            and _line(call) < _line(node)
-            and self._is(call.func, {"torch.set_grad_enabled"})
-            and self._switches_off(call)
-            for call in own(scope, ast.Call)
-        )
-
-    def _switches_off(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            # Not set_grad_enabled(True), and not inference_mode(False).
-            off = not node.args[0].value if self._is(node.func, {"torch.set_grad_enabled"}) else node.args[0].value
-            return bool(off) and self._is(node, _OFF)
-        return self._is(node, _OFF)
-
-    def _is(self, node: ast.expr, names: set[str] | frozenset[str]) -> bool:
-        return any(each.sort in {Sort.MADE, Sort.EXTERNAL} and each.name in names for each in self._flow.values(node))
-
-    def _decorated(self, function: Callee) -> bool:
-        return not isinstance(function, ast.Lambda) and any(
-            self._switches_off(each) for each in function.decorator_list
+        return (
+            isinstance(value, ast.Call)
+            and self._modes.sets(value, "train")
+            and bool(self._modes.receivers(value) & models)
         )
 
     def _all_callers_without(self, function: FunctionNode) -> bool:
@@ -553,7 +441,7 @@ class Evaluations:
         return (
             bool(calls)
             and not self._flow.escapes(function)
-            and all(self._without_gradients(self._module(each), each) for each in calls)
+            and all(self._modes.without_gradients(self._module(each), each) for each in calls)
         )
 
     def _mixed_autocast(self, module: Module, node: ast.AST) -> str | None:
@@ -564,64 +452,11 @@ class Evaluations:
         for above in module.ancestors(node):
             if isinstance(above, _FUNCTIONS):
                 return None
-            if isinstance(above, ast.With) and any(self._is(item.context_expr, _AUTOCAST) for item in above.items):
+            if isinstance(above, ast.With) and any(
+                is_named(self._flow, item.context_expr, _AUTOCAST) for item in above.items
+            ):
                 return f"it shares an autocast block, which may keep weights without a graph (line {above.lineno})"
         return None
-
-    def _needs_gradients(self, node: ast.AST) -> ast.AST | None:
-        """The place in the code under the node that needs gradients, itself or in code of the project that it calls."""
-        todo: list[ast.AST] = [node]
-        done: set[ast.AST] = set()
-        models: set[ast.AST] = set()
-        while todo:
-            here = todo.pop()
-            if here in done:
-                continue
-            done.add(here)
-            for inner in ast.walk(here):
-                if isinstance(inner, ast.Attribute) and self._asks_for_gradients(inner, in_model=here in models):
-                    return inner
-                if isinstance(inner, ast.Call):
-                    if self._call_needs_gradients(inner):
-                        return inner
-                    todo.extend(called_functions(self._flow, inner))
-                    forwards = list(self._called_forwards(inner))
-                    models.update(forwards)
-                    todo.extend(forwards)
-        return None
-
-    def _asks_for_gradients(self, node: ast.Attribute, *, in_model: bool) -> bool:
-        if in_model and node.attr == "requires_grad_":
-            return False  # of a state that it starts with: only training comes back to it
-        if node.attr in _NEEDS:
-            return not any(
-                each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in self._flow.values(node)
-            )
-        return node.attr in {"requires_grad", "grad_fn"}
-
-    def _call_needs_gradients(self, call: ast.Call) -> bool:
-        if any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords):
-            return True
-        for callee in self._flow.values(call.func):
-            if callee.sort is Sort.EXTERNAL or callee.sort is Sort.MADE:
-                if callee.name in {"torch.autograd.grad", "torch.enable_grad", "torch.is_grad_enabled"}:
-                    return True
-                if callee.name.partition(".")[0] in _NEEDING_PACKAGES:
-                    return True
-            if isinstance(callee.site, _FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
-                return False
-        last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        return _NEEDING_NAMES.search(last) is not None
-
-    def _called_forwards(self, call: ast.Call) -> Iterator[Callee]:
-        """The forwards of the project's models that the call runs."""
-        for callee in self._flow.values(call.func):
-            if kind(self._flow, callee) is Kind.MODEL:
-                for layer in Model(self._flow, callee).layers:
-                    class_ = Model(self._flow, layer).class_
-                    forward = self._flow.method(class_, "forward") if class_ is not None else None
-                    if forward is not None:
-                        yield forward
 
 
 def is_volatile(flow: Flow, call: ast.Call) -> bool:
@@ -642,16 +477,10 @@ def _is_detached(statement: ast.stmt) -> bool:
     return False
 
 
-def _text(value: Value, node: ast.expr) -> str:
-    """How the value is written, where that tells it from what is made from it."""
-    derived = value.sort is Sort.UNKNOWN or value.name.endswith("(…)")
-    return ast.unparse(node) if derived else ""
-
-
 def _is_unit_test(module: Module, function: FunctionNode) -> bool:
     """Whether it is a test of code, not of a model: the function of a file that a test runner collects."""
-    imported = (each.name for node in module.nodes(ast.Import) for each in node.names if isinstance(each, ast.alias))
-    in_file = not {"pytest", "unittest"}.isdisjoint(imported) or re.search(r"(^|[/\\])test_[^/\\]*\.py$", module.path)
+    imported = {each.name for node in module.nodes(ast.Import) for each in node.names}
+    in_file = bool(imported & {"pytest", "unittest"}) or re.search(r"(^|[/\\])test_[^/\\]*\.py$", module.path)
     return bool(in_file) and function.name.startswith("test")
 
 
@@ -677,16 +506,8 @@ def _reads_from(module: Module, name: ast.Name, function: ast.AST | None) -> boo
     return False
 
 
-def _given(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(each.value for each in call.keywords)]
-
-
 def _index(suite: Sequence[ast.stmt], statement: ast.stmt) -> int:
     return next(i for i, each in enumerate(suite) if each is statement)
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not node.value
 
 
 def _line(node: ast.AST) -> int:

@@ -11,7 +11,7 @@ from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.values import Sort, Value, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from codemods.facts.flow import Callee, Flow
     from codemods.facts.source import Module

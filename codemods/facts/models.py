@@ -66,6 +66,8 @@ class Model:
         elif value.sort is Sort.MADE and isinstance(value.site, ast.Call):
             arguments = (*value.site.args, *(each.value for each in value.site.keywords))
             values.extend(self.flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
+            # What was added later: `layers.append(…)`, `model.fc = …`.
+            values.extend((self.flow.items(value), *self.flow.attributes(value.site).values()))
         todo = [each for some in values for each in without_none(some)]
         seen: set[Value] = set()
         while todo:

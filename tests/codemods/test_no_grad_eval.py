@@ -399,6 +399,38 @@ REWRITES = {
         two""", model(x).argmax(1))
         ''',
     ),
+    "indices carry no graph": (
+        """\
+        def classify(net, x):
+            net.eval()
+            _, best = torch.max(net(x), 1)
+            values, places = net(x).topk(2)
+            return best, places, net(x).topk(1)[1]
+        """,
+        """\
+        @torch.no_grad()
+        def classify(net, x):
+            net.eval()
+            _, best = torch.max(net(x), 1)
+            values, places = net(x).topk(2)
+            return best, places, net(x).topk(1)[1]
+        """,
+    ),
+    "not after model.train()": (
+        """\
+        model.eval()
+        print(model(loader[0][0]).argmax(1))
+        model.train()
+        print(model(loader[0][0]).argmax(1))
+        """,
+        """\
+        model.eval()
+        with torch.no_grad():
+            print(model(loader[0][0]).argmax(1))
+        model.train()
+        print(model(loader[0][0]).argmax(1))
+        """,
+    ),
     "a scheduler only looks at the loss": (
         """\
         scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
@@ -719,11 +751,11 @@ LEAVES = {
     ),
     "V3: saliency by a library": (
         """\
-        from captum.attr import Saliency
+        from captum.attr import IntegratedGradients
 
         def test():
             for x, y in loader:
-                print(model(x).argmax(1), Saliency(model).attribute(x, target=y))
+                print(model(x).argmax(1), IntegratedGradients(model).attribute(x, target=y))
         """,
         f"gradients are needed in it (line {N + 5})",
     ),
@@ -915,6 +947,38 @@ LEAVES = {
                 return self.sample(z)
         """,
         None,
+    ),
+    "V3: gradients are asked for after model.eval()": (
+        """\
+        model.eval()
+        x = torch.ones(1, 4, requires_grad=True)
+        print(model(x).requires_grad)
+        """,
+        f"gradients are needed in it (line {N + 3})",
+    ),
+    "V4: used in the next pass": (
+        """\
+        before = torch.zeros(2, 3, requires_grad=True)
+        for x, y in loader:
+            (model(x) - before).sum().backward()
+            model.eval()
+            before = model(x)
+            model.train()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 3})",
+    ),
+    "V9: a function that is called in the autocast block of the training": (
+        """\
+        def validate():
+            print(model(loader[0][0]).argmax(1))
+
+        for x, y in loader:
+            with torch.autocast("cpu"):
+                loss = criterion(model(x), y)
+                validate()
+            loss.backward()
+        """,
+        f"it shares an autocast block, which may keep weights without a graph (line {N + 5})",
     ),
     "V9: one autocast block for both": (
         """\
@@ -1123,7 +1187,9 @@ WRONG = {
     "V4: a teacher inside the iteration": "loss = criterion(model(x), y) + (model(x) - soft).pow(2).mean()",
     "V4: features for later training": "features = model(torch.ones(2, 4))",
     "V4: the names of the iteration, after the loop": "loss = criterion(model(loader[1][0]), loader[1][1])",
-    "V4: an action whose probability is trained on": "probabilities = torch.distributions.Categorical(logits=model(state))",
+    "V4: an action whose probability is trained on": (
+        "probabilities = torch.distributions.Categorical(logits=model(state))"
+    ),
     "a discriminator that evaluates while the generator trains": "loss = -critic(fake).mean()",
 }
 AFTERWARDS = {"V3: attacked images": "evaluate_attack(*loader[0])\n"}

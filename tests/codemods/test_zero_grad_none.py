@@ -74,10 +74,12 @@ FORMS = {
         "model.zero_grad()",
     ),
     "loops over the optimizer's groups": (
-        "for group in optimizer.param_groups:\n"
-        "    for p in group['params']:\n"
-        "        if p.grad is not None:\n"
-        "            p.grad.zero_()",
+        (
+            "for group in optimizer.param_groups:\n"
+            "    for p in group['params']:\n"
+            "        if p.grad is not None:\n"
+            "            p.grad.zero_()"
+        ),
         "optimizer.zero_grad()",
     ),
 }
@@ -224,52 +226,74 @@ def test_knows_the_receiver(body: str) -> None:
 LEFT_PLAIN = {
     "nothing is known of the receiver": (
         "def train(opt):\n    opt.zero_grad()\n",
-        "what is zeroed is not known to be an optimizer or a model: "
-        "'opt' is a parameter of train(), which nothing in this file calls",
+        (
+            "what is zeroed is not known to be an optimizer or a model: "
+            "'opt' is a parameter of train(), which nothing in this file calls"
+        ),
     ),
     "a library's own optimizer": (
         "from timm.optim import create_optimizer_v2\ncreate_optimizer_v2(model).zero_grad()\n",
-        "what is zeroed is not known to be an optimizer or a model: "
-        "it comes from timm.optim.create_optimizer_v2(), which is not known to be an optimizer",
+        (
+            "what is zeroed is not known to be an optimizer or a model: "
+            "it comes from timm.optim.create_optimizer_v2(), which is not known to be an optimizer"
+        ),
     ),
     "zero_grad is the script's own": (
-        "class Mine(torch.optim.SGD):\n    def zero_grad(self):\n        pass\n\nMine(model.parameters(), lr=1.0).zero_grad()\n",
+        (
+            "class Mine(torch.optim.SGD):\n    def zero_grad(self):\n        pass\n\n"
+            "Mine(model.parameters(), lr=1.0).zero_grad()\n"
+        ),
         f"zero_grad() is the script's own (line {N + 2})",
+    ),
+    "sometimes a model, sometimes a function": (
+        "def net(x):\n    return x\n\nif len(loader) > 2:\n    net = model\nnet.zero_grad()\n",
+        (
+            "what is zeroed is not known to be an optimizer or a model: "
+            "it comes from the function net(), which is not known to be an optimizer"
+        ),
     ),
     "the argument may be there": (
         "options = {}\noptimizer.zero_grad(**options)\n",
         "set_to_none may be among its ** arguments",
     ),
     "Z2: noise is added before backward": (
-        "for x, y in loader:\n"
-        "    optimizer.zero_grad()\n"
-        "    for p in model.parameters():\n"
-        "        p.grad += 0.1\n"
-        "    criterion(model(x), y).backward()\n"
-        "    optimizer.step()\n",
+        (
+            "for x, y in loader:\n"
+            "    optimizer.zero_grad()\n"
+            "    for p in model.parameters():\n"
+            "        p.grad += 0.1\n"
+            "    criterion(model(x), y).backward()\n"
+            "    optimizer.step()\n"
+        ),
         f"a gradient is read before it is computed again (line {N + 4})",
     ),
     "Z2: the norm is logged at the top of the next pass": (
-        "for x, y in loader:\n"
-        "    print(model[0].weight.grad.norm())\n"
-        "    criterion(model(x), y).backward()\n"
-        "    optimizer.step()\n"
-        "    optimizer.zero_grad()\n",
+        (
+            "for x, y in loader:\n"
+            "    print(model[0].weight.grad.norm())\n"
+            "    criterion(model(x), y).backward()\n"
+            "    optimizer.step()\n"
+            "    optimizer.zero_grad()\n"
+        ),
         f"a gradient is read before it is computed again (line {N + 2})",
     ),
     "Z3: gradients are kept in a list": (
-        "for x, y in loader:\n"
-        "    optimizer.zero_grad()\n"
-        "    criterion(model(x), y).backward()\n"
-        "    kept = [p.grad for p in model.parameters()]\n",
+        (
+            "for x, y in loader:\n"
+            "    optimizer.zero_grad()\n"
+            "    criterion(model(x), y).backward()\n"
+            "    kept = [p.grad for p in model.parameters()]\n"
+        ),
         f"gradients are kept by reference (line {N + 4})",
     ),
     "Z3: a gradient has a name": (
-        "for x, y in loader:\n"
-        "    criterion(model(x), y).backward()\n"
-        "    kept = model[0].weight.grad\n"
-        "    optimizer.zero_grad()\n"
-        "    print(kept)\n",
+        (
+            "for x, y in loader:\n"
+            "    criterion(model(x), y).backward()\n"
+            "    kept = model[0].weight.grad\n"
+            "    optimizer.zero_grad()\n"
+            "    print(kept)\n"
+        ),
         f"gradients are kept by reference (line {N + 3})",
     ),
     "Z3: gradients are views of buckets": (
@@ -412,6 +436,10 @@ MISSED = {
         ("", "return nn.functional.linear(self.a(x), self.b.weight)", ""),
         "self.b is not used in forward in a way that surely gives it a gradient",
     ),
+    "a layer with more than one result": (
+        ("self.rnn = nn.LSTM(4, 4)", "return self.b(self.a(self.rnn(x)[0]))", ""),
+        "whether all of torch.nn.LSTM() is used is not known",
+    ),
     "a layer of which a part may be used": (
         ("self.rnn = nn.LSTM(4, 4, 2)", "out, (h, c) = self.rnn(x)\nreturn self.b(self.a(h[0]))", ""),
         "self.rnn is not used in forward in a way that surely gives it a gradient",
@@ -444,86 +472,106 @@ def test_dropping_a_missed_gradient_changes_results(name: str) -> None:
 
 LEFT_EXACT = {
     "Z1: a condition skips backward": (
-        "for i, (x, y) in enumerate(loader):\n"
-        "    optimizer.zero_grad(set_to_none=False)\n"
-        "    loss = criterion(model(x), y)\n"
-        "    if i % 2:\n"
-        "        loss.backward()\n"
-        "    optimizer.step()\n",
+        (
+            "for i, (x, y) in enumerate(loader):\n"
+            "    optimizer.zero_grad(set_to_none=False)\n"
+            "    loss = criterion(model(x), y)\n"
+            "    if i % 2:\n"
+            "        loss.backward()\n"
+            "    optimizer.step()\n"
+        ),
         UNSEEN,
     ),
     "Z1: the loss is another model's": (
-        "other = nn.Linear(4, 3)\n"
-        "for x, y in loader:\n"
-        "    optimizer.zero_grad(set_to_none=False)\n"
-        "    seen = model(x)\n"
-        "    loss = criterion(other(x), y)\n"
-        "    loss.backward()\n"
-        "    optimizer.step()\n",
+        (
+            "other = nn.Linear(4, 3)\n"
+            "for x, y in loader:\n"
+            "    optimizer.zero_grad(set_to_none=False)\n"
+            "    seen = model(x)\n"
+            "    loss = criterion(other(x), y)\n"
+            "    loss.backward()\n"
+            "    optimizer.step()\n"
+        ),
         UNSEEN,
     ),
     "Z1: the loss has one of two values": (
-        "for i, (x, y) in enumerate(loader):\n"
-        "    optimizer.zero_grad(set_to_none=False)\n"
-        "    loss = criterion(model(x), y)\n"
-        "    loss = loss if i else torch.ones(1, requires_grad=True)\n"
-        "    loss.backward()\n"
-        "    optimizer.step()\n",
+        (
+            "for i, (x, y) in enumerate(loader):\n"
+            "    optimizer.zero_grad(set_to_none=False)\n"
+            "    loss = criterion(model(x), y)\n"
+            "    loss = loss if i else torch.ones(1, requires_grad=True)\n"
+            "    loss.backward()\n"
+            "    optimizer.step()\n"
+        ),
         UNSEEN,
     ),
     "Z1: gradients are zeroed again before the step": (
-        "for x, y in loader:\n"
-        "    loss = criterion(model(x), y)\n"
-        "    loss.backward()\n"
-        "    optimizer.zero_grad(set_to_none=False)\n"
-        "    optimizer.step()\n",
+        (
+            "for x, y in loader:\n"
+            "    loss = criterion(model(x), y)\n"
+            "    loss.backward()\n"
+            "    optimizer.zero_grad(set_to_none=False)\n"
+            "    optimizer.step()\n"
+        ),
         UNSEEN,
     ),
     "Z1: two optimizers": (
-        "second = torch.optim.Adam(model.parameters())\n"
-        "for x, y in loader:\n"
-        "    optimizer.zero_grad(set_to_none=False)\n"
-        "    criterion(model(x), y).backward()\n"
-        "    optimizer.step()\n",
+        (
+            "second = torch.optim.Adam(model.parameters())\n"
+            "for x, y in loader:\n"
+            "    optimizer.zero_grad(set_to_none=False)\n"
+            "    criterion(model(x), y).backward()\n"
+            "    optimizer.step()\n"
+        ),
         f"{MISSES}: there are several optimizers",
     ),
     "Z1: parameters that come later": (
-        "optimizer.add_param_group({'params': [torch.ones(1, requires_grad=True)]})\n"
-        "for x, y in loader:\n"
-        "    optimizer.zero_grad(set_to_none=False)\n"
-        "    criterion(model(x), y).backward()\n"
-        "    optimizer.step()\n",
+        (
+            "optimizer.add_param_group({'params': [torch.ones(1, requires_grad=True)]})\n"
+            "for x, y in loader:\n"
+            "    optimizer.zero_grad(set_to_none=False)\n"
+            "    criterion(model(x), y).backward()\n"
+            "    optimizer.step()\n"
+        ),
         f"{MISSES}: parameters are added later (line {N + 1})",
     ),
     "Z1: frozen for a while": (
-        "for i, (x, y) in enumerate(loader):\n"
-        "    model[0].requires_grad_(i > 2)\n"
-        "    optimizer.zero_grad(set_to_none=False)\n"
-        "    criterion(model(x), y).backward()\n"
-        "    optimizer.step()\n",
+        (
+            "for i, (x, y) in enumerate(loader):\n"
+            "    model[0].requires_grad_(i > 2)\n"
+            "    optimizer.zero_grad(set_to_none=False)\n"
+            "    criterion(model(x), y).backward()\n"
+            "    optimizer.step()\n"
+        ),
         f"{MISSES}: parameters are frozen or unfrozen (line {N + 2})",
     ),
     "Z1: parameters of nobody knows what": (
-        "opt = None\n"
-        "del optimizer\n"
-        "opt = torch.optim.SGD([p for p in model.parameters()], lr=1.0)\n"
-        "opt.zero_grad(set_to_none=False)\n",
+        (
+            "opt = None\n"
+            "del optimizer\n"
+            "opt = torch.optim.SGD([p for p in model.parameters()], lr=1.0)\n"
+            "opt.zero_grad(set_to_none=False)\n"
+        ),
         f"{MISSES}: its parameters are not known",
     ),
     "Z1: one of several models of one place": (
-        "models = [nn.Linear(4, 3) for _ in range(2)]\n"
-        "for x, y in loader:\n"
-        "    models[0].zero_grad(set_to_none=False)\n"
-        "    criterion(models[1](x), y).backward()\n",
+        (
+            "models = [nn.Linear(4, 3) for _ in range(2)]\n"
+            "for x, y in loader:\n"
+            "    models[0].zero_grad(set_to_none=False)\n"
+            "    criterion(models[1](x), y).backward()\n"
+        ),
         f"{MISSES}: its parameters are not known",
     ),
     "Z2: by hand, and read before backward": (
-        "for x, y in loader:\n"
-        "    for p in model.parameters():\n"
-        "        p.grad = torch.zeros_like(p)\n"
-        "    total = sum(p.grad.sum() for p in model.parameters())\n"
-        "    criterion(model(x), y).backward()\n"
-        "    optimizer.step()\n",
+        (
+            "for x, y in loader:\n"
+            "    for p in model.parameters():\n"
+            "        p.grad = torch.zeros_like(p)\n"
+            "    total = sum(p.grad.sum() for p in model.parameters())\n"
+            "    criterion(model(x), y).backward()\n"
+            "    optimizer.step()\n"
+        ),
         f"a gradient is read before it is computed again (line {N + 4})",
     ),
     "not in a training iteration": (
@@ -603,7 +651,11 @@ def test_zeroes_once(before: str, after: str) -> None:
 
 
 def test_the_narrower_one_goes() -> None:
-    head = "head = nn.Linear(4, 3)\nwhole = nn.Sequential(nn.Linear(4, 4), head)\nopt = torch.optim.SGD(head.parameters(), lr=1.0)\n"
+    head = (
+        "head = nn.Linear(4, 3)\n"
+        "whole = nn.Sequential(nn.Linear(4, 4), head)\n"
+        "opt = torch.optim.SGD(head.parameters(), lr=1.0)\n"
+    )
     check_rewrites(
         ZeroGradNone,
         script(head + "whole.zero_grad()\nopt.zero_grad()\n"),
@@ -614,6 +666,37 @@ def test_the_narrower_one_goes() -> None:
 
 def test_both_stay_where_neither_is_known_to_hold_the_other() -> None:
     check_silent(ZeroGradNone, script("other = nn.Linear(4, 4)\nother.zero_grad()\noptimizer.zero_grad()\n"), TORCH_2)
+
+
+def test_both_stay_where_parameters_are_added() -> None:
+    body = "optimizer.add_param_group({'params': [torch.ones(1)]})\nmodel.zero_grad()\noptimizer.zero_grad()\n"
+    check_silent(ZeroGradNone, script(body), TORCH_2)
+
+
+def test_the_gradient_of_an_image_is_no_parameter_s() -> None:
+    before = script(
+        "from torch.utils.data import DataLoader\n\n"
+        "for x, y in DataLoader(loader):\n"
+        "    x.requires_grad = True\n"
+        "    criterion(model(x[0]), y[0]).backward()\n"
+        "    step = x.grad.data\n"
+        "    model.zero_grad()\n"
+    )
+    check_rewrites(ZeroGradNone, before, before.replace("zero_grad()", "zero_grad(set_to_none=True)"))
+
+
+def test_a_model_that_derives_from_layers_holds_more_than_is_seen() -> None:
+    code = script(
+        "class Net(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return x * 2\n\n"
+        "net = Net(4, 3)\n"
+        "for x, y in loader:\n"
+        "    net.zero_grad(set_to_none=False)\n"
+        "    net(x).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    check_leaves(ZeroGradNone, code, f"{MISSES}: what torch.nn.Linear holds is not known")
 
 
 def test_accumulated_gradients_are_dropped_after_the_step() -> None:

@@ -1,0 +1,99 @@
+"""Which code needs gradients itself, whether or not it trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from codemods.facts.iterations import called_functions
+from codemods.facts.kinds import Kind, kind
+from codemods.facts.models import Model
+from codemods.facts.values import Sort
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.flow import Callee, Flow
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})
+_NEEDING_PACKAGES = frozenset(
+    {
+        "captum",
+        "pytorch_grad_cam",
+        "torchcam",
+        "torchattacks",
+        "foolbox",
+        "advertorch",
+        "art",
+        "cleverhans",
+        "shap",
+        "higher",
+    }
+    | {"learn2learn"}
+)
+_NEEDING_NAMES = re.compile(
+    r"attack|fgsm|(^|_)pgd|adversar|perturb|saliency|grad_?cam|hessian|jacobian|influence|attribution", re.IGNORECASE
+)
+
+
+def needs_gradients(flow: Flow, node: ast.AST) -> ast.AST | None:
+    """The place in the code under the node that needs gradients, itself or in code of the project that it calls."""
+    todo: list[ast.AST] = [node]
+    done: set[ast.AST] = set()
+    models: set[ast.AST] = set()
+    while todo:
+        here = todo.pop()
+        if here in done:
+            continue
+        done.add(here)
+        for inner in ast.walk(here):
+            if isinstance(inner, ast.Attribute) and _asks_for_gradients(flow, inner, in_model=here in models):
+                return inner
+            if isinstance(inner, ast.Call):
+                if _call_needs_gradients(flow, inner):
+                    return inner
+                todo.extend(called_functions(flow, inner))
+                forwards = list(called_forwards(flow, inner))
+                models.update(forwards)
+                todo.extend(forwards)
+    return None
+
+
+def called_forwards(flow: Flow, call: ast.Call) -> Iterator[Callee]:
+    """The forwards of the project's models that the call runs."""
+    for callee in flow.values(call.func):
+        if kind(flow, callee) is Kind.MODEL:
+            for layer in Model(flow, callee).layers:
+                class_ = Model(flow, layer).class_
+                forward = flow.method(class_, "forward") if class_ is not None else None
+                if forward is not None:
+                    yield forward
+
+
+def _asks_for_gradients(flow: Flow, node: ast.Attribute, *, in_model: bool) -> bool:
+    if in_model and node.attr == "requires_grad_":
+        return False  # of a state that it starts with: only training comes back to it
+    if node.attr in _NEEDS:
+        return not any(each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in flow.values(node))
+    return node.attr in {"requires_grad", "grad_fn"}
+
+
+def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
+    if any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords):
+        return True
+    for callee in flow.values(call.func):
+        if callee.sort is Sort.EXTERNAL or callee.sort is Sort.MADE:
+            if callee.name in {"torch.autograd.grad", "torch.enable_grad", "torch.is_grad_enabled"}:
+                return True
+            if callee.name.partition(".")[0] in _NEEDING_PACKAGES:
+                return True
+        if isinstance(callee.site, _FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
+            return False
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return _NEEDING_NAMES.search(last) is not None
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
