@@ -28,7 +28,7 @@ import threading
 import time
 import types
 import warnings
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -37,8 +37,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    Function = TypeVar("Function", bound=Callable[..., Any])
 
 untyped: Any = torch
 """For what torch itself has not given types, and for what is changed here."""
@@ -75,7 +73,7 @@ LOWER_PRECISION = """
 """.split()  # noqa: SIM905 - a table
 """AT_FORALL_LOWER_PRECISION_FP: CUDA's autocast runs them in 16 bits."""
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-"""So does it cuDNN's recurrent networks, as which these run on CUDA."""
+"""So does it cuDNN's recurrent networks, which these are on CUDA."""
 WIDEST = """
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
 """.split()  # noqa: SIM905 - a table
@@ -619,6 +617,18 @@ def change_torch(device: SimulatedDevice) -> None:
     untyped.set_default_tensor_type, untyped.get_default_device = set_default_tensor_type, get_default_device
 
 
+def own_code(values: Iterable[object]) -> Iterator[types.CodeType]:
+    """The code of this module, by whatever holds it."""
+    for value in values:
+        if isinstance(value, types.CodeType):
+            yield value
+            yield from own_code(value.co_consts)
+        elif getattr(value, "__module__", None) == __name__ and isinstance(value, types.FunctionType):
+            yield from own_code([value.__code__])
+        elif getattr(value, "__module__", None) == __name__ and isinstance(value, type):
+            yield from own_code(vars(value).values())
+
+
 def run_backward_under(device: SimulatedDevice) -> None:
     """Keeps the mode on during the backward pass, for hooks and for the script's own autograd functions.
 
@@ -640,6 +650,10 @@ def capture_only(compile_: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(compile_)
     def captured(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
+        from torch._dynamo.eval_frame import skip_code  # torch.compile imports it now, too
+
+        for code in own_code(globals().values()):
+            skip_code(code)  # what runs between two graphs is not to become a graph of its own
         backend = kwargs.get("backend", "inductor")
         if isinstance(backend, str) and backend != "eager":
             kwargs["backend"] = "aot_eager"

@@ -16,7 +16,7 @@ from autotune_rewrite.report.judgement import as_json, as_text
 from autotune_rewrite.verify.comparison import Comparison, Pair
 from autotune_rewrite.verify.judgement import judge, judge_failure
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.run import HARNESS, Run, run_script
+from autotune_rewrite.verify.run import HARNESS, Environment, Run, run_script
 
 pytestmark = pytest.mark.xdist_group("simulated")
 
@@ -454,6 +454,19 @@ PRECISION = {
         """,
         "(True, 1, ['layer.weight', 'layer.bias'])",
     ),
+    "compiled in pieces": (
+        """
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).cuda()
+        net, mask = nn.TransformerEncoder(layer, 1), torch.full((5, 5), float("-inf")).triu(1).cuda()
+        x = torch.randn(3, 5, 8, device="cuda")
+        eager = net(x, mask=mask)
+        net.compile()
+        compiled = net(x, mask=mask)
+        from torch._dynamo.utils import counters
+        seen = torch.allclose(eager, compiled), len(counters["graph_break"]) > 0
+        """,
+        "(True, True)",
+    ),
     "compiled under autocast": (
         """
         net = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.Softmax(-1)).cuda())
@@ -649,7 +662,7 @@ def test_verify_says_that_the_device_was_simulated(tmp_path: Path) -> None:
 
 
 SCRIPTS = Plan(Path("a.py"), Path("b.py"), device="simulated", not_measured=("loader-pin",))
-WHERE = {
+WHERE: Environment = {
     "torch": "2.9.0",
     "python": "3.12.1",
     "cpus": 2,
@@ -670,7 +683,7 @@ ORIGINAL = Run("original", 0, "ok", "", (), 9.0, "finished", (0.0, 1.0, 2.0), (3
 )
 def test_speed_does_not_count(losses: tuple[float, ...], equality: str, code: int) -> None:
     rewritten = replace(ORIGINAL, side="rewritten", losses=losses, times=(0.0, 10.0, 20.0), wall_seconds=90.0)
-    judgement = judge(SCRIPTS, Comparison((Pair(ORIGINAL, rewritten),)), dict(WHERE))
+    judgement = judge(SCRIPTS, Comparison((Pair(ORIGINAL, rewritten),)), WHERE)
     assert (judgement.run, judgement.speed, judgement.equality, judgement.exit_code) == (
         "ok",
         "not-checked",
@@ -682,7 +695,7 @@ def test_speed_does_not_count(losses: tuple[float, ...], equality: str, code: in
 
 
 def test_every_report_says_that_the_device_was_simulated() -> None:
-    judgement = judge(SCRIPTS, Comparison((Pair(ORIGINAL, replace(ORIGINAL, side="rewritten")),)), dict(WHERE))
+    judgement = judge(SCRIPTS, Comparison((Pair(ORIGINAL, replace(ORIGINAL, side="rewritten")),)), WHERE)
     assert as_text(judgement) == (
         "The rewritten script was not timed; it computes the same, bit for bit.\n"
         "Every loss and every final parameter is equal bit for bit. "
@@ -692,7 +705,7 @@ def test_every_report_says_that_the_device_was_simulated() -> None:
     )
     assert as_json(judgement)["environment"]["simulated"] == "9.0"
     failed = replace(ORIGINAL, side="rewritten", outcome="crashed", problem="ended with exit status 1", output=("no",))
-    judgement = judge_failure(SCRIPTS, failed, None, 0, dict(WHERE))
+    judgement = judge_failure(SCRIPTS, failed, None, 0, WHERE)
     assert as_text(judgement) == (
         "The rewritten script ended with exit status 1. The CUDA device was simulated on the CPU.\n  no"
     )
