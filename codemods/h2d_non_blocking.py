@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _MPS = "the device may be MPS, where a batch copied without blocking may be read too early: compare it with 'cuda'"
 _NO_TENSOR = "its collate_fn may return something else than tensors"
 # Methods that end in an underscore and leave the elements as they are.
+_IN_PLACE = re.compile(r"[a-z]\w*[^_]_")
 _NO_WRITES = frozenset(
     {"requires_grad_", "squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "share_memory_", "rename_"}
 )
@@ -118,7 +121,7 @@ def _is_about_batches(move: Transfer) -> bool:
 def _on_cuda(script: Script, move: Transfer) -> str | None:
     """The expression that says whether this move is one to CUDA."""
     node = move.device.node
-    if move.method != "to" or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return None
     return is_on_cuda(script.flow, node, move.module.code(node), script.quote(move.module))
 
@@ -195,80 +198,73 @@ def _why_no_tensor(loader: Loader) -> str | None:
 
 
 def _why_written(script: Script, move: Transfer) -> str | None:
-    loaders = frozenset(move.loaders)
-    for function, call in _places(script, move):
-        writes = [
-            each
-            for each in _writes(script, move.module, function, loaders)
-            if _may_follow(script, move.module, call, each)
-        ]
-        if writes:
-            return f"the batch is written on the host again while it may be copied (line {writes[0].lineno})"
+    module, loaders = move.module, frozenset(move.loaders)
+    for call in _calls_around(script, move):
+        for place, written in _writes(module):
+            here = module.function(place) is module.function(call)
+            if here and _is_batch(script, module, written, loaders) and _may_follow(script, module, call, place):
+                return f"the batch is written on the host again while it may be copied (line {place.lineno})"
     return None
 
 
-def _places(script: Script, move: Transfer) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The function of the move, and those that call it, each with the call after which a write counts."""
-    todo: list[ast.expr] = [move.call]
-    seen: set[ast.AST] = set()
+def _calls_around(script: Script, move: Transfer) -> Iterator[ast.Call]:
+    """The move, and the calls of the functions that it stands in: what they move may be written after each."""
+    todo = [move.call]
+    seen: set[ast.Call] = set()
     while todo:
         call = todo.pop()
-        function = move.module.function(call)
         if call not in seen:
             seen.add(call)
-            yield function or move.module.tree, call
+            yield call
+            function = move.module.function(call)
             if function is not None:
                 todo.extend(each for each in script.flow.callers(function) if move.module.holds(each))
 
 
-def _writes(script: Script, module: Module, function: ast.AST, loaders: frozenset[Value]) -> list[ast.expr]:
-    """Where batches of these loaders are written in place: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``, ``out=x``."""
-    arrays = {
-        target.id
+@lru_cache(maxsize=1)
+def _writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
+    """Where something is written in place, and what: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``, ``out=x``."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for call in module.nodes(ast.Call):
+        func = call.func
+        if isinstance(func, ast.Attribute) and _IN_PLACE.fullmatch(func.attr) and func.attr not in _NO_WRITES:
+            found.append((call, func.value))
+        found.extend((call, each.value) for each in call.keywords if each.arg == "out")
+    for statement in module.nodes(ast.AugAssign):
+        target = statement.target
+        found.append((target, target.value if isinstance(target, ast.Subscript) else target))
+    found.extend((each, each.value) for each in module.nodes(ast.Subscript) if isinstance(each.ctx, ast.Store))
+    return tuple(sorted(found, key=lambda pair: module.span(pair[0])))
+
+
+def _is_batch(script: Script, module: Module, node: ast.expr, loaders: frozenset[Value]) -> bool:
+    """Whether it is a batch of one of the loaders, or an array that shares its memory: ``x.numpy()``."""
+    if any(each.sort is Sort.BATCH and each.of in loaders for each in script.flow.values(node)):
+        return True
+    if isinstance(node, ast.Name):
+        function = module.function(node)
+        arrays = [call for name, call in _arrays(module) if name == node.id and module.function(call) is function]
+        return any(_is_batch(script, module, call, loaders) for call in arrays)
+    return _is_array(node) and _is_batch(script, module, node.func.value, loaders)  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=1)
+def _arrays(module: Module) -> tuple[tuple[str, ast.Call], ...]:
+    """The names that arrays are assigned to: ``a = x.numpy()``."""
+    return tuple(
+        (target.id, statement.value)
         for statement in module.nodes(ast.Assign)
-        if any(_is_array(each, script, loaders) for each in ast.walk(statement.value))
+        if _is_array(statement.value)
         for target in statement.targets
         if isinstance(target, ast.Name)
-    }
-
-    def is_batch(node: ast.expr) -> bool:
-        if isinstance(node, ast.Name) and node.id in arrays:
-            return True
-        return _is_array(node, script, loaders) or any(
-            each.sort is Sort.BATCH and each.of in loaders for each in script.flow.values(node)
-        )
-
-    found: list[ast.expr] = []
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call):
-            func = node.func
-            if (
-                isinstance(func, ast.Attribute)
-                and func.attr.endswith("_")
-                and not func.attr.startswith("_")
-                and func.attr not in _NO_WRITES
-            ):
-                found.extend([node] if is_batch(func.value) else [])
-            found.extend(each.value for each in node.keywords if each.arg == "out" and is_batch(each.value))
-        elif isinstance(node, ast.AugAssign):
-            target = node.target.value if isinstance(node.target, ast.Subscript) else node.target
-            found.extend([node.target] if is_batch(target) else [])
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and is_batch(node.value):
-            found.append(node)
-    return sorted(found, key=module.span)
-
-
-def _is_array(node: ast.AST, script: Script, loaders: frozenset[Value]) -> bool:
-    """``x.numpy()``: the same memory."""
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "numpy"
-        and any(each.sort is Sort.BATCH and each.of in loaders for each in script.flow.values(node.func.value))
     )
 
 
-def _may_follow(script: Script, module: Module, call: ast.expr, write: ast.expr) -> bool:
+def _is_array(node: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"
+
+
+def _may_follow(script: Script, module: Module, call: ast.Call, write: ast.expr) -> bool:
     """Whether the write may come after the call, with the same batch."""
     if module.span(write) > module.span(call):
         return True

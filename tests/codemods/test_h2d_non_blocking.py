@@ -291,6 +291,26 @@ class Prefetcher:
 Prefetcher()
 """,
     ),
+    "ahead, with the device by keyword": (
+        """\
+class Prefetcher:
+    def __init__(self):
+        self.x, self.y = next(iter(loader))
+        self.x = self.x.to(device=device)
+Prefetcher()
+""",
+        """\
+class Prefetcher:
+    def __init__(self):
+        self.x, self.y = next(iter(loader))
+        self.x = self.x.to(device=device, non_blocking=True)
+Prefetcher()
+""",
+    ),
+    "where collate_fn is None": (
+        "for x, y in DataLoader(data, collate_fn=None):\n    x = x.to(device)\n",
+        "for x, y in DataLoader(data, collate_fn=None):\n    x = x.to(device, non_blocking=True)\n",
+    ),
     "under a flag": (
         """\
 cuda = torch.cuda.is_available()
@@ -735,6 +755,21 @@ for x, y in loader:
     x = x.to(device)
 """,
         MPS,
+        "",
+    ),
+    "X8: MPS or CUDA, found in the call": (
+        'for x, y in loader:\n    x = x.to("cuda" if torch.cuda.is_available() else "mps")\n',
+        MPS,
+        "",
+    ),
+    "X2: a loader that nothing makes": (
+        """\
+class Loader(DataLoader):
+    def batches(self):
+        for x, y in self:
+            yield x.cuda()
+""",
+        "the loader is not made in a way that can be seen",
         "",
     ),
     "the user said so": (
