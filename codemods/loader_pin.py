@@ -134,7 +134,7 @@ for (x,) in loader:
         edits = _in_dictionary(script, loader)
         if not edits:
             place = module.statement(loader.call)
-            condition = script.cuda_condition(loader, place)
+            condition = script.cuda_condition(loader, loader.call)
             edits = [AddArgument(module, loader.call, "pin_memory", condition or _IS_AVAILABLE)]
             if condition is None:
                 if not _can_import_torch(module, place):
@@ -173,7 +173,7 @@ def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:
     on_cuda = [each for each in (*sites, *merged) if each is not None and cuda_branches(script.flow, module, each)]
     if on_cuda:
         return [_add_item(module, site, "True") for site in on_cuda]
-    conditions = {script.cuda_condition(each, module.statement(sites[0])) for each in users}
+    conditions = {script.cuda_condition(each, sites[0]) for each in users}
     condition = conditions.pop() if len(sites) == len(conditions) == 1 else None
     return [] if condition is None else [_add_item(module, sites[0], condition)]
 

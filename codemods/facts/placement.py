@@ -1,4 +1,4 @@
-"""What can be said at a place: which names are bound there, with the same meaning, and how the module spells PyTorch."""
+"""What can be said at a place: which names mean the same there, and how the module spells PyTorch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts import names
-from codemods.facts.flow import is_main_guard
-from codemods.facts.values import Sort, external
+from codemods.facts.source import is_main_guard
+from codemods.facts.values import NONE, Sort, external
 
 if TYPE_CHECKING:
     from codemods.facts.flow import Flow
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.stmt) -> bool:
     """Whether a name or attribute of somewhere else in the module is bound at ``place``, to the same value.
 
-    Only what is certain counts: a local name of the same function that has exactly the same values before the statement,
-    or a name that the module binds once, unconditionally, before the function that holds the place is defined.
+    Only what is certain counts: a local name of the same function that has exactly the same values before the
+    statement, or a name that the module binds once, unconditionally, before the function that holds the place is
+    defined.
     """
     if isinstance(expression, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
         parts = [each for each in ast.iter_child_nodes(expression) if isinstance(each, ast.expr)]
@@ -26,7 +27,9 @@ def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.
     if isinstance(expression, ast.Attribute):
         if _is_own(module, expression, place):
             return _attribute_stays(flow, module, expression, place)
-        return means_the_same(flow, module, expression.value, place) and _attribute_stays(flow, module, expression, place)
+        return means_the_same(flow, module, expression.value, place) and _attribute_stays(
+            flow, module, expression, place
+        )
     if not isinstance(expression, ast.Name):
         return False
     name = expression.id
@@ -41,11 +44,27 @@ def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.
         )
     if here is None or (there is not None and there is not here and name in names.bound_names(there)):
         return False
-    return bound_for(module, name, here)
+    # `device = None` at the top, and a `global device` somewhere, is not a device wherever it is read.
+    return bound_for(module, name, here) and NONE not in flow.read_module_name(module, name)
+
+
+def bound_inside(module: Module, node: ast.AST) -> frozenset[str]:
+    """The names that a lambda or a comprehension around the node, within its statement, means otherwise."""
+    found: set[str] = set()
+    for above in module.ancestors(node):
+        if isinstance(above, ast.stmt):
+            break
+        if isinstance(above, ast.Lambda):
+            found |= names.bound_names(above)
+        if isinstance(above, ast.comprehension):
+            continue
+        for generator in getattr(above, "generators", ()):
+            found |= {each.id for each in ast.walk(generator.target) if isinstance(each, ast.Name)}
+    return frozenset(found)
 
 
 def bound_for(module: Module, name: str, function: ast.AST) -> bool:
-    """Whether a module's name is bound, once and unconditionally, before the top-level definition that holds ``function``."""
+    """Whether a module's name is bound, once and unconditionally, before the top-level definition around a function."""
     top = function
     for above in module.ancestors(function):
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and name in names.bound_names(above):
@@ -56,7 +75,9 @@ def bound_for(module: Module, name: str, function: ast.AST) -> bool:
     if name in names.bound_names(function):
         return False
     bindings = [each for each in module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
-    imports = [each for each in module.tree.body if isinstance(each, (ast.Import, ast.ImportFrom)) and _binds(each, name)]
+    imports = [
+        each for each in module.tree.body if isinstance(each, (ast.Import, ast.ImportFrom)) and _binds(each, name)
+    ]
     places = [*(module.statement(each) for each in bindings if module.function(each) is None), *imports]
     return (
         len(places) == 1
@@ -123,11 +144,13 @@ def _binds(statement: ast.Import | ast.ImportFrom, name: str) -> bool:
 
 def _is_parameter(function: ast.AST, name: str) -> bool:
     arguments = getattr(function, "args", None)
-    return arguments is not None and any(each.arg == name for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+    return arguments is not None and any(
+        each.arg == name for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    )
 
 
 def _attribute_stays(flow: Flow, module: Module, expression: ast.Attribute, place: ast.stmt) -> bool:
-    """Whether ``args.cuda`` is the same at the place: the user's choice, or written only before it in the same suite."""
+    """Whether ``args.cuda`` is the same at the place: the user's choice, or written only before it in one suite."""
     writes = [
         each
         for each in module.nodes(ast.Attribute)
@@ -139,14 +162,18 @@ def _attribute_stays(flow: Flow, module: Module, expression: ast.Attribute, plac
     if not writes:
         # The user's choice, or what never changes: the type of a device.
         values = flow.values(expression)
-        return bool(values) and all(each.sort is Sort.CHOICE or (each.sort is Sort.METHOD and each.name == "type") for each in values)
+        return bool(values) and all(
+            each.sort is Sort.CHOICE or (each.sort is Sort.METHOD and each.name == "type") for each in values
+        )
     return all(dominates(module, module.statement(each), place) for each in writes)
 
 
 def _is_own(module: Module, expression: ast.Attribute, place: ast.stmt) -> bool:
     """Whether it is an attribute of ``self``, and both stand in methods of one class that call their object so."""
     functions = [module.function(expression), module.function(place)]
-    owners = [module.parent(each) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) else None for each in functions]
+    owners = [
+        module.parent(each) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) else None for each in functions
+    ]
     firsts = [each.args.args[0].arg for each in functions if each is not None and each.args.args]
     name = expression.value.id if isinstance(expression.value, ast.Name) else None
     return isinstance(owners[0], ast.ClassDef) and owners[0] is owners[1] and firsts == [name, name]
@@ -165,7 +192,7 @@ def dominates(module: Module, first: ast.stmt, second: ast.stmt) -> bool:
         suite = module.suite(outer)
         if any(each is first for each in suite):
             return suite.index(first) < suite.index(outer)
-        guard = next((each for each in suite if is_main_guard(each) and isinstance(each, ast.If) and first in each.body), None)
+        guard = next((each for each in suite if is_main_guard(each) and first in each.body), None)
         if guard is not None:
             return suite.index(guard) < suite.index(outer)
     return False

@@ -183,18 +183,22 @@ class Script:
         """How the module writes a library's qualified name at a place, or None where it imports nothing that leads to it."""
         return placement.spelled(self.flow, module, qualified, place)
 
-    def cuda_condition(self, loader: Loader, place: ast.stmt) -> str | None:
-        """The expression, valid at ``place``, that says whether the loader's batches go to CUDA; ``"True"`` where they must.
+    def cuda_condition(self, loader: Loader, node: ast.AST) -> str | None:
+        """The expression, valid at ``node``, that says whether the loader's batches go to CUDA; ``True`` if they must.
 
-        The script's own device or flag where it is bound there with the same meaning, ``torch.cuda.is_available()`` else;
-        None where torch cannot be named there.
+        The script's own device or flag where it is bound there with the same meaning, ``torch.cuda.is_available()``
+        else; None where torch cannot be named there.
         """
         module = loader.module
-        if any(each.device.kind is DeviceKind.CUDA and not each.branches for each in loader.moves):
+        place = module.statement(node)
+        if any(each.device.kind is DeviceKind.CUDA and each.is_certain for each in loader.moves):
             return "True"
+        otherwise = placement.bound_inside(module, node)
         for move in loader.moves:
             said = self.condition_of(move, module, place)
-            if said is not None:
+            if said is not None and not otherwise & {
+                each.id for each in ast.walk(ast.parse(said)) if isinstance(each, ast.Name)
+            }:
                 return said
         torch = self.spelled(module, "torch.cuda.is_available", place)
         return f"{torch}()" if torch is not None else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device
+from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.kinds import TENSOR_SORTS, is_dtype
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
@@ -106,6 +106,11 @@ class Transfer:
         """Those of the conditions that hold only where CUDA is used."""
         return cuda_branches(self.flow, self.module, self.call)
 
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether it runs wherever the code around it does: under no condition, and not only where CUDA is found."""
+        return not self.branches and not _is_for_cuda(self.flow, self.module, self.call, set())
+
     @property
     def non_blocking(self) -> ast.expr | None:
         """The ``non_blocking`` argument that is there."""
@@ -139,6 +144,22 @@ def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
             is_tensor = any(each.sort in TENSOR_SORTS for each in values)
             if (is_tensor or _is_unknown_element(module, call, values)) and _names_target(flow, call):
                 yield Transfer(flow, module, call)
+
+
+def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether the node is reached only where the script has found CUDA, as far as its function and its callers say."""
+    if cuda_branches(flow, module, node):
+        return True
+    function = module.function(node)
+    if function is None or isinstance(function, ast.Lambda) or function in seen:
+        return False
+    seen.add(function)
+    earlier = [each for each in function.body if isinstance(each, ast.If) and each.lineno < node.lineno]  # type: ignore[attr-defined]
+    # `if not use_cuda: return x`
+    if any(isinstance(each.body[-1], ast.Return) and for_cuda(flow, each.test) is False for each in earlier):
+        return True
+    callers = [each for each in flow.callers(function) if module.holds(each)]
+    return bool(callers) and all(_is_for_cuda(flow, module, each, seen) for each in callers)
 
 
 def _names_target(flow: Flow, call: ast.Call) -> bool:

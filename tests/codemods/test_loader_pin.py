@@ -615,6 +615,52 @@ Trainer().train()
 }
 
 
+NOT_BOUND |= {
+    "made where only one way binds the device": "if len(data) > 9:\n    "
+    + ANY_DEVICE
+    + "loader = DataLoader(data)\n"
+    + TO_DEVICE,
+    "made while the device is None": "device = None\nloader = DataLoader(data)\n" + ANY_DEVICE + TO_DEVICE,
+    "made in a function while the device may be None": """\
+device = None
+def make():
+    return DataLoader(data)
+def main():
+    global device
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    for x, y in make():
+        x = x.to(device)
+main()
+""",
+    "made in a comprehension over something of that name": ANY_DEVICE
+    + "loader = [DataLoader(data) for device in range(3)][0]\n"
+    + TO_DEVICE,
+    "made in a lambda with a parameter of that name": ANY_DEVICE
+    + "make = lambda device: DataLoader(data)\nloader = make(1)\n"
+    + TO_DEVICE,
+    "made in a class with an attribute of that name": ANY_DEVICE
+    + "class Settings:\n    device = 1\n    loader = DataLoader(data)\n"
+    + TO_DEVICE.replace("loader", "Settings.loader"),
+    "moved in a helper that is called where CUDA is used": """\
+use_cuda = torch.cuda.is_available()
+def put(x):
+    return x.cuda()
+for x, y in DataLoader(data):
+    if use_cuda:
+        x = put(x)
+""",
+    "moved in a helper that returns early where CUDA is not used": """\
+use_cuda = torch.cuda.is_available()
+def put(x):
+    if not use_cuda:
+        return x
+    return x.cuda()
+for x, y in DataLoader(data):
+    x = put(x)
+""",
+}
+
+
 @pytest.mark.parametrize("before", NOT_BOUND.values(), ids=NOT_BOUND)
 def test_a_name_is_not_used_where_the_loader_is(before: str) -> None:
     rewrites(before, before.replace("DataLoader(data)", "DataLoader(data, pin_memory=torch.cuda.is_available())"))
