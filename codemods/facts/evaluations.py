@@ -143,6 +143,10 @@ class Evaluations:
             return None
         return f"the function also trains, as its parameter '{flag}' says (line {_line(trains)})"
 
+    def _is_no_place(self, module: Module, function: Callee) -> bool:
+        """Whether what the function runs is not an evaluation, whatever it switches."""
+        return self._is_model_method(function) or _is_unit_test(module, function)
+
     def _is_model_method(self, function: Callee) -> bool:
         owner = self._flow.owner(function)
         return (
@@ -203,7 +207,7 @@ class Evaluations:
     def _inlined(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
         for statement, call in self._switches(module):
             function = module.function(statement)
-            if function in whole or (function is not None and self._is_model_method(function)):
+            if function in whole or (function is not None and self._is_no_place(module, function)):
                 continue
             for statements in self._evaluated(module, statement, call):
                 yield from self._regions(module, statements, self._modes.receivers(call))
@@ -460,12 +464,14 @@ class Evaluations:
 
 
 def is_volatile(flow: Flow, call: ast.Call) -> bool:
-    """Whether the call is ``Variable(x, volatile=True)``."""
+    """Whether the call is ``Variable(x, volatile=True)``, or of the script's own function that hands it on."""
     given = any(
         each.arg == "volatile" and isinstance(each.value, ast.Constant) and each.value.value for each in call.keywords
     )
     return given and any(
-        each.sort is Sort.EXTERNAL and each.name == "torch.autograd.Variable" for each in flow.values(call.func)
+        each.name == "torch.autograd.Variable"
+        or (isinstance(each.site, _FUNCTIONS) and each.site.args.kwarg is not None)
+        for each in flow.values(call.func)
     )
 
 
@@ -477,11 +483,11 @@ def _is_detached(statement: ast.stmt) -> bool:
     return False
 
 
-def _is_unit_test(module: Module, function: FunctionNode) -> bool:
+def _is_unit_test(module: Module, function: Callee) -> bool:
     """Whether it is a test of code, not of a model: the function of a file that a test runner collects."""
     imported = {each.name for node in module.nodes(ast.Import) for each in node.names}
     in_file = bool(imported & {"pytest", "unittest"}) or re.search(r"(^|[/\\])test_[^/\\]*\.py$", module.path)
-    return bool(in_file) and function.name.startswith("test")
+    return bool(in_file) and getattr(function, "name", "").startswith("test")
 
 
 def _escape(course: Course) -> ast.AST | None:

@@ -564,6 +564,49 @@ REWRITES = {
                 print(model(x).argmax(1))
         """,
     ),
+    "volatile variables by a function of the script's": (
+        """\
+        USE_CUDA = torch.cuda.is_available()
+        Var = lambda *args, **kwargs: Variable(*args, **kwargs).cuda() if USE_CUDA else Variable(*args, **kwargs)
+
+        class Policy(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.Linear(4, 2)
+
+            def forward(self, x):
+                return self.layers(x)
+
+            def act(self, state):
+                state = Var(state.unsqueeze(0), volatile=True)
+                q_value = self.forward(state)
+                action = q_value.max(1)[1].data[0]
+                return action
+
+        print(Policy().act(torch.ones(4)))
+        """,
+        """\
+        USE_CUDA = torch.cuda.is_available()
+        Var = lambda *args, **kwargs: Variable(*args, **kwargs).cuda() if USE_CUDA else Variable(*args, **kwargs)
+
+        class Policy(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.Linear(4, 2)
+
+            def forward(self, x):
+                return self.layers(x)
+
+            def act(self, state):
+                with torch.no_grad():
+                    state = Var(state.unsqueeze(0))
+                    q_value = self.forward(state)
+                action = q_value.max(1)[1].data[0]
+                return action
+
+        print(Policy().act(torch.ones(4)))
+        """,
+    ),
     "volatile variables in a region": (
         """\
         def act(state):
@@ -1032,6 +1075,7 @@ LEAVES = {
         import pytest
 
         def test_shape():
+            model.eval()
             assert model(loader[0][0]).shape == (2, 3)
         """,
         None,
