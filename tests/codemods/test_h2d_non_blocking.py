@@ -523,6 +523,50 @@ for x, y in loader:
     check_rewrites(H2dNonBlocking, code, code.replace("x.to(device)", "x.to(device, non_blocking=True)"))
 
 
+NOT_THE_BATCH = {
+    "other things": """\
+counts, total = [0], 0
+for x, y in loader:
+    z = x.to(device)
+    counts[0] = 1
+    total += 1
+    z.mul_(2)
+    z[0] = 0
+    torch.add(z, 1, out=z)
+    a = z.cpu().numpy()
+    a[:] = 0
+""",
+    "another loader's batch": """\
+for x, y in loader:
+    z = x.to(device)
+for u, v in DataLoader(data, pin_memory=True):
+    u.mul_(2)
+""",
+    "the batch, before it is moved": """\
+for x, y in loader:
+    x.mul_(2)
+    z = x.to(device)
+""",
+    "the batch, before the loop in which it is moved": """\
+x, y = next(iter(loader))
+x.mul_(2)
+for step in range(9):
+    z = x.to(device)
+""",
+    "the batch's flags and shape": """\
+for x, y in loader:
+    z = x.to(device)
+    x.requires_grad_()
+    x.unsqueeze_(0)
+""",
+}
+
+
+@pytest.mark.parametrize("code", NOT_THE_BATCH.values(), ids=NOT_THE_BATCH)
+def test_X3_what_is_written_is(code: str) -> None:  # noqa: N802 - a guard's name
+    rewrites(code, code.replace("x.to(device)", "x.to(device, non_blocking=True)"))
+
+
 DECLINED = {
     "X1: the target may be the CPU and the tensor on CUDA": (
         """\
