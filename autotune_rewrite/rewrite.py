@@ -11,6 +11,7 @@ from autotune_rewrite import suppress
 from autotune_rewrite.catalogue import ROUNDS, RULES
 from autotune_rewrite.errors import FileError
 from codemods import placing
+from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script
 from codemods.facts.source import Module
 
@@ -131,7 +132,7 @@ def describe(path: str, text: str) -> tuple[tuple[int, str], ...]:
         FileError: when the script cannot be understood.
     """
     with _nesting(path):
-        return tuple(Script.of(parse(path, text.removeprefix(_MARK))).describe())
+        return tuple(facts_by_line(Script.of(parse(path, text.removeprefix(_MARK)))))
 
 
 def parse(path: str, text: str) -> Module:

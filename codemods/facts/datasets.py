@@ -206,18 +206,6 @@ class Dataset:
         return list(found)
 
     @cached_property
-    def draws(self) -> bool | None:
-        """Whether reading an item draws random numbers; None where that is not known."""
-        if self.is_in_memory:
-            return False
-        if self.transforms is None:
-            return None
-        names = [each.name.rpartition(".")[2] for each in self.transforms]
-        if any(name.startswith("Random") or name in _RANDOM_TRANSFORMS for name in names):
-            return True
-        return None if any(name == "Lambda" for name in names) else False
-
-    @cached_property
     def why_size_varies(self) -> str | None:
         """Why the images it yields may differ in height and width, or None where they are all of one size."""
         if self.why_unknown is not None:

@@ -12,9 +12,9 @@ _NEVER_BOUND: Values = frozenset({UNBOUND})
 class Environment(Mapping[str, Values]):
     """The local names that may be bound at a point, each with what it may be there.
 
-    Immutable, so that every statement can keep the environment that it starts with. Neighbouring points share one large
-    dictionary, and what was bound since lies over it; it is laid into a new one before looking things up, or copying it,
-    gets dear. So a module of n assignments costs n·√n entries, not n².
+    Immutable, so that every statement can keep the environment that it starts with. Neighbouring points share one
+    large dictionary, and what was bound since lies over it, until that is so much that copying it gets dear and a new
+    large one is made. So a module of n assignments costs about n·√n entries, not n².
     """
 
     __slots__ = ("_base", "_recent")

@@ -1,8 +1,8 @@
 """Where a value comes from and goes to, over all functions, classes and modules of the script.
 
-An abstract interpretation to a fixpoint. Attributes, items of containers, parameters and returns are joined over all places
-that write them. A *unit* (a module's or a function's own code, see ``interpretation``) is interpreted again whenever
-something that it read has grown, in rounds whose order is that of the text, so that the same script has the same facts.
+An abstract interpretation to a fixpoint. Attributes, items of containers, parameters and returns are joined over all
+places that write them. A *unit* (a module's or a function's own code, see ``interpretation``) is interpreted again
+whenever something that it read has grown, in rounds whose order is that of the text: one script has one set of facts.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Flow:
         return self._seen.get(node, NOTHING)
 
     def before(self, statement: ast.stmt) -> Mapping[str, Values]:
-        """The local names of the statement's unit, as they are when it starts; a name that is not there is not bound."""
+        """The local names of the statement's unit as they are when it starts; one that is not there is not bound."""
         return self._before.get(statement, _NO_NAMES)
 
     def read_module_name(self, module: Module, name: str) -> Values:
@@ -139,7 +139,7 @@ class Flow:
         return self.read("return", function)
 
     def items(self, container: Value, key: object = ANY) -> Values:
-        """The items of a container, or the layers in a library's model, under a key (an index, a text), or all of them."""
+        """The items of a container, or a library's model's layers, under a key (an index, a text), or all of them."""
         if container.site is None:
             return NOTHING
         if key == ANY:
@@ -157,8 +157,8 @@ class Flow:
         """Attributes that the project writes, by name.
 
         Args:
-            thing: a class of the project, for those of its objects and of the class, over its bases and subclasses here;
-                or the call that made a library's object.
+            thing: a class of the project, for those of its objects and of the class, over its bases and subclasses
+                here; or the call that made a library's object.
         """
         found: dict[str, Values] = {}
         for relative in self.family(thing) if isinstance(thing, ast.ClassDef) else (thing,):
@@ -492,7 +492,8 @@ class Flow:
     def partial(self, functions: Values, node: ast.Call, arguments: Arguments) -> Values:
         """What ``functools.partial(function, …)`` returns: its arguments are its items."""
         self.write("partial", node, "", functions)
-        self.put_all(node, {**dict(enumerate(arguments.positional)), **arguments.keywords})
+        for key, values in (*enumerate(arguments.positional), *arguments.keywords.items()):
+            self.put(node, key, values)
         return frozenset({Value(Sort.PARTIAL, "functools.partial()", node)})
 
     def _apply_partial(self, partial: Value, node: ast.Call, arguments: Arguments) -> Values:
@@ -605,7 +606,7 @@ class Flow:
         self._unit = None
 
     def _open(self) -> None:
-        """Says of the parameters of functions that nothing here calls that they are unknown, of choices that they are made."""
+        """Says what stays open: parameters that nothing here fills, and choices that nothing here overwrites."""
         for location in [each for each in self._readers if each[0] == "choice" and each not in self._heap]:
             self.leave_choice(str(location[2]))
         for unit in self._units.values():

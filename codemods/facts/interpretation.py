@@ -89,8 +89,8 @@ class Unit:
 class Interpretation:
     """One visit of a unit.
 
-    The method that handles a node is called like the node's class, as in ``ast.NodeVisitor``; a class without one is only
-    looked through.
+    The method that handles a node is called like the node's class, as in ``ast.NodeVisitor``; a node of a class without
+    one is only looked through.
     """
 
     def __init__(self, flow: Flow, unit: Unit) -> None:
@@ -130,7 +130,7 @@ class Interpretation:
                 self._bind_name(star.arg, self._flow.container(kind, star))
 
     def _leave(self) -> None:
-        """Tells the rest of the script which of the user's choices the unit leaves as they are on some way through it."""
+        """Tells the rest of the script which choices of the user the unit leaves as they are on some way through it."""
         end = self._env
         for each in self._exits:
             end = end.join(each)
@@ -187,16 +187,18 @@ class Interpretation:
             for element, each in self._unpacked(target, values):
                 self._bind(element, each)
         elif isinstance(target, ast.Attribute):
-            for owner in self._evaluate(target.value):
-                self._flow.set_attribute(owner, target.attr, values)
-                if owner.sort is Sort.CHOICE:
-                    self._env = self._env.bind(path(owner, target.attr), values)
+            self._bind_attribute(target, values)
         elif isinstance(target, ast.Subscript):
             keys = keys_of(self._evaluate(target.slice))
             for owner in self._evaluate(target.value):
-                if owner.sort is Sort.CONTAINER:
-                    for key in keys:
-                        self._flow.put(owner.site, key, values)
+                for key in keys if owner.sort is Sort.CONTAINER else ():
+                    self._flow.put(owner.site, key, values)
+
+    def _bind_attribute(self, target: ast.Attribute, values: Values) -> None:
+        for owner in self._evaluate(target.value):
+            self._flow.set_attribute(owner, target.attr, values)
+            if owner.sort is Sort.CHOICE:
+                self._env = self._env.bind(path(owner, target.attr), values)
 
     def _bind_name(self, name: str, values: Values) -> None:
         if self._class is not None:
@@ -605,7 +607,7 @@ class Interpretation:
         return Arguments(tuple(positional), keywords, rest, unknown_keywords)
 
     def _fixed_items(self, values: Values) -> list[Values]:
-        """The items, in order, of what is spread into a call, where it is one sequence of known length; nothing else."""
+        """The items, in order, of what is spread into a call, where it is one sequence of known length."""
         containers = [each for each in values if each.sort is Sort.CONTAINER and each.name in {"tuple", "list"}]
         keys = self._flow.keys(containers[0]) if len(containers) == len(values) == 1 else frozenset()
         if not all(isinstance(key, int) for key in keys):

@@ -82,8 +82,9 @@ WRAPPERS = words(
 """What wraps a model, given as its first argument."""
 PROGRESS = words(
     """
-    tqdm.tqdm tqdm.tqdm_notebook tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.autonotebook.tqdm tqdm.std.tqdm tqdm.asyncio.tqdm
-    tqdm.rich.tqdm rich.progress.track fastprogress.progress_bar progressbar.progressbar alive_progress.alive_it
+    tqdm.tqdm tqdm.tqdm_notebook tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.autonotebook.tqdm tqdm.std.tqdm
+    tqdm.asyncio.tqdm tqdm.rich.tqdm rich.progress.track fastprogress.progress_bar progressbar.progressbar
+    alive_progress.alive_it
     """
 )
 """Iterating over what one of these returns is iterating over its first argument."""
@@ -97,14 +98,14 @@ MODULE_METHODS = SELF_METHODS | words(
     """
     parameters named_parameters buffers named_buffers children named_children modules named_modules state_dict
     load_state_dict zero_grad register_buffer register_parameter register_module add_module register_forward_hook
-    register_forward_pre_hook register_full_backward_hook register_backward_hook get_submodule get_parameter get_buffer
-    compile extra_repr forward training set_extra_state
+    register_forward_pre_hook register_full_backward_hook register_backward_hook get_submodule get_parameter
+    get_buffer compile extra_repr forward training set_extra_state
     """
 )
 _DTYPES = words(
     """
-    float float16 float32 float64 bfloat16 half double long int int8 int16 int32 int64 uint8 bool short complex64 complex128
-    cfloat cdouble channels_last channels_last_3d contiguous_format preserve_format
+    float float16 float32 float64 bfloat16 half double long int int8 int16 int32 int64 uint8 bool short complex64
+    complex128 cfloat cdouble channels_last channels_last_3d contiguous_format preserve_format
     """
 )
 

@@ -41,7 +41,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# torch.optim.adam.Adam, torch.nn.modules.conv.Conv2d, torchvision.models.resnet.resnet18, torchvision.datasets.mnist.MNIST
+# torch.optim.adam.Adam, torch.nn.modules.conv.Conv2d, torchvision.models.resnet.resnet18
 _FLATTENED = ("torch.nn.modules.", "torch.optim.", "torchvision.models.", "torchvision.datasets.")
 _KEPT_PACKAGES = words("lr_scheduler swa_utils detection segmentation video quantization optical_flow")
 
@@ -140,7 +140,7 @@ class Scope:
 
 
 def bound_names(scope: ast.AST) -> frozenset[str]:
-    """Every name that the scope's own code binds: assignments, loops, imports, definitions, ``with … as``, ``except … as``."""
+    """Every name that the scope's own code binds: by assignments, loops, imports, definitions, ``as`` and patterns."""
     return scope_of(scope).bound
 
 
@@ -153,46 +153,57 @@ def declared_outer(scope: ast.AST) -> frozenset[str]:
 def scope_of(node: ast.AST) -> Scope:
     """The scope that a module, function, lambda or class is. Functions and classes inside it are not entered."""
     bound: set[str] = set()
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        bound.update(each.arg for each in (*parameters(node), *stars(node)))
     outer: dict[type, set[str]] = {ast.Global: set(), ast.Nonlocal: set()}
     local: set[str] = set()
     written: set[str] = set()
     yields = False
-    todo: list[ast.AST] = []
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        bound.update(each.arg for each in (*parameters(node), *stars(node)))
-        todo.extend([node.body] if isinstance(node, ast.Lambda) else node.body)
-    else:
-        todo.extend(ast.iter_child_nodes(node))
-    while todo:
-        here = todo.pop()
-        if isinstance(here, ast.Name):
-            if not isinstance(here.ctx, ast.Load):
-                bound.add(here.id)
-        elif isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(here.name)
-            todo.extend(here.decorator_list)
+    for here in _own(node):
+        bound.update(_bound_by(here))
+        if isinstance(here, (ast.Global, ast.Nonlocal)):
+            outer[type(here)].update(here.names)
         elif isinstance(here, ast.comprehension):
             local.update(each.id for each in ast.walk(here.target) if isinstance(each, ast.Name))
-            todo.extend((here.iter, *here.ifs))
-        elif isinstance(here, (ast.Import, ast.ImportFrom)):
-            bound.update(name for name, _ in imported(here))
-        elif isinstance(here, (ast.Global, ast.Nonlocal)):
-            outer[type(here)].update(here.names)
-        elif not isinstance(here, ast.Lambda):
-            bound.update(_bound_by(here))
-            if isinstance(here, ast.Attribute) and isinstance(here.ctx, ast.Store):
-                written.add(here.attr)
-            yields = yields or isinstance(here, (ast.Yield, ast.YieldFrom))
-            todo.extend(ast.iter_child_nodes(here))
+        elif isinstance(here, ast.Attribute) and isinstance(here.ctx, ast.Store):
+            written.add(here.attr)
+        yields = yields or isinstance(here, (ast.Yield, ast.YieldFrom))
     global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
     return Scope(
         frozenset(bound) - global_ - nonlocal_, global_, nonlocal_, frozenset(local), frozenset(written), yields
     )
 
 
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of the scope's own code."""
+    todo: list[ast.AST] = []
+    if isinstance(scope, ast.Lambda):
+        todo.append(scope.body)
+    elif isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        todo.extend(scope.body)
+    else:
+        todo.extend(ast.iter_child_nodes(scope))
+    while todo:
+        here = todo.pop()
+        yield here
+        if isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            todo.extend(here.decorator_list)
+        elif isinstance(here, ast.comprehension):
+            todo.extend((here.iter, *here.ifs))
+        elif not isinstance(here, ast.Lambda):
+            todo.extend(ast.iter_child_nodes(here))
+
+
 def _bound_by(node: ast.AST) -> Iterator[str]:
-    """The name that the node binds as a text rather than as a name's node."""
-    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+    """The names that the node itself binds."""
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (name for name, _ in imported(node))
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
         yield node.name
     elif isinstance(node, ast.MatchMapping) and node.rest:
         yield node.rest

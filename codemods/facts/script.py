@@ -12,13 +12,12 @@ from codemods.facts.data import Loader, loaders
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.evaluations import EvaluationRegion, Evaluations
 from codemods.facts.flow import Flow
-from codemods.facts.gradients import why_gradients_may_miss
 from codemods.facts.iterations import Iterations, TrainingIteration
 from codemods.facts.kinds import Kind, framework, kind, may
 from codemods.facts.models import Model
 from codemods.facts.semantics import TorchSemantics
 from codemods.facts.transfers import Transfer, transfers
-from codemods.facts.values import Sort, Value, without_none
+from codemods.facts.values import Sort, Value, instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,20 +120,20 @@ class Script:
 
     @cached_property
     def framework(self) -> str | None:
-        """The framework that runs the training loop, where there is one: Lightning, Ignite …"""
+        """The framework that runs the training loop, where there is one: Lightning, Ignite and so on."""
         for module in self.modules:
-            for node in module.nodes(ast.Call, ast.ClassDef):
-                values = self.flow.values(node) if isinstance(node, ast.Call) else {self.instance_of(node)}
-                for value in values:
-                    name = framework(self.flow, value) if value.site is node or isinstance(node, ast.ClassDef) else None
-                    if name is not None and kind(self.flow, value) is Kind.FRAMEWORK:
-                        return name
+            made = (value for call in module.nodes(ast.Call) for value in self.flow.values(call) if value.site is call)
+            classes = (self.instance_of(each) for each in module.nodes(ast.ClassDef))
+            for value in (*made, *classes):
+                name = framework(self.flow, value) if kind(self.flow, value) is Kind.FRAMEWORK else None
+                if name is not None:
+                    return name
         return None
 
     @staticmethod
     def instance_of(class_: ast.ClassDef) -> Value:
         """An object of the project's class, whichever."""
-        return Value(Sort.INSTANCE, class_.name, None, Value(Sort.CLASS, class_.name, class_))
+        return instance(class_)
 
     @cached_property
     def determinism(self) -> tuple[Module, ast.AST] | None:
@@ -163,24 +162,28 @@ class Script:
 
     def is_cudnn(self, node: ast.expr) -> bool:
         """Whether the expression is the module ``torch.backends.cudnn``."""
-        return any(each.sort is Sort.EXTERNAL and each.name == "torch.backends.cudnn" for each in self.flow.values(node))
+        return any(
+            each.sort is Sort.EXTERNAL and each.name == "torch.backends.cudnn" for each in self.flow.values(node)
+        )
 
     @cached_property
     def may_use_cuda(self) -> bool:
         """Whether the script moves a model or tensors to what may be a CUDA device."""
         if any(each.may_reach_cuda for each in self.transfers):
             return True
-        for module in self.modules:
-            for call in module.nodes(ast.Call):
-                if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"} and may(self.flow, self.flow.values(call.func.value), Kind.MODEL):
-                    if Transfer(self.flow, module, call).may_reach_cuda:
-                        return True
-        return False
+        return any(
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in {"to", "cuda"}
+            and may(self.flow, self.flow.values(call.func.value), Kind.MODEL)
+            and Transfer(self.flow, module, call).may_reach_cuda
+            for module in self.modules
+            for call in module.nodes(ast.Call)
+        )
 
     # How the script says things.
 
     def spelled(self, module: Module, qualified: str, place: ast.stmt) -> str | None:
-        """How the module writes a library's qualified name at a place, or None where it imports nothing that leads to it."""
+        """How the module writes a library's qualified name at a place, or None where no import leads to it."""
         return placement.spelled(self.flow, module, qualified, place)
 
     def cuda_condition(self, loader: Loader, node: ast.AST) -> str | None:
@@ -204,7 +207,7 @@ class Script:
         return f"{torch}()" if torch is not None else None
 
     def condition_of(self, move: Transfer, module: Module, place: ast.stmt) -> str | None:
-        """The expression, valid at ``place`` of the module, that says whether the move goes to CUDA; None where none is certain."""
+        """The expression, valid at ``place``, that says whether the move goes to CUDA; None where none is certain."""
         if move.module is not module:
             return None
         for branch in reversed(move.cuda_branches):
@@ -223,62 +226,8 @@ class Script:
     @staticmethod
     def quote(module: Module) -> str:
         """The quote that most of the module's short texts are written with."""
-        double = sum(module.code(each).startswith('"') for each in module.nodes(ast.Constant) if isinstance(each.value, str))
+        double = sum(
+            module.code(each).startswith('"') for each in module.nodes(ast.Constant) if isinstance(each.value, str)
+        )
         texts = sum(isinstance(each.value, str) for each in module.nodes(ast.Constant))
         return '"' if 2 * double >= texts else "'"
-
-    # The debugger.
-
-    def describe(self) -> Iterator[tuple[int, str]]:
-        """Line by line, what is known of the entry script."""
-        return iter(sorted(self._facts()))
-
-    def _facts(self) -> Iterator[tuple[int, str]]:
-        flow = self.flow
-        if self.framework is not None:
-            yield 1, f"framework: the training loop runs inside {self.framework}"
-        for loader in self.loaders:
-            if loader.module is self.entry:
-                yield loader.call.lineno, f"loader: {self._describe_loader(loader)}"
-        for move in self.transfers:
-            if move.module is self.entry:
-                what = sorted(each.sort.name.lower() for each in move.sources)
-                condition = "".join(f", if {ast.unparse(each.test)} is {each.holds}" for each in reversed(move.branches))
-                yield move.call.lineno, f"transfer: {ast.unparse(move.receiver)} ({', '.join(what)}) to {move.device.kind.value}{condition}"
-        for model in self.models:
-            site = model.value.site
-            if site is not None and self.entry.holds(site):
-                convolution = ", convolution" if model.has_convolution else ""
-                missing = why_gradients_may_miss(model)
-                gradients = "every parameter gets a gradient" if missing is None else f"gradients may miss: {missing}"
-                yield site.lineno, f"model: {model.value.name}, {len(model.layers) - 1} layers{convolution}, {gradients}"  # type: ignore[attr-defined]
-        for label, found in (("optimizer", self.optimizers), ("scheduler", self.schedulers)):
-            for made in found:
-                if made.module is self.entry:
-                    yield made.call.lineno, f"{label}: {made.value.name}"
-        for iteration in self.iterations:
-            if iteration.module is self.entry:
-                events = " ".join(each.kind.value for each in iteration.events)
-                yield getattr(iteration.owner, "lineno", 1), f"iteration: {events}"
-        for region in self.evaluations:
-            if region.module is self.entry:
-                why = f", needs gradients: {region.why_not}" if region.why_not else ""
-                yield region.node.lineno, f"evaluation: {len(region.calls)} calls of models with gradients on{why}"
-        for call in self.entry.nodes(ast.Call):
-            for value in flow.values(call):
-                if value.site is call and kind(flow, value) is Kind.DEVICE:
-                    yield call.lineno, f"device: {ast.unparse(call)}"
-
-    def _describe_loader(self, loader: Loader) -> str:
-        arguments = ", ".join(f"{name} {each.how.value}" for name, each in sorted(loader.arguments.items()))
-        parts = [arguments or "no arguments"]
-        if loader.unknown_arguments is not None:
-            parts.append(loader.unknown_arguments)
-        data = loader.dataset
-        parts.append("in memory" if data.is_in_memory else "not known to be in memory")
-        if data.draws is not None:
-            parts.append("draws random numbers" if data.draws else "draws nothing")
-        parts.append("iterable" if data.is_iterable else "map-style")
-        parts.append(f"batches moved at lines {[each.call.lineno for each in loader.transfers]}")
-        parts.append("can be pinned" if loader.can_be_pinned else loader.why_left_unpinned or "is pinned")
-        return "; ".join(parts)

@@ -87,8 +87,9 @@ _LAYER_CONTAINERS = words("torch.nn.Sequential torch.nn.ModuleList torch.nn.Modu
 # Methods of tensors. Views have the same memory, or (reshape, contiguous, flatten) the same memory wherever it can be.
 _VIEWS = words(
     """
-    view view_as reshape squeeze unsqueeze permute transpose t expand expand_as flatten detach narrow select chunk split
-    unbind contiguous requires_grad_ squeeze_ unsqueeze_ swapaxes movedim unflatten pin_memory values items get pop
+    view view_as reshape squeeze unsqueeze permute transpose t expand expand_as flatten detach narrow select chunk
+    split unbind contiguous requires_grad_ squeeze_ unsqueeze_ swapaxes movedim unflatten pin_memory values items
+    get pop
     """
 )
 _CASTS = words("float double half bfloat16 long int short char byte bool clone")
@@ -101,10 +102,10 @@ _TO_PYTHON = words(
 _MOVES = words("to cuda cpu type")
 _OTHER_METHODS = words(
     """
-    add add_ sub sub_ mul mul_ div div_ sum mean std var max min argmax argmin eq ne gt lt ge le topk sort repeat norm pow
-    sqrt exp log abs clamp clamp_ copy_ zero_ fill_ normal_ uniform_ random_ bernoulli_ resize_ resize_as_ masked_fill gather
-    scatter_ index_select softmax sigmoid tanh relu type_as new new_zeros new_ones new_tensor matmul mm bmm all any round
-    floor ceil unique nonzero masked_select fill neg
+    add add_ sub sub_ mul mul_ div div_ sum mean std var max min argmax argmin eq ne gt lt ge le topk sort repeat
+    norm pow sqrt exp log abs clamp clamp_ copy_ zero_ fill_ normal_ uniform_ random_ bernoulli_ resize_ resize_as_
+    masked_fill gather scatter_ index_select softmax sigmoid tanh relu type_as new new_zeros new_ones new_tensor
+    matmul mm bmm all any round floor ceil unique nonzero masked_select fill neg
     """
 )
 _TENSOR_METHODS = _VIEWS | _CASTS | _TO_PYTHON | _MOVES | _OTHER_METHODS
@@ -120,15 +121,15 @@ LEGACY_TENSORS = words(
 )
 _FACTORIES = words(
     """
-    tensor as_tensor from_numpy asarray zeros ones full empty eye arange range linspace logspace rand randn randint randperm
-    normal frombuffer scalar_tensor sparse_coo_tensor
+    tensor as_tensor from_numpy asarray zeros ones full empty eye arange range linspace logspace rand randn randint
+    randperm normal frombuffer scalar_tensor sparse_coo_tensor
     """
 )
 _NO_TENSOR = words(
     """
-    save manual_seed seed set_num_threads set_default_dtype set_default_tensor_type set_default_device set_printoptions
-    is_tensor numel finfo iinfo set_float32_matmul_precision use_deterministic_algorithms no_grad enable_grad
-    set_grad_enabled inference_mode autocast Generator Size load compile device
+    save manual_seed seed set_num_threads set_default_dtype set_default_tensor_type set_default_device
+    set_printoptions is_tensor numel finfo iinfo set_float32_matmul_precision use_deterministic_algorithms no_grad
+    enable_grad set_grad_enabled inference_mode autocast Generator Size load compile device
     """
 )
 _FUNCTION_PACKAGES = ("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torchvision.transforms.functional.")
@@ -242,9 +243,15 @@ class TorchSemantics:
         if package == "torch" and last.endswith("_like"):
             return _computed(arguments.get(0, "input"))
         if name in _JOINS:
-            operands = [flow.items(each) if each.sort is Sort.CONTAINER else frozenset({each}) for each in arguments.all()]
+            operands = [
+                flow.items(each) if each.sort is Sort.CONTAINER else frozenset({each}) for each in arguments.all()
+            ]
             return _computed_by_torch(joined(*operands), node)
-        if last[:1].islower() and last not in _NO_TENSOR and (package == "torch" or name.startswith(_FUNCTION_PACKAGES)):
+        if (
+            last[:1].islower()
+            and last not in _NO_TENSOR
+            and (package == "torch" or name.startswith(_FUNCTION_PACKAGES))
+        ):
             return _computed_by_torch(arguments.all(), node)
         if name in _LAYER_CONTAINERS:
             _hold_layers(flow, node, joined(arguments.rest, *arguments.positional))
@@ -447,7 +454,7 @@ def _enumerate(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
 
 
 def _zip(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
-    items = {index: flow.elements(each, node) for index, each in enumerate(arguments.positional)}
+    items: dict[object, Values] = {i: flow.elements(each, node) for i, each in enumerate(arguments.positional)}
     if arguments.rest:
         items[UNKNOWN_KEY] = flow.elements(arguments.rest, node)
     return flow.container("iterator", node, {UNKNOWN_KEY: flow.container("tuple", node.func, items)})
@@ -458,7 +465,8 @@ def _next(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
 
 
 def _dict(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
-    flow.put_all(node, arguments.keywords)
+    for key, values in arguments.keywords.items():
+        flow.put(node, key, values)
     for each in arguments.get(0, ""):
         if each.sort is Sort.CONTAINER and each.name == "dict":
             flow.merge(node, frozenset({each}))
@@ -471,7 +479,7 @@ def _dict(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     return flow.container("dict", node)
 
 
-def _getattr(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
+def _getattr(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     """``getattr(model, "layer")``; ``getattr(torch.optim, name)`` is one of the classes there, whichever."""
     found = [arguments.get(2, "default")]
     for owner in arguments.get(0, ""):
@@ -559,7 +567,7 @@ _SPECIAL: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
 
 
 def _hold_layers(flow: Flow, site: ast.AST, values: Values) -> None:
-    """Notes the layers that an ``nn.Sequential`` or ``nn.ModuleList`` holds: given one by one, in a list or in a dictionary."""
+    """Notes the layers that an ``nn.Sequential`` or the like holds: given one by one, in a list or in a dictionary."""
     for each in values:
         flow.put(site, UNKNOWN_KEY, flow.items(each) if each.sort is Sort.CONTAINER else frozenset({each}))
 
@@ -578,7 +586,7 @@ def _computed_by_torch(operands: Values, node: ast.Call) -> Values:
 
 
 def _copies(flow: Flow, index: ast.expr) -> bool:
-    """Whether indexing with it makes a new tensor: with a tensor or a list it does, with numbers and slices it does not."""
+    """Whether indexing with it makes a new tensor: with a tensor or a list it does, not with numbers and slices."""
     if isinstance(index, ast.Tuple):
         return any(_copies(flow, each) for each in index.elts)
     return any(each.sort in TENSOR_SORTS or each.sort is Sort.CONTAINER for each in flow.values(index))

@@ -119,7 +119,7 @@ class Module:
 
     @cached_property
     def _in_order(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
-        """The nodes by type, in the order of the text: of each type alone from the start, of several once they are asked for."""
+        """The nodes by type, in the order of the text: of each type alone, and of several once they are asked for."""
         found: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
         for node in self._parents:
             if hasattr(node, "lineno"):

@@ -136,8 +136,8 @@ _TOO_MANY = Value(Sort.UNKNOWN, "a value may be one of very many things")
 def joined(*several: Values) -> Values:
     """The join of the lattice: every value of the sets, as long as there are not too many.
 
-    Constants beside other plain objects are but plain objects. Of the reasons why something is unknown only the first by
-    the alphabet is kept: one is as good as many, which would travel through the script one by one.
+    Constants beside other plain objects are but plain objects. Of the reasons why something is unknown only the first
+    by the alphabet is kept: one is as good as many, which would travel through the script one by one.
     """
     union = NOTHING.union(*several)
     if len(union) < 2:  # noqa: PLR2004 - one value needs no choice
