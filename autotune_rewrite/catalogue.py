@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from codemods.amp import Amp
+from codemods.as_tensor import AsTensor
+from codemods.compile import Compile
 from codemods.cudnn_benchmark import CudnnBenchmark
 from codemods.declaration import Default
 from codemods.h2d_non_blocking import H2dNonBlocking
+from codemods.loader_persistent import LoaderPersistent
 from codemods.loader_pin import LoaderPin
+from codemods.loader_workers import LoaderWorkers
 from codemods.no_grad_eval import NoGradEval
 from codemods.zero_grad_none import ZeroGradNone
 
@@ -18,7 +23,20 @@ if TYPE_CHECKING:
 
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
-ROUNDS: Rounds = ((LoaderPin, H2dNonBlocking, ZeroGradNone, CudnnBenchmark, NoGradEval),)
+ROUNDS: Rounds = (
+    (
+        LoaderWorkers,
+        LoaderPersistent,
+        LoaderPin,
+        H2dNonBlocking,
+        ZeroGradNone,
+        Amp,
+        Compile,
+        CudnnBenchmark,
+        NoGradEval,
+        AsTensor,
+    ),
+)
 """Rules of one round read the same facts; between rounds facts are computed anew."""
 
 RULES: Mapping[str, type[Codemod]] = {rule.name(): rule for group in ROUNDS for rule in group}

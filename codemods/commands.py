@@ -14,11 +14,16 @@ import libcst as cst
 from libcst.codemod import CodemodCommand, SkipFile
 
 from codemods import edits, placing
+from codemods.amp import Amp
+from codemods.as_tensor import AsTensor
+from codemods.compile import Compile
 from codemods.cudnn_benchmark import CudnnBenchmark
 from codemods.facts.script import Script
 from codemods.facts.source import Module
 from codemods.h2d_non_blocking import H2dNonBlocking
+from codemods.loader_persistent import LoaderPersistent
 from codemods.loader_pin import LoaderPin
+from codemods.loader_workers import LoaderWorkers
 from codemods.no_grad_eval import NoGradEval
 from codemods.zero_grad_none import ZeroGradNone
 
@@ -61,8 +66,13 @@ def command(rule: type[Codemod]) -> type[RuleCommand]:
     return type(f"{rule.__name__}Command", (RuleCommand,), members)
 
 
+AmpCommand = command(Amp)
+AsTensorCommand = command(AsTensor)
+CompileCommand = command(Compile)
 CudnnBenchmarkCommand = command(CudnnBenchmark)
 H2dNonBlockingCommand = command(H2dNonBlocking)
+LoaderPersistentCommand = command(LoaderPersistent)
 LoaderPinCommand = command(LoaderPin)
+LoaderWorkersCommand = command(LoaderWorkers)
 NoGradEvalCommand = command(NoGradEval)
 ZeroGradNoneCommand = command(ZeroGradNone)

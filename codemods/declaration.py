@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import enum
 import re
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from codemods import placing
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator
 
     from codemods.edit_values import Edit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.declaration import Codemod, Leaves, Promise, Rewrites
+from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
 from codemods.facts.epochs import draws_nothing, why_workers_end
 from codemods.facts.workers import WorkerFacts, Workers, is_read_in_epochs
 from codemods.worker_edits import edits, pass_
@@ -44,6 +44,7 @@ class LoaderPersistent(Codemod):
     """
 
     promise = Promise.RANDOM
+    default = Default.OPT_IN
     gain = "0.05-5 s for each worker and epoch"
     min_torch = (1, 8)
     needs_cuda = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.declaration import Codemod, Leaves, Promise, Rewrites
+from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
 from codemods.facts.workers import WorkerFacts
 from codemods.worker_edits import edits
 
@@ -48,6 +48,7 @@ class LoaderWorkers(Codemod):
     """
 
     promise = Promise.RANDOM
+    default = Default.OPT_IN
     gain = "up to 2.5x where loading is the bottleneck"
     min_torch = (1, 9)
     needs_cuda = True

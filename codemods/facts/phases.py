@@ -230,7 +230,7 @@ class Phases:
 
 
 def differentiated(script: Script, call: ast.Call) -> ast.expr | None:
-    """What the backward differentiates, of ``loss.backward()`` and ``torch.autograd.backward(loss)``; None if not known."""
+    """What the backward differentiates: ``loss.backward()``, ``torch.autograd.backward(loss)``; None if not known."""
     flow = script.flow
     if any(each.name == "torch.autograd.backward" for each in flow.values(call.func)):
         return call.args[0] if call.args else None
