@@ -8,7 +8,7 @@ from codemods.amp_device import Conditions
 from codemods.amp_names import Names
 from codemods.amp_reasons import LeftError
 from codemods.amp_site import Site
-from codemods.declaration import Codemod, Promise, Rewrites
+from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
 from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision
 from codemods.facts.iterations import EventKind
 from codemods.facts.phases import Phases
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from codemods.facts.phases import Phase
     from codemods.facts.script import Script
 
-_NO_CUDA_HERE = "no CUDA: this loop moves neither its model nor its batches to a CUDA device"
 _FP16 = "the fp16 form is right there"
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
 
@@ -51,6 +50,7 @@ class Amp(Codemod):
     """
 
     promise = Promise.PRECISION
+    default = Default.OPT_IN
     gain = "1.2-2x with large matrix products, below 1x for small networks"
     min_torch = (2, 3)
     needs_cuda = True
@@ -79,15 +79,14 @@ from torch import nn
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model = nn.Linear(784, 10).to(device)
-criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-for images, labels in loader:
+for images, labels in zip(torch.randn(8, 64, 784), torch.randint(10, (8, 64))):
     images, labels = images.to(device), labels.to(device)
     optimizer.zero_grad()
     outputs = model(images)
-    loss = criterion(outputs, labels)
+    loss = nn.functional.cross_entropy(outputs, labels)
     loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
 """,
             after="""\
@@ -96,22 +95,151 @@ from torch import nn
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model = nn.Linear(784, 10).to(device)
-criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 use_amp = device.type == "cuda"
 amp_dtype = torch.bfloat16 if use_amp and torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
 scaler = torch.amp.GradScaler("cuda", enabled=use_amp and amp_dtype is torch.float16)
-
-for images, labels in loader:
+for images, labels in zip(torch.randn(8, 64, 784), torch.randint(10, (8, 64))):
     images, labels = images.to(device), labels.to(device)
     optimizer.zero_grad()
     with torch.autocast("cuda", dtype=amp_dtype, enabled=use_amp):
         outputs = model(images)
-        loss = criterion(outputs, labels)
+        loss = nn.functional.cross_entropy(outputs, labels)
     scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     scaler.step(optimizer)
     scaler.update()
 """,
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+
+def train(model, batches, optimizer):
+    for x in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x.cuda()), x.cuda()).backward()
+        optimizer.step()
+
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+train(model, torch.randn(4, 16, 8), optimizer)
+""",
+            after="""\
+import torch
+from torch import nn
+
+
+def train(model, batches, optimizer, scaler):
+    amp_dtype = torch.float16 if scaler.is_enabled() else torch.bfloat16
+    for x in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=amp_dtype):
+            loss = nn.functional.mse_loss(model(x.cuda()), x.cuda())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+scaler = torch.amp.GradScaler("cuda", enabled=torch.cuda.get_device_capability()[0] < 8)
+train(model, torch.randn(4, 16, 8), optimizer, scaler=scaler)
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.Adam(discriminator.parameters())
+for images in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    real_loss = criterion(discriminator(images), torch.ones(16, 1).cuda())
+    real_loss.backward()
+    optimizer.step()
+""",
+            after="""\
+import torch
+from torch import nn
+
+discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.Adam(discriminator.parameters())
+amp_dtype = torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float16
+scaler = torch.amp.GradScaler("cuda", enabled=amp_dtype is torch.float16)
+for images in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=amp_dtype):
+        real_output = discriminator(images).float()
+    real_loss = criterion(real_output, torch.ones(16, 1).cuda())
+    scaler.scale(real_loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), x).backward()
+    optimizer.step()
+""",
+            because="no CUDA: nothing in this file moves a model or its batches to a CUDA device",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.LBFGS(model.parameters())
+for x in torch.randn(4, 16, 8).cuda():
+
+    def closure():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), x)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+""",
+            because="optimizer.step(closure) is not supported by GradScaler (line 14); the bf16 form needs no scaler",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.score(x).masked_fill(x < 0, -1e9).softmax(-1)
+
+
+model = Attention().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), x).backward()
+    optimizer.step()
+""",
+            because="masked_fill() with a number that does not fit fp16 (line 11)",
         ),
     )
 
@@ -142,9 +270,6 @@ for images, labels in loader:
             functions = (script.entry.function(each[0]) for each in own)
             code = [iteration.owner, *(each for each in functions if each is not None)]
             here = conditions.of_code(phases.reach, code, models)
-            if not here.are_about_cuda:
-                yield self.left(script.entry, group[0].statement, because=_NO_CUDA_HERE)
-                continue
             site = Site(script, self.form, phases, here, names, group, iteration, own)
             try:
                 yield self.rewrites(script.entry, group[0].statement, _MESSAGE, *site.edits())

@@ -14,7 +14,7 @@ from codemods.amp_reasons import LeftError
 from codemods.facts.hazards import is_bce
 from codemods.facts.names import bound_names
 from codemods.facts.phases import read
-from codemods.facts.reach import is_model_call, own, written
+from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,12 +67,26 @@ class Blocks:
             if self._is_refused(statement):
                 refused.append(statement)
                 continue
-            if refused:
+            apart = self._is_apart(statement, phase)
+            if refused or apart:
                 found.extend(self._piece(phase, run, refused))
                 run, refused = [], []
             run.append(statement)
+            if apart:
+                found.extend(self._piece(phase, run, refused))
+                run = []
         found.extend(self._piece(phase, run, refused))
         return found
+
+    def _is_apart(self, statement: ast.stmt, phase: Phase) -> bool:
+        """Whether it runs, without gradients, a model that also runs with gradients for the same loss.
+
+        Autocast keeps the weights in 16 bits until the block ends; those that were made without gradients get none.
+        """
+        if not switches_gradients_off(self.script.flow, statement):
+            return False
+        others = [each for each in phase.code if each is not statement]
+        return bool(self.phases.models_in([statement]) & self.phases.models_in(others))
 
     def is_outside(self, phase: Phase) -> bool:
         """Whether the loss is computed in the backward's own expression and has to be computed outside of a block."""

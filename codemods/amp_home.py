@@ -81,7 +81,7 @@ class Homes:
         A loop's name stands for what the loop runs over.
         """
         if isinstance(node, ast.Name):
-            loops = [each for each in own(self._module.function(node) or self._module.tree, ast.For)]
+            loops = own(self._module.function(node) or self._module.tree, ast.For)
             over = next((each.iter for each in loops if ast.unparse(each.target) == node.id), None)
             yield from self._names(over) if over is not None else [node.id]
         elif isinstance(node, (ast.List, ast.Tuple)):

@@ -115,20 +115,27 @@ class Wording:
 
     def _header(self, home: Home, anchor: ast.stmt, condition: Condition) -> str:
         """The lines that make the scaler, and name what the blocks need."""
-        quote = self.script.quote(self.script.entry)
-        scaler = f"{self._prefix}{self.names.scaler} = {self.torch('torch.amp.GradScaler', anchor)}({quote}cuda{quote}"
         capability = f"{self.torch('torch.cuda.get_device_capability', anchor)}({condition.device})[0]"
         if home.receivers:
             # The functions that take the scaler say the rest themselves.
-            tests = [condition.operand, f"{capability} < 8" if self.form == "auto" else ""]
-            return _call(scaler, " and ".join(filter(None, tests)))
+            return "\n".join(
+                self._scaler(anchor, condition.operand, f"{capability} < 8" if self.form == "auto" else "")
+            )
         lines, test = self._use_amp(condition)
         if self.form == "fp16":
-            return "\n".join([*lines, _call(scaler, test)])
-        dtype, half = f"{self._prefix}{self.names.dtype}", self.torch("torch.float16", anchor)
+            return "\n".join([*lines, *self._scaler(anchor, test)])
+        dtype = f"{self._prefix}{self.names.dtype}"
         lines += self._dtype(dtype, test, capability, anchor)
-        tests = [test, f"{dtype} is {half}"]
-        return "\n".join([*lines, _call(scaler, " and ".join(filter(None, tests)))])
+        return "\n".join([*lines, *self._scaler(anchor, test, f"{dtype} is {self.torch('torch.float16', anchor)}")])
+
+    def _scaler(self, anchor: ast.stmt, *tests: str) -> list[str]:
+        """The lines that make the scaler, enabled where all of the tests hold."""
+        quote, enabled = self.script.quote(self.script.entry), " and ".join(filter(None, tests))
+        start = f"{self._prefix}{self.names.scaler} = {self.torch('torch.amp.GradScaler', anchor)}("
+        arguments = f"{quote}cuda{quote}, enabled={enabled}" if enabled else f"{quote}cuda{quote}"
+        if anchor.col_offset + len(start + arguments) < _WIDEST:
+            return [f"{start}{arguments})"]
+        return [start, f"    {arguments}", ")"]
 
     def _use_amp(self, condition: Condition) -> tuple[list[str], str]:
         """The line that names the condition, where the script has no name for it that all blocks see, and the name."""
@@ -214,7 +221,3 @@ class Wording:
             return f"{self.names.dtype} = {half} if {scaler}.is_enabled() else {wide}"
         capability = f"{self.torch('torch.cuda.get_device_capability', place)}({condition.device})[0]"
         return "\n".join(self._dtype(self.names.dtype, condition.operand, capability, place))
-
-
-def _call(start: str, enabled: str) -> str:
-    return f"{start}, enabled={enabled})" if enabled else f"{start})"

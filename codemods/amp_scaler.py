@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from codemods.facts.source import Module
     from codemods.facts.values import Value, Values
 
+_UNKNOWN = frozenset({Sort.UNKNOWN, Sort.MADE})
+_NO_OPTIMIZERS = ("sched", "lr", "env", "prof")
+"""What else is stepped, by its name."""
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -142,20 +145,15 @@ class Scaling:
         return None
 
     def _why_order_unknown(self) -> str | None:
-        """Why something that steps, or that owns the loop, may not be seen."""
-        functions = {phase.function for phase in self.phases}
+        """A step of something unknown, which may be an optimizer, in the code of this iteration."""
+        code = {self.phases[0].iteration.owner, *(each.function for each in self.phases)} - {None}
         for call in self._module.nodes(ast.Call):
-            if not isinstance(call.func, ast.Attribute) or call.func.attr != "step" or call.args or call.keywords:
+            if not isinstance(call.func, ast.Attribute) or call.func.attr != "step" or _arguments(call):
                 continue
             values = without_none(self._flow.values(call.func.value))
-            is_named_otherwise = any(
-                word in ast.unparse(call.func.value).lower() for word in ("sched", "lr", "env", "prof")
-            )
-            if (
-                self._module.function(call) in functions
-                and not is_named_otherwise
-                and all(each.sort is Sort.UNKNOWN for each in values)
-            ):
+            is_unknown = all(kind(self._flow, each) is None and each.sort in _UNKNOWN for each in values)
+            is_no_optimizer = any(word in ast.unparse(call.func.value).lower() for word in _NO_OPTIMIZERS)
+            if is_unknown and not is_no_optimizer and any(each in code for each in self._module.ancestors(call)):
                 return f"what steps in line {call.lineno} is not known"
         return None
 

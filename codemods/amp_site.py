@@ -97,6 +97,9 @@ class Site:
             if inside is not None:
                 raise LeftError(f"{BCE}, and a model computes it (line {inside.lineno}); use its with_logits form")
 
+        if not self.conditions.are_about_cuda:
+            raise LeftError("no CUDA: this loop moves neither its model nor its batches to a CUDA device")
+
     # Blocks.
 
     def _wrap(self, pieces: Sequence[tuple[Phase, Piece]], blocks: Blocks, wording: Wording) -> None:

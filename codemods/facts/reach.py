@@ -104,6 +104,19 @@ class Reach:
         return self._of_model[value]
 
 
+_NO_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
+
+
+def switches_gradients_off(flow: Flow, node: ast.AST) -> bool:
+    """Whether it is a ``with torch.no_grad():``, or a function decorated with it."""
+    switches: list[ast.expr] = []
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        switches = [each.context_expr for each in node.items]
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        switches = node.decorator_list
+    return any(value.name in _NO_GRADIENTS for each in switches for value in flow.values(each))
+
+
 def is_model_call(flow: Flow, call: ast.Call) -> bool:
     """Whether the call runs a model: ``model(x)``, ``model.decode(x)``, ``self.layers[0](x)``."""
     for value in flow.values(call.func):

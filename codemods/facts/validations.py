@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.hazards import is_bce
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.phases import read
-from codemods.facts.reach import is_model_call, own, written
+from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from codemods.facts.phases import Block, Phases
     from codemods.facts.script import Script
 
-_NO_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -78,10 +77,7 @@ def _is_loss(script: Script, call: ast.Call) -> bool:
 def _without_gradients(script: Script, node: ast.AST) -> bool:
     """Whether the node runs under ``torch.no_grad()``, by a ``with`` or a decorator of its function."""
     for above in script.entry.ancestors(node):
-        switches = [each.context_expr for each in above.items] if isinstance(above, ast.With) else []
-        if isinstance(above, _FUNCTIONS):
-            switches = above.decorator_list
-        if any(value.name in _NO_GRADIENTS for each in switches for value in script.flow.values(each)):
+        if switches_gradients_off(script.flow, above):
             return True
         if isinstance(above, _FUNCTIONS):
             return False
