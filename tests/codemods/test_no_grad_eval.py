@@ -405,7 +405,7 @@ REWRITES = {
             net.eval()
             _, best = torch.max(net(x), 1)
             values, places = net(x).topk(2)
-            return best, places, net(x).topk(1)[1]
+            return best, places, net(x).topk(1)[1], net(x).data
         """,
         """\
         @torch.no_grad()
@@ -413,7 +413,7 @@ REWRITES = {
             net.eval()
             _, best = torch.max(net(x), 1)
             values, places = net(x).topk(2)
-            return best, places, net(x).topk(1)[1]
+            return best, places, net(x).topk(1)[1], net(x).data
         """,
     ),
     "not after model.train()": (
