@@ -317,7 +317,7 @@ def _last_import(script: Script, frame: ast.stmt) -> ast.stmt | None:
     for statement in body:
         inner = statement.body if isinstance(statement, ast.Try) else [statement]
         if any(isinstance(each, (ast.Import, ast.ImportFrom)) for each in inner):
-            if last is not None or script.spelled(module, _FLAG, _following(module, statement)) is not None:
+            if script.spelled(module, _FLAG, _following(module, statement)) is not None:
                 last = statement
         elif last is not None and not isinstance(statement, ast.Expr):
             break

@@ -83,6 +83,18 @@ except ImportError:
         + "\n",
         DATA + MODEL + TRAIN,
     ),
+    "the first imports, not those after other code": (
+        IMPORTS + "\n",
+        DATA + "import os\n" + MODEL + TRAIN,
+    ),
+    "the imports, where a long function that seeds is called first": (
+        IMPORTS + "\n",
+        "def prepare():\n    torch.manual_seed(0)\n" + "    print()\n" * 12 + "prepare()\n" + DATA + MODEL + TRAIN,
+    ),
+    "the seed, where an if that follows does something else": (
+        IMPORTS + "torch.manual_seed(0)\n",
+        "if torch.cuda.is_available():\n    torch.cuda.manual_seed(0)\nelse:\n    print()\n" + DATA + MODEL + TRAIN,
+    ),
     "the seed": (IMPORTS + "torch.manual_seed(0)\n", DATA + MODEL + TRAIN),
     "the last of the seeds": (
         IMPORTS
@@ -137,7 +149,7 @@ def test_the_flag_stands_after(above: str, below: str) -> None:
 IN_MAIN = {
     "the device of main()": (
         'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n',
-        DATA + "model = Net().to(device)\n" + TRAIN,
+        "epochs = 2\ndevelop = 'yes'\n" + DATA + "model = Net().to(device)\n" + TRAIN,
     ),
     "the name of the device of main()": (
         'device = "cuda:0" if torch.cuda.is_available() else "cpu"\n',
@@ -266,6 +278,15 @@ set_seed(1)
     + 'other = DataLoader(datasets.ImageFolder("data"))\n'
     + MODEL
     + TRAIN,
+    "another thing's attribute of that name": "class Timer:\n    pass\ntimer = Timer()\ntimer.benchmark = True\n"
+    + DATA
+    + MODEL
+    + TRAIN,
+    "collate_fn=None": DATA + MODEL + TRAIN.replace("batch_size=64", "collate_fn=None"),
+    "an unused loader beside batches that are scaled on the host": DATA
+    + 'other = DataLoader(datasets.ImageFolder("data"))\n'
+    + MODEL
+    + TRAIN.replace("x.cuda()", "(x * 2 - 1).cuda()").replace("y.cuda()", "(y + 0).cuda()"),
     "tensors in memory": "data = TensorDataset(torch.randn(99, 1, 28, 28), torch.zeros(99))\n" + MODEL + TRAIN,
     "batches that are scaled on the host": DATA + MODEL + TRAIN.replace("x.cuda()", "(x * 2 - 1).cuda()"),
     "resizing inside the model": NET.replace("self.conv(x)", "F.interpolate(self.conv(x), scale_factor=2)")
@@ -431,6 +452,10 @@ data = Own()
 for x, y in other:
     model(x.cuda())
 """,
+        "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
+    ),
+    "a loader whose batches are not moved here": (
+        'data = datasets.ImageFolder("data", transform=transforms.ToTensor())\n' + MODEL + TRAIN.replace(".cuda()", ""),
         "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
     ),
     "a collate_fn that may pad": (
