@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from codemods.amp_home import path
 from codemods.amp_reasons import LeftError
 from codemods.edit_values import AddArgument, AddParameter, Import, Insert
-from codemods.facts.names import bound_names
+from codemods.facts import placement
 from codemods.facts.placement import dominates
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Wording:
         module = self.script.entry
         found = self.script.spelled(module, qualified, place)
         if found is None:
-            if "torch" in bound_names(module.tree):
+            if not placement.is_free_for(module, "torch", "torch"):
                 raise LeftError("the name torch stands for something else in this file")
             self._add(Import(module, "import torch"))
         return found or qualified

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.evaluations import is_volatile
-from codemods.facts.names import bound_names
+from codemods.facts.placement import is_free_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,7 +150,7 @@ def evaluate_attack(images, labels):
         ]
         name = script.spelled(module, "torch.no_grad", region.node)
         if name is None:
-            if "torch" in bound_names(module.tree):
+            if not is_free_for(module, "torch", "torch"):
                 return self.left(module, region.node, because="torch cannot be named where it would be needed")
             name = "torch.no_grad"
             edits.append(Import(module, "import torch"))

@@ -117,8 +117,14 @@ def _imported_as(flow: Flow, module: Module, qualified: str, place: ast.stmt, he
 
 
 def is_free_for(module: Module, name: str, target: str) -> bool:
-    """Whether the module binds the name nowhere, or only by imports of ``target``."""
+    """Whether the module binds the name nowhere, or only by imports of ``target``, and does not read it unbound.
+
+    A name that is read and bound by nothing that can be seen comes from a star import, or the script does not run.
+    """
     imports = [pair for each in _imports(module) for pair in names.imported(each)]
+    read = any(each.id == name and isinstance(each.ctx, ast.Load) for each in module.nodes(ast.Name))
+    if read and all(bound != name for bound, _ in imports):
+        return False
     stored = {each.id for each in module.nodes(ast.Name) if not isinstance(each.ctx, ast.Load)}
     parameters = {each.arg for each in module.nodes(ast.arg)}
     functions, classes = module.nodes(ast.FunctionDef), module.nodes(ast.ClassDef)
