@@ -338,13 +338,38 @@ def _reads(event: Event) -> bool:
     return not asks and not _detaches(statement) and _zeroed(statement) is None
 
 
+def _read_outside(script: Script, place: ast.AST) -> ast.expr | None:
+    """A gradient that is read where its order to the zeroing is not followed: after the loop, or by its name."""
+    module = script.entry
+    followed = {event.node for iteration in script.iterations for event in iteration.events} | set(ast.walk(place))
+    for loop in module.nodes(ast.For):
+        if _only_zeroes(loop):
+            followed |= set(ast.walk(loop))
+    for node in module.nodes(ast.Attribute, ast.Constant):
+        if node in followed:
+            continue
+        if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
+            values = script.flow.values(node.value)
+            if not any(each.sort is Sort.EXTERNAL for each in values) and not _is_of_a_batch(script, node.value):
+                return node
+        if isinstance(node, ast.Constant) and node.value == "grad" and isinstance(module.parent(node), ast.Call):
+            return node
+    return None
+
+
 def _kept(script: Script) -> ast.expr | None:
     """Where a gradient itself, not what is computed from it, is kept: it would not be the one that is used later."""
     module = script.entry
     for node in module.nodes(ast.Attribute):
-        if node.attr != "grad" or not isinstance(node.ctx, ast.Load) or _is_of_a_batch(script, node.value):
+        if node.attr != "grad" or _is_of_a_batch(script, node.value):
             continue
         parent = module.parent(node)
+        if isinstance(node.ctx, ast.Store):
+            # The gradient is made a part of another tensor, `p.grad = flat[a:b]`.
+            made = isinstance(parent, ast.Assign) and isinstance(parent.value, (ast.Subscript, ast.Name, ast.Call))
+            if made and parent is not None and _zeroed(parent) is None:
+                return node
+            continue
         while isinstance(parent, ast.Attribute) and parent.attr == "data":
             parent = module.parent(parent)
         if isinstance(
@@ -381,6 +406,9 @@ def _why_not_exactly(script: Script, place: ast.AST, owners: Values) -> str | No
     seen = _why_seen(script, place)
     if seen is not None:
         return seen
+    read = _read_outside(script, place)
+    if read is not None:
+        return f"a gradient is read outside the training iteration (line {read.lineno})"
     models = _models_of(script, owners)
     if models is None:
         return f"{_MISSES}: its parameters are not known"

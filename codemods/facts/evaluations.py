@@ -173,7 +173,8 @@ class Evaluations:
         course = self._inside.function(function)
         if course.kept is not None:
             return f"it keeps a tensor for later (line {_line(course.kept)})"
-        return self._why_result_not(function) if course.returned is not None else None
+        result = self._why_result_not(function) if course.returned is not None else None
+        return result or self._why_seen_inside
 
     def _is_transparent(self, decorator: ast.expr) -> bool:
         values = self._flow.values(decorator.func if isinstance(decorator, ast.Call) else decorator)
@@ -270,21 +271,10 @@ class Evaluations:
         return values | {each.of for each in values if each.sort is Sort.METHOD and each.of is not None}
 
     def _why_region_not(self, module: Module, statements: tuple[ast.stmt, ...]) -> str | None:
-        for statement in statements:
-            trains = self._iterations.why_trains(statement)
-            if trains is not None:
-                return f"the region also trains (line {_line(trains)})"
-            needs = needs_gradients(self._flow, statement)
-            if needs is not None:
-                return f"gradients are needed in it (line {_line(needs)})"
-            for node in (*own(statement, ast.Yield), *own(statement, ast.YieldFrom)):
-                return f"it yields to code that may need gradients (line {node.lineno})"
-        mixed = self._mixed_autocast(module, statements[0])
-        if mixed is not None:
-            return mixed
-        state = next(filter(None, map(self._why_state, statements)), None)
-        if state is not None:
-            return state
+        reasons = (*map(self._why_statement_not, statements), self._mixed_autocast(module, statements[0]))
+        reason = next(filter(None, (*reasons, *map(self._why_state, statements))), None)
+        if reason is not None:
+            return reason
         course = self._inside.statements(module, statements)
         if course.kept is not None:
             return f"it keeps a tensor for later (line {_line(course.kept)})"
@@ -294,7 +284,49 @@ class Evaluations:
             if reason is not None:
                 return reason
         used = self._used_after(self._outside, module, statements[-1], course)
-        return None if used is None else f"a tensor computed in it may be trained on later (line {_line(used)})"
+        if used is not None:
+            return f"a tensor computed in it may be trained on later (line {_line(used)})"
+        return self._why_seen_inside
+
+    def _why_statement_not(self, statement: ast.stmt) -> str | None:
+        trains = self._iterations.why_trains(statement)
+        if trains is not None:
+            return f"the region also trains (line {_line(trains)})"
+        needs = needs_gradients(self._flow, statement)
+        if needs is not None:
+            return f"gradients are needed in it (line {_line(needs)})"
+        yields = next(iter((*own(statement, ast.Yield), *own(statement, ast.YieldFrom))), None)
+        return None if yields is None else f"it yields to code that may need gradients (line {yields.lineno})"
+
+    @cached_property
+    def _why_seen_inside(self) -> str | None:
+        """Why a tensor from inside a model's forward may be trained on: a hook keeps it, or an attribute does."""
+        if not self._iterations.backwards:
+            return None
+        for module in self._modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr == "register_forward_hook":
+                    return f"a forward hook may keep tensors for later (line {call.lineno})"
+            for target in module.nodes(ast.Attribute):
+                if isinstance(target.ctx, ast.Store) and self._is_kept_by_forward(module, target):
+                    return f"the model's forward keeps a tensor that is read elsewhere (line {target.lineno})"
+        return None
+
+    def _is_kept_by_forward(self, module: Module, target: ast.Attribute) -> bool:
+        """Whether it is ``self.x = …`` in a model's own ``forward``, a tensor, and something else reads ``….x``."""
+        function = module.function(target)
+        if not isinstance(function, ast.FunctionDef) or function.name != "forward":
+            return False
+        if not self._is_model_method(function) or not any(
+            each.sort in _MAY_CARRY for each in self._flow.values(target)
+        ):
+            return False
+        owner = self._flow.owner(function)
+        return any(
+            each.attr == target.attr and isinstance(each.ctx, ast.Load) and owner not in set(where.ancestors(each))
+            for where in self._modules
+            for each in where.nodes(ast.Attribute)
+        )
 
     def _chosen(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[EvaluationRegion]:
         """Where ``if …: model.train()`` and ``else: model.eval()`` choose what the code below does."""

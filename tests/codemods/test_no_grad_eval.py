@@ -1252,3 +1252,50 @@ def test_what_is_left_could_not_do_without_gradients(name: str, line: str) -> No
         assert run_script(wrong) != right
     except RuntimeError as error:
         assert "does not require grad" in str(error)
+
+
+def test_leaves_what_a_model_keeps_of_its_forward() -> None:
+    code = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        self.hidden = self.layer(x)
+        return self.hidden.argmax(1)
+
+
+net = Net()
+net.eval()
+for x in torch.randn(3, 8, 4):
+    print(net(x))
+net.hidden.sum().backward()
+"""
+    check_leaves(NoGradEval, code, "the model's forward keeps a tensor that is read elsewhere (line 11)")
+
+
+def test_leaves_what_a_forward_hook_keeps() -> None:
+    code = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 2)
+kept = {}
+
+
+def hook(module, inputs, output):
+    kept["output"] = output
+
+
+model.register_forward_hook(hook)
+model.eval()
+for x in torch.randn(3, 8, 4):
+    print(model(x).argmax(1))
+kept["output"].sum().backward()
+"""
+    check_leaves(NoGradEval, code, "a forward hook may keep tensors for later (line 12)")

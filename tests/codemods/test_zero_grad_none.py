@@ -709,3 +709,40 @@ def test_accumulated_gradients_are_dropped_after_the_step() -> None:
         "        optimizer.zero_grad(set_to_none=False)\n"
     )
     check_rewrites(ZeroGradNone, before, before.replace("False", "True"))
+
+
+def test_leaves_zeros_that_are_read_after_the_loop() -> None:
+    code = """\
+import torch
+from torch import nn
+
+net = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(3, 8, 4):
+    net(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+print(net.weight.grad.norm())
+"""
+    check_leaves(ZeroGradNone, code, "a gradient is read outside the training iteration (line 10)")
+
+
+def test_leaves_gradients_that_are_parts_of_one_buffer() -> None:
+    code = """\
+import torch
+from torch import nn
+
+net = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+flat = torch.zeros(10)
+start = 0
+for p in net.parameters():
+    p.grad = flat[start : start + p.numel()].view_as(p)
+    start += p.numel()
+for x in torch.randn(3, 8, 4):
+    optimizer.zero_grad(set_to_none=False)
+    net(x).sum().backward()
+    print(flat.norm())
+    optimizer.step()
+"""
+    check_leaves(ZeroGradNone, code, "gradients are kept by reference (line 9)")
