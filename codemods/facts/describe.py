@@ -10,6 +10,7 @@ from codemods.facts.devices import device
 from codemods.facts.gradients import why_gradients_may_miss
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.passes import passes
+from codemods.facts.values import in_order
 from codemods.facts.worker_code import WorkerCode
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _models(script: Script) -> Iterator[tuple[int, str]]:
 
 
 def _model(model: Model) -> str:
-    layers = sorted(model.layers[1:], key=lambda each: (getattr(each.site, "lineno", 0), each.name))
+    layers = in_order(model.layers[1:])
     counts = Counter(each.name.removeprefix("torch.nn.") for each in layers)
     named = ", ".join(name if count == 1 else f"{count} {name}" for name, count in counts.items())
     missing = why_gradients_may_miss(model)

@@ -39,7 +39,7 @@ class Environment(Mapping[str, Values]):
         yield from (name for name in self._recent if name not in self._base)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._base) + sum(name not in self._base for name in self._recent)
 
     def bind(self, name: str, values: Values) -> Environment:
         """The environment after the name was bound."""
@@ -60,6 +60,8 @@ class Environment(Mapping[str, Values]):
         changed: dict[str, Values] = {}
         for name in names:
             mine, theirs = self._of(name), other._of(name)
+            if mine is theirs:
+                continue
             both = mine if theirs <= mine else joined(mine, theirs)
             if both != mine or name not in self:
                 changed[name] = both

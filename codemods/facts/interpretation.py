@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
 
 _UNBOUND: Values = frozenset({UNBOUND})
+_OF_EVERY_MODULE = frozenset({"__name__", "__file__", "__doc__", "__package__", "__path__", "__spec__"})
 
 
 @dataclass(eq=False)
@@ -418,7 +419,7 @@ class Interpretation:
             return external(star)
         if name in names.BUILTINS:
             return external(f"builtins.{name}")
-        if name in {"__name__", "__file__", "__doc__"}:
+        if name in _OF_EVERY_MODULE:
             return PLAIN
         return unknown(f"'{name}' is defined in no place that can be seen")
 
@@ -430,6 +431,8 @@ class Interpretation:
                 return unit.module.tree
             if name in unit.scope.bound or (unit is not self._unit and name in unit.scope.local):
                 return unit.node
+            if unit.outer is None and name in unit.shared:
+                return unit.node  # bound by functions alone
             unit = unit.outer
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 import re
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -290,9 +291,9 @@ def called_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
 
 def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:
     """The nodes of that type under the node, from the outside in, without those of functions and classes in it."""
-    todo = list(ast.iter_child_nodes(node)) if isinstance(node, (*_FUNCTIONS, ast.Module)) else [node]
+    todo = deque(ast.iter_child_nodes(node) if isinstance(node, (*_FUNCTIONS, ast.Module)) else [node])
     while todo:
-        here = todo.pop(0)
+        here = todo.popleft()
         if isinstance(here, type_):
             yield here
         if not isinstance(here, (*_FUNCTIONS, ast.ClassDef)):

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.values import Sort, Value, Values, without_none
+from codemods.facts.values import Sort, Value, Values, in_order, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ class Model:
             values.extend(self.flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
             # What was added later: `layers.append(…)`, `model.fc = …`.
             values.extend((self.flow.items(value), *self.flow.attributes(value.site).values()))
-        todo = [each for some in values for each in without_none(some)]
+        todo = [each for some in values for each in in_order(without_none(some))]
         seen: set[Value] = set()
         while todo:
             each = todo.pop()
@@ -76,7 +76,7 @@ class Model:
                 continue
             seen.add(each)
             if each.sort is Sort.CONTAINER:
-                todo.extend(self.flow.items(each))
+                todo.extend(in_order(self.flow.items(each)))
             elif kind(self.flow, each) is Kind.MODEL:
                 yield each
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from codemods.facts.source import Callee, Module
 
-BUILTINS = frozenset(dir(builtins)) - {"_"}
+BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")) | {"__import__"}
 
 # Where a name is defined → where PyTorch documents it. Longest prefix first.
 _CANONICAL = (

@@ -7,9 +7,10 @@ import enum
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
+from zlib import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class Sort(enum.IntEnum):
@@ -64,8 +65,10 @@ class Value:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Values are put into sets over and over, and a long chain of ``of`` would be hashed each time.
-        object.__setattr__(self, "_hash", hash((self.sort, self.name, self.site, self.of)))
+        # Texts and nodes hash otherwise in each run, and so would sets of values be in another order in each.
+        place = (getattr(self.site, "lineno", 0), getattr(self.site, "col_offset", 0))
+        name = crc32(self.name.encode(errors="surrogatepass"))
+        object.__setattr__(self, "_hash", hash((int(self.sort), name, *place, hash(self.of) if self.of else 0)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -158,6 +161,14 @@ def joined(*several: Values) -> Values:
 def without_none(values: Values) -> Values:
     """The values but ``None`` and "no value": ``self.optimizer = None`` says nothing about the optimizer."""
     return frozenset(each for each in values if each != NONE and each.sort is not Sort.UNBOUND)
+
+
+def in_order(values: Iterable[Value]) -> list[Value]:
+    """The values in the order of the text: sets have none, and what is said first must not be chance."""
+    return sorted(
+        values,
+        key=lambda each: (getattr(each.site, "lineno", 0), getattr(each.site, "col_offset", 0), each.sort, each.name),
+    )
 
 
 def why_unknown(values: Values) -> str | None:

@@ -1,0 +1,54 @@
+"""What the flow knows of scripts in which the interesting expressions are assigned to ``answer``."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+from codemods.facts.describe import facts_by_line
+from codemods.facts.script import Script
+from codemods.facts.source import Module
+from codemods.facts.values import Sort, Value
+
+_SHOWN = {
+    Sort.EXTERNAL: "{0.name}",
+    Sort.FUNCTION: "def {0.name}",
+    Sort.METHOD: "method {0.name}",
+    Sort.CLASS: "class {0.name}",
+    Sort.INSTANCE: "a {0.name}",
+    Sort.MADE: "{0.name}()",
+    Sort.LITERAL: "{0.name}",
+    Sort.CONTAINER: "{0.name}",
+    Sort.CHOICE: "choice {0.name}",
+    Sort.UNKNOWN: "unknown: {0.name}",
+    Sort.PARTIAL: "partial",
+}
+
+
+def shown(value: Value) -> str:
+    """The value in short."""
+    return _SHOWN.get(value.sort, value.sort.name.lower()).format(value)
+
+
+def script(text: str, **others: str) -> Script:
+    """The script with this text, and the other modules of its project by name (``pkg__data`` is ``pkg.data``)."""
+    modules = [Module(f"{name}.py", textwrap.dedent(other), name.replace("__", ".")) for name, other in others.items()]
+    return Script.of(Module("train.py", textwrap.dedent(text)), others=modules)
+
+
+def answers(text: str, **others: str) -> list[set[str]]:
+    """What each expression that the script assigns to ``answer`` may be, in the order of the text."""
+    found = script(text, **others)
+    return [
+        {shown(value) for value in found.flow.values(statement.value)}
+        for statement in found.entry.nodes(ast.Assign)
+        if ast.unparse(statement.targets[0]) == "answer"
+    ]
+
+
+def facts(text: str, **others: str) -> dict[int, list[str]]:
+    """What ``torchfast facts`` prints of the script, by line."""
+    found: dict[int, list[str]] = {}
+    for line, fact in facts_by_line(script(text, **others)):
+        found.setdefault(line, []).append(fact)
+    return found
