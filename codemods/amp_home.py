@@ -13,10 +13,9 @@ from codemods.facts.reach import own, stores
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from codemods.facts.flow import Callee
     from codemods.facts.reach import Reach
     from codemods.facts.script import Script
-    from codemods.facts.source import FunctionNode
+    from codemods.facts.source import Callee, FunctionNode
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEEPEST = 3

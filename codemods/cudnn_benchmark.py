@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Insert
 from codemods.facts.devices import DeviceKind, device
-from codemods.facts.flow import is_main_guard
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.placement import dominates
+from codemods.facts.source import is_main_guard
 from codemods.facts.values import NONE, Sort, why_unknown
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeGuard
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument
 from codemods.facts.devices import DeviceKind, is_on_cuda
-from codemods.facts.kinds import TENSOR_SORTS, described
-from codemods.facts.values import NONE, Sort, Value
+from codemods.facts.kinds import described
+from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.facts.kinds import TENSOR_SORTS
-from codemods.facts.values import Sort, without_none
+from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.facts.flow import Callee, Flow
-    from codemods.facts.source import Module
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee, Module
 
 
 FORMATS = frozenset(

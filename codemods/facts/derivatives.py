@@ -12,9 +12,9 @@ from codemods.facts.values import Sort, Value
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
     from codemods.facts.models import Model
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Libraries and functions that differentiate gradients, or transform functions in ways that are not followed.

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.facts.flow import is_main_guard
 from codemods.facts.kinds import Kind, described, kind
+from codemods.facts.source import is_main_guard
 from codemods.facts.values import NOTHING, NUMBER, Sort, Value, Values, leading_text, without_none
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codemods.facts.data import Loader
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
     from codemods.facts.passes import Pass
     from codemods.facts.script import Script
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value
     from codemods.facts.worker_code import WorkerCode
 

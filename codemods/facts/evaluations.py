@@ -20,9 +20,9 @@ from codemods.facts.values import Sort, Value, Values, without_none
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
     from codemods.facts.iterations import Iterations
-    from codemods.facts.source import FunctionNode, Module
+    from codemods.facts.source import Callee, FunctionNode, Module
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)

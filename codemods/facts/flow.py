@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from codemods.facts import names
 from codemods.facts.environments import Environment
 from codemods.facts.interpretation import Interpretation, Unit
-from codemods.facts.source import Callee, FunctionNode, Module, is_main_guard
 from codemods.facts.values import (
     ANY,
     NO_ARGUMENTS,
@@ -37,7 +36,7 @@ from codemods.facts.values import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-__all__ = ["Callee", "Flow", "Semantics", "class_of", "is_main_guard"]
+    from codemods.facts.source import Callee, FunctionNode, Module
 
 Location = tuple[str, ast.AST, object]
 """What kind of place, whose, and its name or key there."""

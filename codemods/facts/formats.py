@@ -7,16 +7,16 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codemods.facts.kinds import TENSOR_SORTS, Kind, kind
+from codemods.facts.kinds import Kind, kind
 from codemods.facts.reach import own, project_functions, stores
-from codemods.facts.values import Sort, without_none
+from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
     from codemods.facts.phases import Block
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEEPEST = 3

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.facts.kinds import TENSOR_SORTS, Kind, kind
+from codemods.facts.kinds import Kind, kind
 from codemods.facts.reach import is_model_call, own, project_functions
-from codemods.facts.values import Sort
+from codemods.facts.values import TENSOR_SORTS, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,8 +16,8 @@ from codemods.facts.values import NOTHING, Sort, Values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from codemods.facts.flow import Callee, Flow
-    from codemods.facts.source import Module
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee, Module
 
 Node = TypeVar("Node", bound=ast.AST)
 

@@ -7,31 +7,12 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.flow import class_of
 from codemods.facts.names import words
-from codemods.facts.values import TENSOR_SORTS, Sort, Value, Values, why_unknown, without_none
+from codemods.facts.values import Sort, Value, Values, why_unknown, without_none
 
 if TYPE_CHECKING:
     import ast
 
     from codemods.facts.flow import Flow
-
-
-__all__ = [
-    "LOADER",
-    "MODULE_METHODS",
-    "PROGRESS",
-    "SELF_METHODS",
-    "TENSOR_SORTS",
-    "WRAPPERS",
-    "Kind",
-    "always",
-    "argument",
-    "described",
-    "framework",
-    "is_dtype",
-    "kind",
-    "may",
-    "why",
-]
 
 
 class Kind(enum.Enum):

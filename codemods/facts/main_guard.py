@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.facts.flow import is_main_guard
 from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.passes import passes, top_statements
+from codemods.facts.source import is_main_guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

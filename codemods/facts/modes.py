@@ -13,8 +13,8 @@ from codemods.facts.values import Sort, Value, Values, without_none
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codemods.facts.flow import Callee, Flow
-    from codemods.facts.source import Module
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee, Module
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _USES = frozenset({"eval", "train", "parameters", "state_dict", "zero_grad"})

@@ -14,7 +14,8 @@ from codemods.facts.values import Sort
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})

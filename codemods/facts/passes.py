@@ -7,8 +7,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.facts.flow import is_main_guard
 from codemods.facts.kinds import PROGRESS
+from codemods.facts.source import is_main_guard
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from codemods.facts.values import Sort, why_unknown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codemods.facts.flow import Callee
     from codemods.facts.iterations import Event, TrainingIteration
     from codemods.facts.script import Script
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value, Values
 
 Block = tuple[ast.stmt, ...]

@@ -13,8 +13,8 @@ from codemods.facts.values import Sort
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codemods.facts.flow import Callee, Flow
-    from codemods.facts.source import Module
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value
 
 Node = TypeVar("Node", bound=ast.AST)

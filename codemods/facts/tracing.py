@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.facts.kinds import TENSOR_SORTS, described
-from codemods.facts.values import Sort, without_none
+from codemods.facts.kinds import described
+from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
     from codemods.facts.models import Model
+    from codemods.facts.source import Callee
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNNBase"})

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
-from codemods.facts.kinds import TENSOR_SORTS, is_dtype
-from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
+from codemods.facts.kinds import is_dtype
+from codemods.facts.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.data import Loader
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee
 
 # The arguments of a loader that are sent to its workers; samplers stay behind.
 _SENT = ("dataset", "collate_fn", "worker_init_fn")

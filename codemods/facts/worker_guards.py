@@ -6,17 +6,18 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
-from codemods.facts.flow import is_main_guard
 from codemods.facts.kinds import described
 from codemods.facts.names import bound_names
 from codemods.facts.passes import FUNCTIONS
+from codemods.facts.source import is_main_guard
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import SEEDS, calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.facts.flow import Callee, Flow
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee
     from codemods.facts.values import Value
     from codemods.facts.worker_code import WorkerCode
 
