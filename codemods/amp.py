@@ -8,7 +8,7 @@ from codemods.amp_device import Conditions
 from codemods.amp_names import Names
 from codemods.amp_reasons import LeftError
 from codemods.amp_site import Site
-from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision
 from codemods.facts.iterations import EventKind
 from codemods.facts.phases import Phases
@@ -17,7 +17,6 @@ from codemods.facts.validations import validations
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.amp_names import Form
     from codemods.declaration import Finding
     from codemods.facts.iterations import TrainingIteration
     from codemods.facts.phases import Phase
@@ -50,7 +49,6 @@ class Amp(Codemod):
     """
 
     promise = Promise.PRECISION
-    default = Default.OPT_IN
     gain = "1.2-2x with large matrix products, below 1x for small networks"
     min_torch = (2, 3)
     needs_cuda = True
@@ -243,14 +241,6 @@ for x in torch.randn(4, 16, 8).cuda():
         ),
     )
 
-    def __init__(self, form: Form = "auto") -> None:
-        """A rule that writes one form of mixed precision.
-
-        Args:
-            form: ``auto`` chooses the number format by the GPU when the script runs; ``bf16`` and ``fp16`` are plainer.
-        """
-        self.form: Form = form
-
     def find(self, script: Script) -> Iterator[Finding]:
         """One site for each training iteration of the entry script: its first backward."""
         phases = Phases(script)
@@ -270,7 +260,7 @@ for x in torch.randn(4, 16, 8).cuda():
             functions = (script.entry.function(each[0]) for each in own)
             code = [iteration.owner, *(each for each in functions if each is not None)]
             here = conditions.of_code(phases.reach, code, models)
-            site = Site(script, self.form, phases, here, names, group, iteration, own)
+            site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
             try:
                 yield self.rewrites(script.entry, group[0].statement, _MESSAGE, *site.edits())
             except LeftError as reason:
@@ -294,7 +284,7 @@ for x in torch.randn(4, 16, 8).cuda():
                 f"custom autograd.Function {custom.name} (line {custom.lineno}) would get mixed number formats"
             )
         spread = data_parallel(script)
-        if self.form != "fp16" and spread is not None:
+        if self.choices.amp != "fp16" and spread is not None:
             raise LeftError(
                 f"DataParallel would compute in fp16 where bf16 is asked for (line {spread.lineno}); {_FP16}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from codemods.amp_home import path
 from codemods.amp_reasons import LeftError
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
     from codemods.amp_device import Condition, Conditions
     from codemods.amp_home import Home
+    from codemods.declaration import AmpForm
     from codemods.edit_values import Edit
     from codemods.facts.script import Script
-
-Form: TypeAlias = Literal["auto", "bf16", "fp16"]
-"""``auto`` chooses the number format by the GPU when the script runs."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _WIDEST = 120
@@ -64,7 +62,7 @@ class Wording:
     """What is inserted so that the blocks and the scaler can be written, and how they are written at each place."""
 
     script: Script
-    form: Form
+    form: AmpForm
     names: Names
     conditions: Conditions
     home: Home | None

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from codemods.amp_blocks import Piece
     from codemods.amp_device import Conditions
-    from codemods.amp_names import Form, Names
+    from codemods.amp_names import Names
+    from codemods.declaration import AmpForm
     from codemods.edit_values import Edit
     from codemods.facts.formats import Escape
     from codemods.facts.iterations import TrainingIteration
@@ -36,7 +37,7 @@ class Site:
     """One training iteration."""
 
     script: Script
-    form: Form
+    form: AmpForm
     phases: Phases
     conditions: Conditions
     names: Names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Replace
 from codemods.facts.arrays import Array, Arrays
 from codemods.facts.devices import DeviceKind, device
@@ -54,7 +54,6 @@ class AsTensor(Codemod):
     """
 
     promise = Promise.BITWISE
-    default = Default.OPT_IN
     gain = "one copy on the host per call; lists of arrays 60-250x (CPU)"
     needs_cuda = False
     failures = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Insert, Replace
 from codemods.facts.called import Called, called_models, late_hook
 from codemods.facts.derivatives import differentiated_twice
@@ -58,7 +58,6 @@ class Compile(Codemod):
     """
 
     promise = Promise.PRECISION
-    default = Default.OPT_IN
     gain = "1.1-1.6x (in the mean 1.4x over PyTorch's own benchmarks on an A100)"
     min_torch = (2, 1)
     needs_cuda = True

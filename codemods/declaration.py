@@ -6,7 +6,7 @@ import enum
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from codemods import placing
 
@@ -44,6 +44,23 @@ class Default(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+AmpForm = Literal["auto", "bf16", "fp16"]
+"""A form of mixed precision: ``auto`` lets the GPU decide when the script runs; the other two are plainer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What users choose about how rules rewrite."""
+
+    workers: int = 4
+    """The worker processes that a loader is given where the script has no option for them."""
+    workers_are_given: bool = True
+    """Whether ``loader-workers`` runs: else no loader is given workers, whatever is done for those that have some."""
+    main_guard: bool = True
+    """Whether code may go under ``if __name__ == "__main__":``; sites that need it are left otherwise."""
+    amp: AmpForm = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +120,10 @@ class Codemod(ABC):
     """Whether its changes act only where there is a CUDA device: elsewhere there is nothing to measure."""
     failures: ClassVar[tuple[str, ...]] = ()
     """Regular expressions over a crashed script's stderr that point to this rule."""
+
+    def __init__(self, choices: Choices | None = None) -> None:
+        """A rule that follows the user's choices, or the choices of one who made none."""
+        self.choices = Choices() if choices is None else choices
 
     @classmethod
     def name(cls) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.epochs import draws_nothing, why_workers_end
 from codemods.facts.workers import WorkerFacts, Workers, is_read_in_epochs
 from codemods.worker_edits import edits, pass_
@@ -44,7 +44,6 @@ class LoaderPersistent(Codemod):
     """
 
     promise = Promise.RANDOM
-    default = Default.OPT_IN
     gain = "0.05-5 s for each worker and epoch"
     min_torch = (1, 8)
     needs_cuda = False
@@ -134,14 +133,9 @@ for epoch in range(10):
         ),
     )
 
-    workers: int = 4
-    """The workers that ``loader-workers`` gives a loader; 0 where it does not run."""
-    main_guard: bool = True
-    """Whether code may go under ``if __name__ == "__main__":``."""
-
     def find(self, script: Script) -> Iterator[Finding]:
         """Every loader of the entry script that has workers, or is given some, and is read in more than one epoch."""
-        facts = WorkerFacts(script, self.workers)
+        facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             known = loader.unknown_arguments is None and _NAME not in loader.arguments
             if loader.module is script.entry and known and is_read_in_epochs(script, loader):
@@ -149,7 +143,7 @@ for epoch in range(10):
 
     def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:
         module = loader.module
-        workers = facts.given(loader) if self.workers else None
+        workers = facts.given(loader) if self.choices.workers_are_given else None
         if not isinstance(workers, Workers):
             workers = facts.present(loader)
         if workers is None:
@@ -158,7 +152,7 @@ for epoch in range(10):
         if reason is not None or isinstance(workers, str):
             yield self.left(module, loader.call, because=str(reason))
             return
-        changes = edits(script, workers, main_guard=self.main_guard)
+        changes = edits(script, workers, main_guard=self.choices.main_guard)
         if not isinstance(changes, str):  # else it is given no workers, and loader-workers says why
             added = (pass_(module, count.site, _NAME, count.positive) for count in workers.counts)
             exact = not workers.draws and draws_nothing(script, map(facts.code, script.loaders))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.workers import WorkerFacts
 from codemods.worker_edits import edits
 
@@ -48,7 +48,6 @@ class LoaderWorkers(Codemod):
     """
 
     promise = Promise.RANDOM
-    default = Default.OPT_IN
     gain = "up to 2.5x where loading is the bottleneck"
     min_torch = (1, 9)
     needs_cuda = True
@@ -159,21 +158,16 @@ for images, labels in DataLoader(datasets.MNIST("data", transform=flat), batch_s
         ),
     )
 
-    workers: int = 4
-    """How many workers a loader is given where the script has no option for it."""
-    main_guard: bool = True
-    """Whether code may go under ``if __name__ == "__main__":``; sites that need it are left otherwise."""
-
     def find(self, script: Script) -> Iterator[Finding]:
         """Every loader of the entry script without workers."""
-        facts = WorkerFacts(script, self.workers)
+        facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             if loader.module is not script.entry:
                 continue
             found = facts.given(loader)
             if found is None:
                 continue
-            changes = found if isinstance(found, str) else edits(script, found, main_guard=self.main_guard)
+            changes = found if isinstance(found, str) else edits(script, found, main_guard=self.choices.main_guard)
             if isinstance(found, str) or isinstance(changes, str):
                 yield self.left(loader.module, loader.call, because=str(changes))
                 continue

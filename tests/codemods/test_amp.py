@@ -12,12 +12,12 @@ from kit import check_leaves, check_rewrites, check_silent
 
 from codemods import edits, placing
 from codemods.amp import Amp
-from codemods.declaration import Finding, Leaves, Rewrites
+from codemods.declaration import Choices, Finding, Leaves, Rewrites
 from codemods.facts.script import Script
 from codemods.facts.source import Module
 
 if TYPE_CHECKING:
-    from codemods.amp_names import Form
+    from codemods.declaration import AmpForm
 
 HEAD = """\
 import torch
@@ -40,15 +40,15 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
 """
 
 
-def found(code: str, form: Form) -> list[Finding]:
-    return list(Amp(form).find(Script.of(Module("train.py", code))))
+def found(code: str, form: AmpForm) -> list[Finding]:
+    return list(Amp(Choices(amp=form)).find(Script.of(Module("train.py", code))))
 
 
-def rewritten(code: str, form: Form) -> str:
+def rewritten(code: str, form: AmpForm) -> str:
     """What the rule in one of its forms makes of the script."""
     script = Script.of(Module("train.py", code))
     accepted = placing.Accepted()
-    for finding in Amp(form).find(script):
+    for finding in Amp(Choices(amp=form)).find(script):
         assert accepted.add(finding.edits) is None
     return edits.apply(script.entry, accepted.edits)
 
@@ -1361,7 +1361,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
 
 
 @pytest.mark.parametrize(("form", "after"), [("bf16", BF16), ("fp16", FP16)])
-def test_one_number_format_is_written_plainly(form: Form, after: str) -> None:
+def test_one_number_format_is_written_plainly(form: AmpForm, after: str) -> None:
     before = HEAD + STEPS["clipping sees gradients that are not scaled"][0]
 
     assert rewritten(before, form) == after
