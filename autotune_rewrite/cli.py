@@ -65,18 +65,22 @@ def _with_selection(command: Callable[..., None]) -> Callable[..., None]:
     """The arguments that ``rewrite`` and ``check`` share; the choice of rules reaches them as ``options``."""
 
     @functools.wraps(command)
-    def chosen(
+    def chosen(  # noqa: PLR0913 - the command line has these options
         *,
         select: tuple[str, ...] | None,
         ignore: tuple[str, ...] | None,
         level: str | None,
         target_torch: str | None,
+        workers: int | None,
+        amp: str | None,
+        no_main_guard: bool,
         **others: object,
     ) -> None:
         from autotune_rewrite.config import ConfigError, Options
 
+        main_guard = False if no_main_guard else None
         try:
-            options = Options(select, ignore, level, target_torch)
+            options = Options(select, ignore, level, target_torch, workers, amp, main_guard)
         except ConfigError as error:
             raise Fault(str(error)) from error
         command(options=options, **others)
@@ -97,6 +101,9 @@ def _with_selection(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--ignore", multiple=True, callback=_names, metavar="RULE,...", help="Rules that do not run."),
         click.option("--target-torch", metavar="VERSION", help="The oldest torch that the scripts run on."),
+        click.option("--workers", type=int, metavar="N", help="Worker processes of a loader.  [default: 4]"),
+        click.option("--amp", metavar="FORM", help="Form of mixed precision: auto (default), bf16 or fp16."),
+        click.option("--no-main-guard", is_flag=True, help="Put no code under `if __name__ == '__main__':`."),
         click.option("-q", "--quiet", is_flag=True, help="Do not list the sites that are left."),
         click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
     )
@@ -119,14 +126,14 @@ class _Report:
     rewrites: list[Rewrite] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
 
-    def add(self, rewrite: Rewrite, *, diff: bool) -> None:
-        """Take in what became of one script."""
+    def add(self, rewrite: Rewrite, *, diff: bool, whole: bool = False) -> None:
+        """Take in what became of one script; its diff may be shown whole."""
         from autotune_rewrite.report import text
 
         self.rewrites.append(rewrite)
         if self.form == "text":
             if diff:
-                self._print(text.diff(rewrite))
+                self._print(text.diff(rewrite, whole=whole))
             self._print(text.findings(rewrite, gains=self.gains, quiet=self.quiet))
 
     def fail(self, error: FileError) -> None:
@@ -147,7 +154,7 @@ class _Report:
 
 @cli.command()
 @_with_selection
-@click.option("--diff", is_flag=True, help="Show what would change (default).")
+@click.option("--diff", is_flag=True, help="Show the whole change, for patch or git apply (default: for people).")
 @click.option("--apply", is_flag=True, help="Write the files.")
 @click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
 @click.option("--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit.")
@@ -172,7 +179,7 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
         if isinstance(result, FileError):
             report.fail(result)
             continue
-        report.add(result.rewrite, diff=not apply and output is None)
+        report.add(result.rewrite, diff=not apply and output is None, whole=diff)
         try:
             if verify:
                 judgement = _verified(result, report)

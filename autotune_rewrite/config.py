@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autotune_rewrite import target as targets
 from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.suggestions import unknown
 from autotune_rewrite.target import Target
-from codemods.declaration import Default, Promise
+from codemods.declaration import Choices, Default, Promise
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 LEVELS = ("bitwise", "random", "precision")
 """The levels there are; what changes the training runs only by name."""
 
-_KEYS = ("select", "ignore", "level", "target-torch")
+_Value = TypeVar("_Value")
+
+AMP_FORMS = ("auto", "bf16", "fp16")
+
+_KEYS = ("select", "ignore", "level", "target-torch", "workers", "amp", "main-guard")
 
 
 class ConfigError(ValueError):
@@ -41,12 +45,16 @@ class Options:
     ignore: tuple[str, ...] | None = None
     level: str | None = None
     target_torch: str | None = None
+    workers: int | None = None
+    amp: str | None = None
+    main_guard: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse what torchfast does not know.
 
         Raises:
-            ConfigError: for an unknown rule, level or version.
+            ConfigError: for an unknown rule, level, version or form of mixed precision, or a number of workers that
+                is not positive.
         """
         for name in (*(self.select or ()), *(self.ignore or ())):
             if name not in RULES and name not in GROUPS:
@@ -58,6 +66,12 @@ class Options:
                 targets.parse(self.target_torch)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(
+                f"workers is {self.workers}, but at least 1 is needed: see --ignore loader-workers"
+            )
+        if self.amp is not None and self.amp not in AMP_FORMS:
+            raise ConfigError(unknown("form of mixed precision", self.amp, AMP_FORMS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,7 @@ class Settings:
     exempt: frozenset[str] = frozenset()
     """Opt-in rules asked for by name: they run whatever the level."""
     target: Target = targets.UNKNOWN
+    choices: Choices = field(default_factory=Choices)
 
 
 def settings(directory: Path, command_line: Options) -> Settings:
@@ -80,20 +95,28 @@ def settings(directory: Path, command_line: Options) -> Settings:
         FileError: when the configuration there cannot be followed.
     """
     configured = _configured(directory)
-    select = _first(command_line.select, configured.select, ("DEFAULT",))
-    ignored = _rules(_first(command_line.ignore, configured.ignore, ()))
-    version = command_line.target_torch or configured.target_torch
+
+    def chosen(key: str, otherwise: Any) -> Any:  # noqa: ANN401 - each key has a type of its own
+        """The command line's choice, else the project's, else what torchfast does by itself."""
+        values = (getattr(options, key) for options in (command_line, configured))
+        return next((value for value in values if value is not None), otherwise)
+
+    select = chosen("select", ("DEFAULT",))
+    rules = _rules(select) - _rules(chosen("ignore", ()))
+    version = chosen("target_torch", None)
+    usual = Choices()
     return Settings(
-        rules=_rules(select) - ignored,
-        level=Promise[(command_line.level or configured.level or LEVELS[-1]).upper()],
+        rules=rules,
+        level=Promise[chosen("level", LEVELS[-1]).upper()],
         exempt=frozenset(name for name in select if name in RULES and RULES[name].default is Default.OPT_IN),
         target=targets.find(directory) if version is None else Target(targets.parse(version)),
+        choices=Choices(
+            workers=chosen("workers", usual.workers),
+            workers_are_given="loader-workers" in rules,
+            main_guard=chosen("main_guard", usual.main_guard),
+            amp=chosen("amp", usual.amp),
+        ),
     )
-
-
-def _first(*choices: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The first choice that was made."""
-    return next((choice for choice in choices if choice is not None), ())
 
 
 def _rules(names: Iterable[str]) -> frozenset[str]:
@@ -143,6 +166,9 @@ def _options(table: dict[str, Any]) -> Options:
         ignore=_names(table, "ignore"),
         level=_word(table, "level"),
         target_torch=_word(table, "target-torch"),
+        workers=_of_type(table, "workers", int, "a number"),
+        amp=_word(table, "amp"),
+        main_guard=_of_type(table, "main-guard", bool, "true or false"),
     )
 
 
@@ -159,8 +185,12 @@ def _names(table: dict[str, Any], key: str) -> tuple[str, ...] | None:
 
 def _word(table: dict[str, Any], key: str) -> str | None:
     """A string in the table."""
+    return _of_type(table, key, str, "a string")
+
+
+def _of_type(table: dict[str, Any], key: str, kind: type[_Value], words: str) -> _Value | None:
+    """A value of exactly this type in the table: true is no number."""
     value = table.get(key)
-    if value is None or isinstance(value, str):
+    if value is None or type(value) is kind:
         return value
-    msg = f"{key} is not a string"
-    raise ConfigError(msg)
+    raise ConfigError(f"{key} is not {words}")

@@ -16,6 +16,7 @@ from codemods.facts.script import Script
 from codemods.facts.source import Module
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator, Sequence
 
     from autotune_rewrite.catalogue import Rounds
@@ -68,7 +69,7 @@ class Rewrite:
     after: str
     """The new text; of a mere check, the text that the last round's rules read."""
     sites: tuple[Site, ...] = ()
-    """In the order of the script's lines."""
+    """In the order of the script's lines; those of one place in the order of the rules."""
 
     @property
     def rules(self) -> frozenset[str]:
@@ -113,16 +114,21 @@ def rewrite(path: str, text: str, settings: Settings, *, check: bool = False, ro
             original_lines = None if current == original else _original_lines(parse(path, original), module)
             accepted = placing.Accepted()
             script = Script.of(module, settings.target.known)
+            rewritten: set[tuple[str, ast.AST]] = set()
             for rule in rules:
-                for finding in rule().find(script):
+                for finding in rule(settings.choices).find(script):
                     reason = _objection(rule, finding, settings, suppressions) if finding.rewrites else None
+                    if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
+                        reason = f"{finding.after} leaves it"
                     if reason is None:
                         reason = accepted.add(finding.edits)
+                    if reason is None and finding.rewrites:
+                        rewritten.add((finding.rule, finding.node))
                     sites.append(_site(finding if reason is None else _left(finding, reason), original_lines))
             if accepted.edits and not (check and number == len(selected)):
                 current = _apply(module, accepted.edits)
     after = text[: len(text) - len(original)] + current
-    return Rewrite(path, text, after, tuple(sorted(sites, key=lambda site: (site.line, site.column, site.rule))))
+    return Rewrite(path, text, after, tuple(sorted(sites, key=lambda site: (site.line, site.column))))
 
 
 def describe(path: str, text: str) -> tuple[tuple[int, str], ...]:

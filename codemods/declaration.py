@@ -96,6 +96,8 @@ class Finding:
     edits: tuple[Edit, ...] = ()
     fails: bool = True
     """Whether ``torchfast check`` exits with 1 because of it; always false where there are no edits."""
+    after: str = ""
+    """The rule that this finding builds on: where it leaves the same node, this one leaves it, too."""
 
     @property
     def rewrites(self) -> bool:
@@ -143,6 +145,7 @@ class Codemod(ABC):
         promise: Promise | None = None,
         gain: str | None = None,
         fails: bool = True,
+        after: str = "",
     ) -> Finding:
         """A finding that rewrites the site, or leaves it where an edit cannot be carried out there."""
         for edit in edits:
@@ -150,7 +153,8 @@ class Codemod(ABC):
             if problem is not None:
                 return self.left(module, node, because=problem)
         promise = self.promise if promise is None else promise
-        return Finding(self.name(), module, node, message, promise, self.gain if gain is None else gain, edits, fails)
+        gain = self.gain if gain is None else gain
+        return Finding(self.name(), module, node, message, promise, gain, edits, fails, after)
 
     def left(self, module: Module, node: ast.AST, because: str) -> Finding:
         """A finding that leaves the site, with the reason."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import libcst as cst
@@ -45,6 +45,8 @@ _NOTHING = cst.SimpleWhitespace("")
 _SPACE = cst.SimpleWhitespace(" ")
 # In UTF-8, every byte of a letter outside ASCII is above 127.
 _WORD_BYTE = re.compile(rb"[A-Za-z0-9_\x80-\xff]")
+_WIDEST = 120
+"""Columns that a line may have once arguments are added to it."""
 _CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)")
 
 # What binds at least as tightly as a call, whatever stands around it.
@@ -131,6 +133,7 @@ class _Editor(cst.CSTTransformer):
         self.module = module
         self.encoded = module.text.encode()
         self.tree = tree
+        self.indent = _indent(module) or tree.default_indent
         self.imports = [edit for edit in edits if isinstance(edit, Import)]
         by_expression: dict[_Span, list[Edit]] = defaultdict(list)
         by_statement: dict[int, list[Edit]] = defaultdict(list)
@@ -204,7 +207,7 @@ class _Editor(cst.CSTTransformer):
         span, edits = self.expressions[original]
         node = cast("cst.BaseExpression", updated)
         if any(isinstance(edit, (AddArgument, RemoveArgument)) for edit in edits):
-            node = _edit_call(self.module, cast("cst.Call", node), edits)
+            node = _edit_call(self.module, cast("cst.Call", node), edits, self._moved_by(span[0]))
         for edit in edits:
             if isinstance(edit, AddItem):
                 keys = [self.module.code(each) for each in edit.dictionary.keys if each is not None]
@@ -218,6 +221,12 @@ class _Editor(cst.CSTTransformer):
                     node = self._put(place, node, template, {"it": _without_parentheses(node)})
         self.filled[span] = node
         return node
+
+    def _moved_by(self, offset: int) -> int:
+        """By how many columns the code at a byte offset moves right."""
+        wraps = (edit for edits in self.statements.values() for edit in edits if isinstance(edit, Wrap))
+        spans = ((self.module.span(each.statements[0])[0], self.module.span(each.statements[-1])[1]) for each in wraps)
+        return len(self.indent) * sum(start <= offset < end for start, end in spans)
 
     def _hole(self, node: ast.expr) -> cst.BaseExpression:
         return self.filled[self.module.span(node)]
@@ -297,7 +306,7 @@ class _Editor(cst.CSTTransformer):
         return updated.with_changes(body=statements, footer=footer, has_trailing_newline=newline)
 
     def _suite(self, original: Sequence[cst.CSTNode], updated: Sequence[_Statement]) -> _Suite:
-        suite = _Suite(updated, self.tree.default_indent)
+        suite = _Suite(updated, self.indent)
         at_start = {self.starts[node]: index for index, node in enumerate(original)}
         for index, node in enumerate(original):
             for edit in self.statements.get(node, ()):
@@ -322,6 +331,23 @@ class _Editor(cst.CSTTransformer):
         if holes:
             parsed = parsed.visit(_Fill(holes))
         return _Moved().lines([*parsed.header, *_lines_of(parsed.body), *parsed.footer])
+
+
+def _indent(module: Module) -> str:
+    """The unit of indentation of most blocks; LibCST goes by the lines, and takes a visual indent for a block's."""
+    units: Counter[str] = Counter()
+    for node in module.nodes(ast.stmt):
+        for block in (getattr(node, name, ()) for name in ("body", "orelse", "finalbody")):
+            outer, inner = (_leading(module, each) for each in (node, block[0])) if block else ("", "")
+            if inner.startswith(outer) and len(inner) > len(outer):
+                units[inner.removeprefix(outer)] += 1
+    return units.most_common(1)[0][0] if units else ""
+
+
+def _leading(module: Module, node: ast.stmt) -> str:
+    """The blanks before a statement that is the first in its line."""
+    line = module.lines[node.lineno - 1]
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _any_within(offsets: Sequence[int], start: int, end: int) -> bool:
@@ -557,7 +583,7 @@ def _value(text: str) -> cst.BaseExpression:
 # --- arguments, parameters, items -----------------------------------------------------------------------------------
 
 
-def _edit_call(module: Module, call: cst.Call, edits: Sequence[Edit]) -> cst.Call:
+def _edit_call(module: Module, call: cst.Call, edits: Sequence[Edit], moved: int) -> cst.Call:
     opening = call.whitespace_before_args
     arguments, tail = _without_tail(list(call.args), "whitespace_after_arg")
     for edit in edits:
@@ -565,19 +591,57 @@ def _edit_call(module: Module, call: cst.Call, edits: Sequence[Edit]) -> cst.Cal
             nodes: list[ast.expr | ast.keyword] = sorted((*edit.call.args, *edit.call.keywords), key=module.span)
             original = [each for each in nodes if not _is_removed(each, edit, edits)]
             opening, tail = _remove(arguments, original.index(edit.argument), opening, tail)
-    for edit in edits:
-        if isinstance(edit, AddArgument):
-            new = cst.Arg(
-                keyword=cst.Name(edit.name),
-                value=_value(edit.value),
-                equal=cst.AssignEqual(whitespace_before=_NOTHING, whitespace_after=_NOTHING),
-            )
-            index = next((at for at, each in enumerate(arguments) if each.star == "**"), len(arguments))
-            opening, tail = _add(arguments, index, new, opening, tail)
+    added = [edit for edit in edits if isinstance(edit, AddArgument)]
+    gaps = _gaps(module, added, moved) if len(added) == len(edits) else [None] * len(added)
+    for edit, gap in zip(added, gaps, strict=True):
+        new = cst.Arg(
+            keyword=cst.Name(edit.name),
+            value=_value(edit.value),
+            equal=cst.AssignEqual(whitespace_before=_NOTHING, whitespace_after=_NOTHING),
+        )
+        index = next((at for at, each in enumerate(arguments) if each.star == "**"), len(arguments))
+        opening, tail = _add(arguments, index, new, opening, tail)
+        if gap is not None and index:
+            previous = arguments[index - 1]
+            comma = cast("cst.Comma", previous.comma).with_changes(whitespace_after=gap)
+            arguments[index - 1] = previous.with_changes(comma=comma)
     return call.with_changes(
         args=_with_tail(arguments, tail, "whitespace_after_arg"),
         whitespace_before_args=opening if arguments else _NOTHING,
     )
+
+
+def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[BaseParenthesizableWhitespace | None]:
+    """For each new argument what stands before it, where the line would get too wide; else None, as the call has it.
+
+    Args:
+        module: The module.
+        added: The arguments, all of one call.
+        moved: By how many columns the call moves right.
+    """
+    call = added[0].call
+    present: list[ast.expr | ast.keyword] = sorted((*call.args, *call.keywords), key=module.span)
+    texts = [f"{each.name}={each.value}" for each in added]
+    last_row = module.line_of(module.span(present[-1])[1]) if present else 0
+    last_line = module.lines[last_row - 1].rstrip()
+    width = len(last_line) + moved
+    if not present or width > _WIDEST or width + sum(len(f", {text}") for text in texts) <= _WIDEST:
+        return [None] * len(added)
+    # New lines stand below the first argument of the last line that has one.
+    first = next(each for each in present if each.lineno == present[-1].lineno)
+    column, statement = module.column(first) - 1, module.statement(call)
+    before = last_line[:column]
+    indent = _leading(module, statement)
+    if first.lineno != last_row or "\t" in before or (before.strip() and first is not present[0]):
+        return [None] * len(added)
+    line_break = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * (column - len(indent))))
+    gaps: list[BaseParenthesizableWhitespace | None] = []
+    at = width
+    for text in texts:
+        fits = bool(gaps) and at + len(f", {text}") <= _WIDEST
+        gaps.append(_SPACE if fits else line_break)
+        at = at + len(f", {text}") if fits else column + moved + len(text)
+    return gaps
 
 
 def _is_removed(argument: ast.expr | ast.keyword, edit: RemoveArgument, edits: Sequence[Edit]) -> bool:

@@ -155,9 +155,10 @@ for epoch in range(10):
         changes = edits(script, workers, main_guard=self.choices.main_guard)
         if not isinstance(changes, str):  # else it is given no workers, and loader-workers says why
             added = (pass_(module, count.site, _NAME, count.positive) for count in workers.counts)
+            after = "loader-workers" if workers.are_new else ""
             exact = not workers.draws and draws_nothing(script, map(facts.code, script.loaders))
             promise = Promise.BITWISE if exact else Promise.RANDOM
-            yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise)
+            yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise, after=after)
 
     def _why_not(self, script: Script, facts: WorkerFacts, loader: Loader, workers: Workers) -> str | None:
         """Why the workers should end with each epoch: the loader's own, or those of one that shares its arguments."""

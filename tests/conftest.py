@@ -30,7 +30,7 @@ from torchvision import datasets, transforms
 
 device = torch.device("cuda")
 data = datasets.MNIST("data", train=True, transform=transforms.ToTensor())
-loader = DataLoader(data, batch_size=64, shuffle=True)
+loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2)
 model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(2):

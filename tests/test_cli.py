@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Run = Callable[..., Answer]
 
 FAST = (
-    NAIVE.replace("shuffle=True)", "shuffle=True, pin_memory=True)")
+    NAIVE.replace("num_workers=2)", "num_workers=2, pin_memory=True)")
     .replace(
         "images.to(device), labels.to(device)",
         "images.to(device, non_blocking=True), labels.to(device, non_blocking=True)",
@@ -60,10 +60,11 @@ def test_by_default_the_change_is_shown_and_nothing_written(torchfast: Run, naiv
 
     assert answer.code == 0
     assert answer.out.startswith("--- train.py\n+++ train.py\n@@ ")
-    assert "-loader = DataLoader(data, batch_size=64, shuffle=True)\n" in answer.out
-    assert "+loader = DataLoader(data, batch_size=64, shuffle=True, pin_memory=True)\n" in answer.out
+    assert "-loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2)\n" in answer.out
+    assert "+loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2, pin_memory=True)\n" in answer.out
     assert rule_lines(answer.out) == SITES
-    assert all(line.endswith("  [bitwise]") for line in answer.out.splitlines() if line.startswith("train.py:8"))
+    rewritten = [line for line in answer.out.splitlines() if line.startswith("train.py:") and "left: " not in line]
+    assert all(line.endswith("  [bitwise]") for line in rewritten)
     assert "\x1b" not in answer.out
     assert naive.read_text() == NAIVE
 
@@ -95,6 +96,75 @@ def test_git_carries_out_the_diff_of_any_text(torchfast: Run, naive: Path, chang
     subprocess.run(command, input=answer.out.encode(), cwd=naive.parent, check=True, capture_output=True)
 
     assert naive.read_bytes() == change(FAST).encode()
+
+
+MODULE_LEVEL = NAIVE.replace(", num_workers=2", "").replace(
+    '"cuda")', '"cuda" if torch.cuda.is_available() else "cpu")'
+)
+"""A script whose loader needs a ``__main__`` guard to be given workers."""
+
+
+def test_blocks_that_only_move_are_shown_in_short(torchfast: Run, naive: Path) -> None:
+    long = MODULE_LEVEL + "".join(f"print({number})\n" for number in range(30))
+    naive.write_text(long)
+
+    shown = torchfast("rewrite", "train.py", "--select", "loader-workers").out
+    whole = torchfast("rewrite", "train.py", "--select", "loader-workers", "--diff").out
+
+    assert "\n(41 lines only change their indentation: --diff shows them all)\n" in shown
+    assert '+if __name__ == "__main__":\n     device = ' in shown
+    assert "print(29)" not in shown
+    assert len(shown.splitlines()) < 30
+    subprocess.run(["patch", "-p0"], input=whole.encode(), cwd=naive.parent, check=True, capture_output=True)
+    assert naive.read_text().endswith("    print(28)\n    print(29)\n")
+
+
+def test_a_few_lines_that_only_move_are_shown(torchfast: Run, naive: Path) -> None:
+    naive.write_text(MODULE_LEVEL)
+
+    shown = torchfast("rewrite", "train.py", "--select", "loader-workers").out
+
+    assert shown == torchfast("rewrite", "train.py", "--select", "loader-workers", "--diff").out
+    assert "-        loss.backward()\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("chosen", "line"),
+    [
+        pytest.param((), 'num_workers=4 if device.type == "cuda" else 0', id="the usual number of workers"),
+        pytest.param(
+            ("--workers", "7"), 'num_workers=7 if device.type == "cuda" else 0', id="another number of workers"
+        ),
+        pytest.param((), 'torch.amp.GradScaler("cuda", enabled=use_amp and', id="the GPU chooses the number format"),
+        pytest.param(("--amp", "bf16"), "dtype=torch.bfloat16, enabled=", id="bf16 alone"),
+        pytest.param(("--amp", "fp16"), "dtype=torch.float16, enabled=", id="fp16 alone"),
+        pytest.param((), 'if __name__ == "__main__":', id="the code that reads loaders goes under a guard"),
+    ],
+)
+def test_choices_are_followed(torchfast: Run, naive: Path, chosen: tuple[str, ...], line: str) -> None:
+    naive.write_text(MODULE_LEVEL)
+
+    assert torchfast("rewrite", "train.py", "--apply", *chosen).code == 0
+    assert line in naive.read_text()
+
+
+def test_without_the_main_guard_what_needs_it_is_left(torchfast: Run, naive: Path) -> None:
+    naive.write_text(MODULE_LEVEL)
+
+    answer = torchfast("rewrite", "train.py", "--apply", "--no-main-guard")
+
+    assert "train.py:8 loader-workers  left: workers need a __main__ guard" in answer.out
+    assert "__main__" not in naive.read_text()
+    assert "num_workers" not in naive.read_text()
+
+
+def test_workers_that_are_not_given_are_not_kept_alive(torchfast: Run, naive: Path) -> None:
+    naive.write_text(MODULE_LEVEL.replace("shuffle=True)", "shuffle=True)  # torchfast: ignore[loader-workers]"))
+
+    answer = torchfast("rewrite", "train.py", "--apply")
+
+    assert "train.py:8 loader-persistent  left: loader-workers leaves it" in answer.out
+    assert "persistent_workers" not in naive.read_text()
 
 
 def test_what_is_left_is_said_last_and_quiet_hides_it(torchfast: Run, naive: Path) -> None:
@@ -180,6 +250,9 @@ def test_many_files_go_through_several_processes_in_order(torchfast_process: Run
         (("train.py", "--ignore", "x,loader_pin"), "unknown rule 'x'"),
         (("train.py", "--level", "bitwize"), "unknown level 'bitwize'; did you mean 'bitwise'?"),
         (("train.py", "--level", "training"), "unknown level 'training'"),
+        (("train.py", "--workers", "0"), "workers is 0, but at least 1 is needed: see --ignore loader-workers"),
+        (("train.py", "--workers", "many"), "'many' is not a valid integer"),
+        (("train.py", "--amp", "fp8"), "unknown form of mixed precision 'fp8'"),
         (("train.py", "--target-torch", "new"), "'new' is not a torch version such as '2.1'"),
     ],
 )
@@ -368,7 +441,7 @@ def test_json_of_a_rewrite(torchfast: Run, naive: Path) -> None:
         "line": 8,
         "column": 10,
         "end_line": 8,
-        "end_column": 54,
+        "end_column": 69,
         "status": "rewrites",
         "promise": "bitwise",
         "fails": True,
@@ -390,7 +463,7 @@ def test_json_of_a_check_has_the_same_findings_and_no_diffs(torchfast: Run, naiv
 
 
 def test_json_says_which_sites_are_left(torchfast: Run, naive: Path) -> None:
-    naive.write_text(NAIVE.replace("shuffle=True)", "shuffle=True)  # torchfast: ignore[loader-pin]"))
+    naive.write_text(NAIVE.replace("num_workers=2)", "num_workers=2)  # torchfast: ignore[loader-pin]"))
 
     said = json.loads(torchfast("check", "train.py", "--select", "loader-pin", "--format", "json").out)
 
@@ -672,12 +745,15 @@ def shown(folder: Path, *arguments: str, **environment: str) -> str:
 
 
 def test_on_a_terminal_the_diff_is_coloured_and_whole(naive: Path) -> None:
-    naive.write_text(NAIVE.replace("shuffle=True)", f"shuffle=True)  # [red]{'long ' * 50}"))
+    naive.write_text(NAIVE.replace("num_workers=2)", f"num_workers=2)  # [red]{'long ' * 50}"))
 
     said = shown(naive.parent, "rewrite", "train.py", *BITWISE, COLUMNS="80")
 
-    assert f"\x1b[31m-loader = DataLoader(data, batch_size=64, shuffle=True)  # [red]{'long ' * 50}\x1b[0m\r\n" in said
-    assert "\x1b[32m+loader = DataLoader(data, batch_size=64, shuffle=True, pin_memory=True)" in said
+    assert (
+        f"\x1b[31m-loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2)  # [red]{'long ' * 50}\x1b[0m\r\n"
+        in said
+    )
+    assert "\x1b[32m+loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2, pin_memory=True)" in said
 
 
 def test_on_a_terminal_no_color_is_heeded(naive: Path) -> None:

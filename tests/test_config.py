@@ -9,7 +9,7 @@ from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.config import ConfigError, Options, settings
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.target import Target
-from codemods.declaration import Promise
+from codemods.declaration import Choices, Promise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,6 +181,21 @@ def test_configuration_counts_and_the_command_line_wins(tmp_path: Path) -> None:
     assert chosen.target == Target((2, 1))
 
 
+def test_how_rules_rewrite_is_configured_and_the_command_line_wins(tmp_path: Path) -> None:
+    write(tmp_path / "pyproject.toml", "[tool.torchfast]\nworkers = 8\namp = 'bf16'\nmain-guard = false\n")
+
+    configured = settings(tmp_path, Options()).choices
+    chosen = settings(tmp_path, Options(workers=2, amp="fp16", main_guard=True)).choices
+
+    assert configured == Choices(workers=8, main_guard=False, amp="bf16")
+    assert chosen == Choices(workers=2, main_guard=True, amp="fp16")
+
+
+def test_rules_know_whether_loaders_are_given_workers(tmp_path: Path) -> None:
+    assert settings(tmp_path, Options()).choices.workers_are_given
+    assert not settings(tmp_path, Options(ignore=("loader-workers",))).choices.workers_are_given
+
+
 def test_a_pyproject_without_the_table_does_not_hide_one_above(tmp_path: Path) -> None:
     write(tmp_path / "pyproject.toml", "[tool.torchfast]\nlevel = 'bitwise'\n")
     write(tmp_path / "src/pyproject.toml", "[project]\nname = 'torchfast-user'\n")
@@ -197,6 +212,10 @@ def test_a_pyproject_without_the_table_does_not_hide_one_above(tmp_path: Path) -
         pytest.param("select = 'loader-pin'", "select is not a list of rule names", id="no list"),
         pytest.param("ignore = [1]", "ignore is not a list of rule names", id="no names"),
         pytest.param("target-torch = 2.1", "target-torch is not a string", id="no string"),
+        pytest.param("workers = '4'", "workers is not a number", id="no number"),
+        pytest.param("workers = true", "workers is not a number", id="true is no number"),
+        pytest.param("main-guard = 1", "main-guard is not true or false", id="no truth value"),
+        pytest.param("amp = 'fp8'", "unknown form of mixed precision 'fp8'", id="form"),
         pytest.param("level = ", "is not TOML", id="no TOML"),
     ],
 )

@@ -28,6 +28,7 @@ def commit(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     repository = tmp_path / "project"
     repository.mkdir()
     (repository / "train.py").write_text(NAIVE)
+    (repository / "pyproject.toml").write_text('[tool.torchfast]\nlevel = "bitwise"\n')
     (repository / "notes.txt").write_text("import torch\n")
     # As published, but for the environment, which is this one: nothing is downloaded.
     configuration = {"repos": [{"repo": "local", "hooks": [{**hook, "language": "system"} for hook in HOOKS]}]}

@@ -13,7 +13,7 @@ from autotune_rewrite.config import Settings
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.rewrite import Rewrite, Span, parse, rewrite
 from autotune_rewrite.target import Target
-from codemods.declaration import Codemod, Promise
+from codemods.declaration import Choices, Codemod, Promise
 from codemods.edit_values import AddArgument, Insert, Remove
 
 if TYPE_CHECKING:
@@ -185,11 +185,52 @@ def test_of_two_changes_in_conflict_the_later_is_left() -> None:
 
     assert result.after == "one(two=2)\nx = 1\none(two=2)\n"
     assert [(site.rule, site.line, site.rewrites) for site in result.sites] == [
-        ("add-three", 1, False),
         ("add-two", 1, True),
-        ("add-three", 3, False),
+        ("add-three", 1, False),
         ("add-two", 3, True),
+        ("add-three", 3, False),
     ]
+
+
+class NameTwo(Codemod):
+    """``one(two=2)`` → ``one(two=2, name="two")``: where ``AddTwo`` adds the one, this adds both."""
+
+    promise = Promise.BITWISE
+    gain = ""
+
+    def find(self, script: Any) -> Iterator[Finding]:
+        for call in script.calls("one"):
+            added = (AddArgument(script.module, call, name, value) for name, value in (("two", "2"), ("name", "'two'")))
+            yield self.rewrites(script.module, call, "it has no name", *added, after="add-two")
+
+
+def test_a_site_that_builds_on_another_rule_is_left_where_that_rule_leaves_it() -> None:
+    result = run("one()\none(three=3)\n", (AddTwo, NameTwo))
+
+    assert result.after == "one(two=2, name='two')\none(three=3)\n"
+    assert messages(result) == [
+        (1, "two is missing", True),
+        (1, "it has no name", True),
+        (2, "it is passed already", False),
+        (2, "add-two leaves it", False),
+    ]
+
+
+class Choosy(Codemod):
+    """``one()`` → ``one(two=N)`` with the number that the user chose."""
+
+    promise = Promise.BITWISE
+    gain = ""
+
+    def find(self, script: Any) -> Iterator[Finding]:
+        for call in script.calls("one"):
+            edit = AddArgument(script.module, call, "two", str(self.choices.workers))
+            yield self.rewrites(script.module, call, "two is missing", edit)
+
+
+def test_the_user_s_choices_reach_the_rules() -> None:
+    assert run("one()\n", (Choosy,)).after == "one(two=4)\n"
+    assert run("one()\n", (Choosy,), choices=Choices(workers=7)).after == "one(two=7)\n"
 
 
 def test_an_ignored_site_is_left_and_the_others_are_not() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.report.diff import unified
+from autotune_rewrite.report.diff import preview, unified
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,10 @@ class Line:
     style: str = ""
 
 
-def diff(rewrite: Rewrite) -> Iterator[Line]:
-    """The change as a unified diff."""
-    for number, line in enumerate(unified(rewrite.path, rewrite.before, rewrite.after)):
+def diff(rewrite: Rewrite, *, whole: bool) -> Iterator[Line]:
+    """The change as a unified diff; unless whole, blocks that move to another indentation are shown in short."""
+    lines = (unified if whole else preview)(rewrite.path, rewrite.before, rewrite.after)
+    for number, line in enumerate(lines):
         # Only the first two lines are headers: a removed `-- x` reads like one.
         style = _DIFF_STYLES.get(line[:3], "") if number < 2 or line.startswith("@@ ") else ""  # noqa: PLR2004
         yield Line(line, style or _CHANGE_STYLES.get(line[:1], ""))

@@ -114,6 +114,71 @@ def test_an_argument_is_added_in_the_layout_of_the_call(before: str, after: str)
     assert edited(before, lambda module: [AddArgument(module, find(module, ast.Call, "f("), "new", "1")]) == after
 
 
+LONG = "x" * 90
+"""A name that leaves room for one short argument on its line."""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            f"loader = f({LONG})\n",
+            f"loader = f({LONG},\n           first='{'a' * 60}', second=1)\n",
+            id="below the first argument, as many as fit",
+        ),
+        pytest.param(
+            f"def g():\n    loader = f(a, {LONG})\n",
+            f"def g():\n    loader = f(a, {LONG},\n               first='{'a' * 60}', second=1)\n",
+            id="in a function",
+        ),
+        pytest.param(
+            f"loader = f(\n    a, {LONG}\n)\n",
+            f"loader = f(\n    a, {LONG},\n    first='{'a' * 60}', second=1\n)\n",
+            id="in a hanging indent",
+        ),
+        pytest.param(
+            f"loader = f(a,\n           b, {LONG})\n",
+            f"loader = f(a,\n           b, {LONG},\n           first='{'a' * 60}', second=1)\n",
+            id="in the layout of a call of several lines",
+        ),
+        pytest.param(
+            f"loader = f({LONG}, **more)\n",
+            f"loader = f({LONG},\n           first='{'a' * 60}', second=1, **more)\n",
+            id="before a spread dictionary",
+        ),
+        pytest.param(
+            f"loader = f({LONG * 2})\n",
+            f"loader = f({LONG * 2}, first='{'a' * 60}', second=1)\n",
+            id="a line that is wide already stays a line",
+        ),
+        pytest.param(
+            f"if x:\n\tloader = f({LONG})\n",
+            f"if x:\n\tloader = f({LONG}, first='{'a' * 60}', second=1)\n",
+            id="behind tabs, whose width is anybody's, the line stays a line",
+        ),
+    ],
+)
+def test_a_line_that_would_get_too_wide_is_broken(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        call = find(module, ast.Call, "f(")
+        return [AddArgument(module, call, "first", f"'{'a' * 60}'"), AddArgument(module, call, "second", "1")]
+
+    assert edited(before, edits) == after
+
+
+def test_a_line_is_broken_where_a_wrap_makes_it_too_wide() -> None:
+    before = f"first\nf({'x' * 106})\n"
+
+    def edits(module: Module) -> list[Edit]:
+        return [AddArgument(module, find(module, ast.Call), "new", "1234")]
+
+    def wrapped(module: Module) -> list[Edit]:
+        return [*edits(module), Wrap(module, (module.tree.body[1],), "with w:")]
+
+    assert edited(before, edits) == before.replace(")", ", new=1234)")
+    assert edited(before, wrapped) == f"first\nwith w:\n    f({'x' * 106},\n      new=1234)\n"
+
+
 def test_arguments_come_in_the_order_of_the_edits_and_equal_ones_once() -> None:
     def edits(module: Module) -> list[Edit]:
         call = find(module, ast.Call)
@@ -325,6 +390,11 @@ def body(module: Module) -> list[ast.stmt]:
         pytest.param("a\nb\n", "a\nwith w:\n    b\n", id="at module level"),
         pytest.param("a\nb", "a\nwith w:\n    b", id="without a final newline"),
         pytest.param("def f():\n  a\n  b\n", "def f():\n  a\n  with w:\n    b\n", id="by the file's own unit"),
+        pytest.param(
+            "a\nb(x,\n        y)\nif c:\n  d\n",
+            "a\nwith w:\n  b(x,\n          y)\nif c:\n  d\n",
+            id="by the unit of blocks, not of aligned arguments",
+        ),
         pytest.param("def f():\n\ta\n\tb\n", "def f():\n\ta\n\twith w:\n\t\tb\n", id="by tabs"),
         pytest.param("def f():\r\n    a\r\n    b\r\n", "def f():\r\n    a\r\n    with w:\r\n        b\r\n", id="CRLF"),
         pytest.param(
