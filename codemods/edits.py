@@ -327,7 +327,8 @@ class _Editor(cst.CSTTransformer):
     def _code(self, code: str, holes: Mapping[str, cst.BaseExpression] | None = None) -> _Lines:
         """The statements and comment lines of some code, in the file's own newlines."""
         lines = code.removesuffix("\n").replace("\n", self.tree.default_newline) + self.tree.default_newline
-        parsed = cst.parse_module(lines)
+        # Blocks without an indentation of their own get that of the tree they come into, which may not be the file's.
+        parsed = cst.parse_module(lines).visit(_Indented(self.indent))
         if holes:
             parsed = parsed.visit(_Fill(holes))
         return _Moved().lines([*parsed.header, *_lines_of(parsed.body), *parsed.footer])
@@ -423,7 +424,8 @@ class _Suite:
 
     def _wrapped(self, header: str, lines: _Lines) -> _Statement:
         wrapper = cast("cst.BaseCompoundStatement", cst.parse_statement(f"{header}\n    pass\n"))
-        return wrapper.with_changes(body=_filled(cst.IndentedBlock(body=()), _Moved(add=self.indent).lines(lines)))
+        block = cst.IndentedBlock(body=(), indent=self.indent)
+        return wrapper.with_changes(body=_filled(block, _Moved(add=self.indent).lines(lines)))
 
 
 def _lines_of(statements: Sequence[_Statement]) -> _Lines:
@@ -453,6 +455,20 @@ def _filled(block: cst.IndentedBlock, lines: _Lines) -> cst.IndentedBlock:
     if not statements:
         return block.with_changes(body=[cst.SimpleStatementLine([cst.Pass()], leading_lines=left)], footer=())
     return block.with_changes(body=statements, footer=left)
+
+
+class _Indented(cst.CSTTransformer):
+    """Gives new blocks their indentation."""
+
+    def __init__(self, indent: str) -> None:
+        super().__init__()
+        self.indent = indent
+
+    def leave_IndentedBlock(  # noqa: N802 - LibCST's name
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        del original_node
+        return updated_node.with_changes(indent=self.indent)
 
 
 class _Moved(cst.CSTTransformer):

@@ -523,6 +523,15 @@ def test_statements_are_inserted(before: str, code: str, where: str, after: str)
     assert edited(before, edits) == after
 
 
+def test_inserted_blocks_are_indented_by_the_unit_of_blocks_not_of_aligned_arguments() -> None:
+    before = "a(x,\n        y)\nif c:\n  d\n"
+
+    def edits(module: Module) -> list[Edit]:
+        return [Insert(module, module.tree.body[0], "if e:\n    f()", "after")]
+
+    assert edited(before, edits) == "a(x,\n        y)\nif e:\n  f()\nif c:\n  d\n"
+
+
 def test_insertions_at_one_place_come_in_the_order_of_the_edits() -> None:
     def edits(module: Module) -> list[Edit]:
         (a,) = module.tree.body
