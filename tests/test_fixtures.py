@@ -1,4 +1,7 @@
-"""Whole scripts: the rewrite is the golden one, the report is the golden one, and both versions train alike."""
+"""Whole scripts: the rewrite is the golden one, the report is the golden one, and both versions train alike.
+
+``python tests/regenerate_fixtures.py`` writes the golden files anew.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,18 @@ class Fixture:
         return (self.folder / file).read_bytes().decode()
 
 
-# 1500 images in batches of 50 are 30 iterations an epoch; the trainer's attack goes backward 3 times for each of its 6
-# batches.
+# 1500 images are 30 iterations an epoch in batches of 50, and 24 in batches of 64.
 SCRIPTS = (
     Fixture("digits_cnn", (), 5 * 30),
     Fixture("digits_args", ("--epochs", "2"), 2 * 30),
-    Fixture("digits_trainer", ("--epochs", "2"), 2 * 30 + 6 * 3),
+    Fixture("digits_trainer", ("--epochs", "2"), 2 * 30 + 6 * 3),  # the attack: 3 for each of its 6 batches
+    Fixture("digits_feedforward", (), 5 * 24),
+    # Its workers are as many as the user says, with CUDA or without, and they stay: the order of the second epoch is
+    # another one.
+    Fixture("digits_gan", ("--n_epochs", "2", "--n_cpu", "0"), 2 * 24 * 2),
+    Fixture("text_transformer", (), 50 * 4),  # gradients of 4 batches are accumulated
+    Fixture("series_lstm", (), 5 * 19),  # 1280 numbers have 1245 windows
+    Fixture("digits_finetune", ("--epochs", "2"), 2 * 30),
 )
 
 
