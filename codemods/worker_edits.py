@@ -33,14 +33,14 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
             found.append(pass_(module, count.site, "num_workers", count.text))
     if workers.unguarded is None:
         return tuple(found)
-    line, statements = workers.unguarded.line, workers.unguarded.statements
-    needs = f"workers need a __main__ guard around what reads it (line {line})"
-    if not statements:
+    needs = f"workers need a __main__ guard around what reads it (line {workers.unguarded.line})"
+    if not workers.unguarded.parts:
         return f"{needs}: {workers.unguarded.why_not}"
     if not main_guard:
         return needs
     quote = script.quote(module)
-    return (*found, Wrap(module, statements, f"if __name__ == {quote}__main__{quote}:"))
+    guard = f"if __name__ == {quote}__main__{quote}:"
+    return (*found, *(Wrap(module, part, guard) for part in workers.unguarded.parts))
 
 
 def pass_(module: Module, site: Site, name: str, value: str) -> Edit:

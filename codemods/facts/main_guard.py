@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codemods.facts.names import bound_names, declared_outer
-from codemods.facts.passes import passes, top_statements
+from codemods.facts.passes import FUNCTIONS, passes, top_statements
 from codemods.facts.source import is_main_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.facts.script import Script
     from codemods.facts.source import Module
@@ -36,20 +37,30 @@ _CONSTANT_PARTS = (
 )
 
 
+# What each worker that imports the script had better not do again: use CUDA, write, report.
+_WEIGHTY_METHODS = frozenset({"cuda", "to"})
+_WEIGHTY = frozenset(
+    {"shutil.rmtree", "os.remove", "torch.save", "torch.cuda.set_device", "torch.distributed.init_process_group"}
+    | {"wandb.init", "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter"}
+)
+_MOST_GUARDS = 3
+"""Beyond that, a reader is served better by definitions that stand above the code that runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unguarded:
     """What the script runs when it is imported, as each worker process that is not forked imports it."""
 
     line: int
     """Where a loader is read, or the call that leads there."""
-    statements: tuple[ast.stmt, ...]
-    """What goes under a guard: empty where that cannot be done right."""
+    parts: tuple[tuple[ast.stmt, ...], ...]
+    """What goes under guards, one for each part, as definitions stand between: none where that cannot be done right."""
     why_not: str = ""
     """Why it cannot, in words."""
 
 
 def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
-    """What has to go under a guard; None where importing the script reads no loader.
+    """What has to go under guards; None where importing the script reads no loader.
 
     Args:
         script: the script; only its entry module is rewritten.
@@ -65,20 +76,16 @@ def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
         return None
     first = min(body.index(each) for _, each in reading)
     line = body[first].lineno
-    why_not = _why_not(body, first)
-    if why_not is not None:
-        return Unguarded(line, (), why_not)
-    start = _start(script, codes, first)
-    statements = tuple(body[start:])
-    bound = {name for each in statements for name in _bound(each)}
-    for code in codes:
-        name = next((each for each in code.module_names if each in bound), None)
-        if name is not None:
-            where = code.module_names[name]
-            return Unguarded(
-                line, (), f"the data set reads '{name}' (line {where}), which has to stay outside the guard"
-            )
-    return Unguarded(line, statements)
+    guard = next((each for each in body if is_main_guard(each)), None)
+    if guard is not None:
+        return Unguarded(line, (), f"only a part of the script has a __main__ guard (line {guard.lineno})")
+    why_not: str | None = None
+    for start in _starts(script, codes, first):
+        parts = _parts(body[start:], _read(codes), {each for _, each in reading})
+        why_not = _why_not(body[start:], parts, codes)
+        if why_not is None:
+            return Unguarded(line, parts)
+    return Unguarded(line, (), why_not or "")
 
 
 def _reached(script: Script, code: WorkerCode) -> Iterator[tuple[Module, ast.stmt]]:
@@ -86,43 +93,148 @@ def _reached(script: Script, code: WorkerCode) -> Iterator[tuple[Module, ast.stm
         yield from top_statements(script.flow, each.module, each.node)
 
 
-def _why_not(body: list[ast.stmt], first: int) -> str | None:
-    """Why what follows the first reading statement cannot all go under a guard."""
-    for statement in body[first:]:
-        definition = next(_definitions(statement), None)
-        if definition is not None:
-            return f"{definition.name} is defined after code that runs (line {definition.lineno})"
-    guard = next((each for each in body if is_main_guard(each)), None)
-    return None if guard is None else f"only a part of the script has a __main__ guard (line {guard.lineno})"
+def _read(codes: Sequence[WorkerCode]) -> frozenset[str]:
+    """The names of the script that its workers read."""
+    return frozenset(name for code in codes for name in code.module_names)
 
 
-def _start(script: Script, codes: Sequence[WorkerCode], first: int) -> int:
-    """Where the guard begins: after definitions, imports, settings and what workers read, before loaders are made."""
-    body = script.entry.tree.body
-    read = {name for code in codes for name in code.module_names}
-    made = [
+def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[int, ...]:
+    """Where the first guard may begin, the best place first: what is above is done again by each worker.
+
+    Best is before loaders are made and CUDA is used; else after the definitions that stand above the first reading.
+    """
+    body, read = script.entry.tree.body, _read(codes)
+    made = (
         body.index(each)
         for code in codes
         for _, each in top_statements(script.flow, code.loader.module, code.loader.call)
         if each in body
-    ]
-    stays = [index for index in range(first) if _stays(body[index]) or _bound(body[index]) & read]
-    lowest = stays[-1] + 1 if stays else 0
-    start = max(lowest, min([first, *made]))
-    while start > lowest and not _is_constant(body[start - 1]):
-        start -= 1
-    return start
+    )
+    weighty = (index for index in range(first) if _is_weighty(script, body[index]))
+    fixed = [index for index in range(first) if _stays(body[index], read) or isinstance(body[index], _IMPORTS)]
+
+    def with_what_is_above(start: int) -> int:
+        while start > 0 and start - 1 not in fixed and not _is_idle(body[start - 1]):
+            start -= 1
+        return start
+
+    after_definitions = max(fixed, default=-1) + 1
+    return with_what_is_above(min([first, *made, *weighty])), with_what_is_above(after_definitions)
 
 
-def _stays(statement: ast.stmt) -> bool:
-    """Whether the statement belongs at module level: an import or a definition, or text."""
+def _is_weighty(script: Script, statement: ast.stmt) -> bool:
+    """Whether the statement, run by each worker that imports the script, uses CUDA, or writes files."""
+    if isinstance(statement, _DEFINITIONS):
+        return False
+    for call in (each for each in ast.walk(statement) if isinstance(each, ast.Call)):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _WEIGHTY_METHODS:
+            return True
+        names = {each.name for each in script.flow.values(call.func)}
+        if names & _WEIGHTY or ("builtins.open" in names and _writes(call)):
+            return True
+    return False
+
+
+def _writes(call: ast.Call) -> bool:
+    """Whether a call of ``open`` opens a file to write."""
+    given = (*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode"))
+    modes = (each.value for each in given if isinstance(each, ast.Constant))
+    return any(isinstance(mode, str) and not set("wax").isdisjoint(mode) for mode in modes)
+
+
+def _parts(
+    statements: Sequence[ast.stmt], read: frozenset[str], reading: set[ast.stmt]
+) -> tuple[tuple[ast.stmt, ...], ...]:
+    """The runs of statements between definitions, less the imports, settings and texts at their ends."""
+    found: list[tuple[ast.stmt, ...]] = []
+    guarded: frozenset[str] = frozenset()
+    for stays, group in groupby(statements, lambda each: each not in reading and _stays(each, read)):
+        part = [] if stays else list(group)
+        is_last = part[-1:] == [statements[-1]]
+        while part and _is_idle(part[0]) and not _read_in(part[0]) & guarded:
+            del part[0]
+        while part and not is_last and _is_idle(part[-1]) and not _read_in(part[-1]) & (guarded | _bound(part)):
+            del part[-1]
+        if part:
+            found.append(tuple(part))
+            guarded |= _bound(part)
+    return tuple(found)
+
+
+def _why_not(
+    statements: Sequence[ast.stmt], parts: tuple[tuple[ast.stmt, ...], ...], codes: Sequence[WorkerCode]
+) -> str | None:
+    """Why these parts cannot go under guards."""
+    inside = [each for part in parts for each in part]
+    guarded = _bound(inside)
+    for code in codes:
+        definition = next((each for top in inside for each in _definitions(top) if code.runs(each)), None)
+        if definition is not None:
+            return f"{definition.name} is defined after code that runs (line {definition.lineno})"
+        name = next((each for each in code.module_names if each in guarded), None)
+        if name is not None:
+            where = code.module_names[name]
+            return f"the data set reads '{name}' (line {where}), which has to stay outside the guard"
+    outside = [each for each in statements if each not in inside]
+    definitions = {each.name: each for each in outside if isinstance(each, _DEFINITIONS)}
+    if len(parts) > _MOST_GUARDS:
+        line = min(each.lineno for each in outside if any(_definitions(each)))
+        return f"definitions stand between code that runs (line {line}): put them above it"
+    for statement in outside:
+        needed = sorted(_needed_at_import(statement, definitions) & guarded)
+        if needed:
+            what = getattr(statement, "name", "what the data set reads")
+            return f"{what} needs '{needed[0]}' when the script is imported (line {statement.lineno})"
+    return None
+
+
+def _needed_at_import(statement: ast.stmt, definitions: Mapping[str, ast.stmt]) -> frozenset[str]:
+    """The names that a statement reads when it runs, and what those of the definitions may read that it calls."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    todo = [list(_run_at_import(statement))]
+    while todo:
+        nodes = todo.pop()
+        found.update(each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+        called = {each.func.id for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)}
+        decorated = (each for each in nodes if isinstance(each, _DEFINITIONS))
+        called |= {each.id for one in decorated for each in one.decorator_list if isinstance(each, ast.Name)}
+        todo.extend(list(ast.walk(definitions[each])) for each in called - seen if each in definitions)
+        seen |= called
+    return frozenset(found)
+
+
+def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """The node, and what runs when it does: of a function its decorators and defaults, not its body."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name != "body" or not isinstance(node, FUNCTIONS):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, ast.AST):
+                    yield from _run_at_import(each)
+
+
+def _stays(statement: ast.stmt, read: frozenset[str]) -> bool:
+    """Whether the statement belongs at module level: it holds definitions, or workers read what it binds."""
+    is_star = isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
+    return is_star or any(_definitions(statement)) or not read.isdisjoint(_bound([statement]))
+
+
+def _is_idle(statement: ast.stmt) -> bool:
+    """Whether the statement does no harm wherever it stands: an import, a setting, a text."""
     is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return is_text or isinstance(statement, _IMPORTS) or any(_definitions(statement))
+    return is_text or isinstance(statement, _IMPORTS) or _is_constant(statement)
 
 
 def _definitions(statement: ast.stmt) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
     """The definitions in the statement, however deep."""
     return (each for each in ast.walk(statement) if isinstance(each, _DEFINITIONS))
+
+
+def _read_in(statement: ast.stmt) -> frozenset[str]:
+    """The names that are read anywhere in the statement."""
+    names = (each for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+    return frozenset(each.id for each in names)
 
 
 def _is_constant(statement: ast.stmt) -> bool:
@@ -132,16 +244,16 @@ def _is_constant(statement: ast.stmt) -> bool:
     return all(isinstance(each, _CONSTANT_PARTS) for each in ast.walk(statement.value))
 
 
-def _bound(statement: ast.stmt) -> frozenset[str]:
-    """The names of the module that the statement binds."""
-    return bound_names(ast.Module([statement], []))
+def _bound(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names of the module that the statements bind."""
+    return bound_names(ast.Module(list(statements), []))
 
 
 def why_names_are_missing(module: Module, code: WorkerCode) -> str | None:
     """Which name that a worker reads only running the script gives a value; None where each has one at import."""
     guards = [each for each in module.tree.body if is_main_guard(each)]
-    outside = {name for each in module.tree.body if each not in guards for name in _bound(each)}
-    guarded = {name for each in guards for name in _bound(each)} - outside
+    outside = {name for each in module.tree.body if each not in guards for name in _bound([each])}
+    guarded = {name for each in guards for name in _bound([each])} - outside
     written = {
         name
         for each in ast.walk(module.tree)

@@ -175,6 +175,10 @@ class WorkerCode:
             found.update(dict.fromkeys((class_, *bases)))
         return tuple(found)
 
+    def runs(self, definition: ast.AST) -> bool:
+        """Whether workers run a function of the project, or are sent objects of a class."""
+        return definition in self.functions or definition in self.classes
+
     @cached_property
     def library_names(self) -> tuple[str, ...]:
         """The names of the libraries' functions that workers call, and of the objects whose methods they call."""

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import rewrite
-from codemods.declaration import Promise
+from autotune_rewrite.rewrite import Rewrite, rewrite
+from codemods.declaration import Choices, Promise
 from codemods.loader_persistent import LoaderPersistent
 from codemods.loader_workers import LoaderWorkers
 
@@ -45,7 +47,7 @@ COUNTS = {
     "an item of a dictionary": ('opt.loader["workers"]', 'opt.loader["workers"] > 0'),
     "a product": ("4 * opt.gpus", "4 * opt.gpus > 0"),
     "a converted option": ("int(opt.workers)", "int(opt.workers) > 0"),
-    "a condition": ("4 if torch.cuda.is_available() else 0", "torch.cuda.is_available()"),
+    "a condition": ("4 if opt.gpu else 0", "opt.gpu"),
     "a call": ("os.cpu_count()", None),
     "none on some device": ("0 if opt.debug else 4", None),
 }
@@ -267,26 +269,33 @@ NEW_AFTER = (
 )
 
 
-def test_it_is_whole_where_loader_workers_does_not_run_beside_it() -> None:
-    check_rewrites(LoaderPersistent, NEW, NEW_AFTER)
+def both(**choices: Any) -> Rewrite:
+    """Both rules, as the user chose."""
+    settings = Settings(
+        frozenset({"loader-workers", "loader-persistent"}), Promise.TRAINING, choices=Choices(**choices)
+    )
+    return rewrite("train.py", NEW, settings, rounds=((LoaderWorkers, LoaderPersistent),))
 
 
 def test_together_with_loader_workers_each_edit_is_made_once() -> None:
-    settings = Settings(frozenset({"loader-workers", "loader-persistent"}), Promise.TRAINING)
-    result = rewrite("train.py", NEW, settings, rounds=((LoaderWorkers, LoaderPersistent),))
+    result = both()
     assert result.after == NEW_AFTER
     assert [site.rewrites for site in result.sites] == [True, True]
 
 
-def test_it_gives_no_workers_where_none_are_to_be_given() -> None:
-    class Only(LoaderPersistent):
-        workers = 0
+def test_it_does_not_stay_where_loader_workers_leaves_it() -> None:
+    suppressed = NEW.replace("64)\n", "64)  # torchfast: ignore[loader-workers]\n")
+    settings = Settings(frozenset({"loader-workers", "loader-persistent"}), Promise.TRAINING)
+    result = rewrite("train.py", suppressed, settings, rounds=((LoaderWorkers, LoaderPersistent),))
+    assert result.after == suppressed
 
-    check_silent(Only, NEW)
+
+def test_it_gives_no_workers_where_none_are_to_be_given() -> None:
+    settings = Settings(frozenset({"loader-persistent"}), Promise.TRAINING, choices=Choices(workers_are_given=False))
+    assert rewrite("train.py", NEW, settings, rounds=((LoaderPersistent,),)).sites == ()
 
 
 def test_nothing_is_said_where_the_guard_is_not_wanted() -> None:
-    class Unguarded(LoaderPersistent):
-        main_guard = False
-
-    check_silent(Unguarded, NEW)
+    result = both(main_guard=False)
+    assert result.after == NEW
+    assert {site.rule for site in result.sites} == {"loader-workers"}

@@ -7,12 +7,8 @@ from kit import check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
-from codemods.cudnn_benchmark import CudnnBenchmark
-from codemods.declaration import Codemod, Promise
-from codemods.h2d_non_blocking import H2dNonBlocking
-from codemods.loader_pin import LoaderPin
+from codemods.declaration import Choices, Promise
 from codemods.loader_workers import LoaderWorkers
-from codemods.no_grad_eval import NoGradEval
 
 HEAD = """\
 import argparse
@@ -503,118 +499,11 @@ def test_arguments_that_a_loader_in_memory_shares() -> None:
     ]
 
 
-# The guard.
-
-SCRIPT = (
-    HEAD
-    + """\
-epochs = 2
-"""
-    + MNIST
-    + """\
-loader = DataLoader(data, 64)
-
-
-class Net(torch.nn.Module):
-    pass
-
-
-model = Net()
-# Train
-for epoch in range(epochs):
-"""
-    + "".join(f"    {line}" for line in ON_CUDA.splitlines(keepends=True))
-)
-
-
-def test_what_runs_goes_under_a_guard_after_the_last_definition() -> None:
-    check_rewrites(
-        LoaderWorkers,
-        SCRIPT,
-        SCRIPT.replace("64)", "64, num_workers=4)").replace(
-            "model = Net()\n# Train\nfor epoch in range(epochs):\n    for x, y in loader:\n        x, y",
-            'if __name__ == "__main__":\n    model = Net()\n    # Train\n    for epoch in range(epochs):\n'
-            "        for x, y in loader:\n            x, y",
-        ),
-    )
-
-
-def test_settings_stay_and_the_data_set_goes_with_its_loader() -> None:
-    before = HEAD + "epochs = 2\n" + MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA
-    after = (
-        HEAD
-        + 'epochs = 2\nif __name__ == "__main__":\n    data = datasets.MNIST("data", transform=to_tensor)\n'
-        + "    loader = DataLoader(data, 64, num_workers=4)\n"
-        + "    for x, y in loader:\n        x, y = x.cuda(), y.cuda()\n"
-    )
-    check_rewrites(LoaderWorkers, before, after)
-
-
-def test_what_the_workers_read_stays_outside() -> None:
-    data = IMAGES.replace("Image.open(self", "Image.open(root + self")
-    before = HEAD + data + 'root = str("here")\nloader = DataLoader(Images(["a"]), 64)\n' + ON_CUDA
-    after = (
-        HEAD
-        + data
-        + (
-            'root = str("here")\nif __name__ == "__main__":\n'
-            '    loader = DataLoader(Images(["a"]), 64, num_workers=4)\n'
-            "    for x, y in loader:\n        x, y = x.cuda(), y.cuda()\n"
-        )
-    )
-    check_rewrites(LoaderWorkers, before, after)
-
-
-def test_two_loaders_share_one_guard() -> None:
-    before = SCRIPT + "for x, y in DataLoader(data, 9):\n    x = x.cuda()\n"
-    result = run(LoaderWorkers, before)
-    assert [site.rewrites for site in result.sites] == [True, True]
-    assert result.after.count("__main__") == 1
-
-
-UNGUARDED = {
-    "a class is defined after code that runs": (
-        SCRIPT + "class Late:\n    pass\n",
-        ": Late is defined after code that runs (line 27)",
-    ),
-    "a function is defined in a branch after code that runs": (
-        SCRIPT + "if epochs:\n    def late():\n        pass\n",
-        ": late is defined after code that runs (line 28)",
-    ),
-    "only a part is guarded": (
-        SCRIPT + 'if __name__ == "__main__":\n    print(model)\n',
-        ": only a part of the script has a __main__ guard (line 27)",
-    ),
-    "the workers read what is bound too late": (
-        HEAD
-        + IMAGES.replace("to_tensor(Image", "size, to_tensor(Image")
-        + 'loader = DataLoader(Images(["a"]), 64)\n'
-        + ON_CUDA
-        + "size = 3\n",
-        ": the data set reads 'size' (line [size, to_tensor]), which has to stay outside the guard",
-    ),
-}
-
-
-@pytest.mark.parametrize(("code", "why"), UNGUARDED.values(), ids=UNGUARDED.keys())
-def test_no_guard_where(code: str, why: str) -> None:
-    line = line_of(code, "for x" if "Images" in code else "for epoch")
-    left(code, f"workers need a __main__ guard around what reads it (line {line}){why}")
-
-
-def test_no_guard_where_none_is_wanted() -> None:
-    class Unchanged(LoaderWorkers):
-        main_guard = False
-
-    check_leaves(Unchanged, SCRIPT, "workers need a __main__ guard around what reads it (line 24)")
-
-
 def test_another_number() -> None:
-    class Eight(LoaderWorkers):
-        workers = 8
-
     before = HEAD + main(MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA)
-    check_rewrites(Eight, before, before.replace("64)", "64, num_workers=8)"))
+    settings = Settings(frozenset({"loader-workers"}), Promise.TRAINING, choices=Choices(workers=8))
+    result = rewrite("train.py", before, settings, rounds=((LoaderWorkers,),))
+    assert result.after == before.replace("64)", "64, num_workers=8)")
 
 
 def test_what_is_only_bound_under_the_guard() -> None:
@@ -642,61 +531,3 @@ def test_a_class_that_is_only_defined_under_the_guard() -> None:
         code,
         f"objects of class Images, which is defined under the __main__ guard, {NOT_SENT} (line 14)",
     )
-
-
-def test_other_rules_in_the_same_pass_land_inside_the_guard() -> None:
-    before = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-epochs = 2
-torch.manual_seed(0)
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-data = datasets.MNIST("data", transform=transforms.ToTensor())
-loader = DataLoader(data, 64)
-model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).to(device)
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for epoch in range(epochs):
-    for images, labels in loader:
-        images, labels = images.to(device), labels.to(device)
-        optimizer.zero_grad(set_to_none=True)
-        nn.functional.cross_entropy(model(images), labels).backward()
-        optimizer.step()
-    model.eval()
-    for images, labels in loader:
-        print(model(images.to(device)).argmax(1))
-"""
-    after = """\
-import torch
-from torch import nn
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-epochs = 2
-if __name__ == "__main__":
-    torch.manual_seed(0)
-    torch.backends.cudnn.benchmark = True
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    data = datasets.MNIST("data", transform=transforms.ToTensor())
-    loader = DataLoader(data, 64, pin_memory=device.type == "cuda", num_workers=4 if device.type == "cuda" else 0)
-    model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    for epoch in range(epochs):
-        for images, labels in loader:
-            images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
-            optimizer.zero_grad(set_to_none=True)
-            nn.functional.cross_entropy(model(images), labels).backward()
-            optimizer.step()
-        model.eval()
-        with torch.no_grad():
-            for images, labels in loader:
-                print(model(images.to(device, non_blocking=True)).argmax(1))
-"""
-    rules: tuple[type[Codemod], ...] = (LoaderPin, H2dNonBlocking, CudnnBenchmark, NoGradEval, LoaderWorkers)
-    settings = Settings(frozenset(each.name() for each in rules), Promise.TRAINING)
-    result = rewrite("train.py", before, settings, rounds=(rules,))
-    assert result.after == after
-    assert all(site.rewrites for site in result.sites)
-    assert rewrite("train.py", after, settings, rounds=(rules,)).after == after
