@@ -67,9 +67,7 @@ class Options:
             except ValueError as error:
                 raise ConfigError(str(error)) from error
         if self.workers is not None and self.workers < 1:
-            raise ConfigError(
-                f"workers is {self.workers}, but at least 1 is needed: see --ignore loader-workers"
-            )
+            raise ConfigError(f"workers is {self.workers}, but at least 1 is needed: see --ignore loader-workers")
         if self.amp is not None and self.amp not in AMP_FORMS:
             raise ConfigError(unknown("form of mixed precision", self.amp, AMP_FORMS))
 

@@ -133,9 +133,10 @@ class SimulatedDevice(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever it returns
         """Calls one of torch's functions, with the CPU in place of the device."""
-        kwargs = dict(kwargs or {})
-        if torch.compiler.is_compiling():
-            return traced(func, args, kwargs)
+        return (traced if torch.compiler.is_compiling() else self.call)(func, args, dict(kwargs or {}))
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - as above
+        """Calls the function and keeps the books of what is on the device."""
         special = self._special.get(func)
         if special is not None:
             return special(*args, **kwargs)
@@ -265,6 +266,24 @@ class SimulatedDevice(TorchFunctionMode):
             return convert(value, *args, **kwargs)
 
         return converted
+
+
+class InThread(TorchFunctionMode):
+    """The mode in another thread: it captures no graph, though ``is_compiling`` is true while the main thread does."""
+
+    def __init__(self, device: SimulatedDevice) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_function__(
+        self,
+        func: Any,  # noqa: ANN401 - any of torch's functions
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - whatever it returns
+        """As the device's."""
+        return self.device.call(func, args, dict(kwargs or {}))
 
 
 def traced(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - as the mode
@@ -673,7 +692,7 @@ def follow_processes(device: SimulatedDevice) -> None:
         run = self.run
 
         def under_mode() -> None:
-            with device:
+            with InThread(device):
                 run()
 
         self.run = under_mode  # type: ignore[method-assign]

@@ -226,6 +226,28 @@ DEVICES = {
         """,
         "[True]",
     ),
+    "a thread pins memory while the main thread captures a graph": (
+        """
+        import threading
+        seen, done = [], threading.Event()
+
+        def pin():
+            try:
+                while not done.is_set():
+                    torch.ones(1).pin_memory()
+            except RuntimeError as error:
+                seen.append(str(error))
+
+        thread = threading.Thread(target=pin)
+        thread.start()
+        net = nn.Linear(2, 2).cuda()
+        net.compile()
+        net(torch.ones(1, 2).cuda()).sum().backward()
+        done.set()
+        thread.join()
+        """,
+        "[]",
+    ),
     "autograd functions and hooks use the device": (
         """
         class Double(torch.autograd.Function):
@@ -446,10 +468,11 @@ PRECISION = {
         torch.manual_seed(1)
         eager = net(x)
         net.compile(mode="max-autotune")
+        from torch._dynamo.utils import counters
+        counters.clear()
         torch.manual_seed(1)
         compiled = net(x)
         compiled.sum().backward()
-        from torch._dynamo.utils import counters
         seen = torch.equal(eager, compiled), counters["stats"]["unique_graphs"], list(net.state_dict())
         """,
         "(True, 1, ['layer.weight', 'layer.bias'])",
