@@ -641,7 +641,11 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     last_row = module.line_of(module.span(present[-1])[1]) if present else 0
     last_line = module.lines[last_row - 1].rstrip()
     width = len(last_line) + moved
-    if not present or width > _WIDEST or width + sum(len(f", {text}") for text in texts) <= _WIDEST:
+    # Of several calls in one expression none can be broken well: the line stays one.
+    holders = list(module.ancestors(call))
+    expressions = holders[: holders.index(module.statement(call))]
+    alone = all(isinstance(each, (ast.Call, ast.keyword)) for each in expressions)
+    if not present or not alone or width > _WIDEST or width + sum(len(f", {text}") for text in texts) <= _WIDEST:
         return [None] * len(added)
     # New lines stand below the first argument of the last line that has one.
     first = next(each for each in present if each.lineno == present[-1].lineno)

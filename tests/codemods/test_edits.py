@@ -152,6 +152,11 @@ LONG = "x" * 90
             id="a line that is wide already stays a line",
         ),
         pytest.param(
+            f"x, y = f({LONG}), g(y)\n",
+            f"x, y = f({LONG}, first='{'a' * 60}', second=1), g(y)\n",
+            id="one of several calls stays on its line",
+        ),
+        pytest.param(
             f"if x:\n\tloader = f({LONG})\n",
             f"if x:\n\tloader = f({LONG}, first='{'a' * 60}', second=1)\n",
             id="behind tabs, whose width is anybody's, the line stays a line",
