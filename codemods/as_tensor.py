@@ -143,7 +143,12 @@ for i in range(100):
         )
 
     def _of_legacy(self, script: Script, call: ast.Call, array: Array) -> Finding:
-        """``torch.Tensor(a)`` shares memory wherever ``as_tensor`` does: nothing else is to be asked."""
+        """``torch.Tensor(a)`` shares memory wherever ``as_tensor`` does: nothing else is to be asked but of a number.
+
+        ``torch.Tensor(np.array(3))`` has three elements, as ``torch.Tensor(3)`` has.
+        """
+        if not array.has_axes and not (array.format or "").startswith("float"):
+            return self.left(script.entry, call, because="a single integer would be a size to the legacy constructor")
         torch = _module_name(call)
         given = "" if array.format == "float32" else f", dtype={torch}.float32"
         template = f"{torch}.as_tensor({{data}}{given})"
@@ -187,6 +192,8 @@ for i in range(100):
             reason = "the number format of the list's arrays is not known"
         elif "requires_grad" in wanted:
             reason = "it is made with a gradient of its own"
+        elif not wanted and not legacy and not arrays.is_filled(module, data):
+            reason = "an empty list would become a tensor of another number format"
         elif given != items.format and items.format not in _NARROW:
             reason = f"numbers of {items.format} may be rounded otherwise on the way to {given}"
         if reason is not None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Insert, Replace
-from codemods.facts.called import Called, called_models, late_hook
-from codemods.facts.derivatives import differentiated_twice
+from codemods.facts.called import Called, called_models, given_to_process, late_hook, traced_by
+from codemods.facts.derivatives import differentiated_inside, differentiated_twice
 from codemods.facts.devices import DeviceKind
 from codemods.facts.homes import Home, home, unwrapped
-from codemods.facts.kinds import Kind, described, kind, why
+from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, why
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
-from codemods.facts.placement import bound_for
-from codemods.facts.tracing import why_not_traced
+from codemods.facts.placement import bound_for, dominates
+from codemods.facts.tracing import draws, why_not_traced
 from codemods.facts.values import Sort, Value, without_none
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from codemods.declaration import Finding
     from codemods.edit_values import Edit
     from codemods.facts.script import Script
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
 
 _MESSAGE = "each operation of {} is launched from Python, and none are fused"
-_PREPARES = frozenset({"to", "cuda", "apply"})
+_DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
+_PREPARES = SELF_METHODS | {"load_state_dict"}
+_TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
 
 
@@ -39,22 +41,26 @@ class Compile(Codemod):
         fewer launches from Python, and fewer trips of the activations through memory. It compiles at the first
         iteration, for 20 to 120 seconds, and again for evaluation, for a smaller last batch and for gradients switched
         on or off. The model stays the same object with the same keys in its ``state_dict``; only calls of the model
-        itself are compiled. It takes a C compiler, and Triton for CUDA. A copy of the model (EMA, target network) runs
-        uncompiled.
+        itself are compiled. A copy of the model (EMA, target network), and one that is saved whole and loaded, runs
+        uncompiled. It takes a C compiler and Triton, which comes with torch for Linux alone; no script shows whether
+        they are there, so run the result once where it will train. Python 3.12 takes torch 2.4, 3.13 takes 2.6.
 
     When it is left:
-        Second derivatives go through the model (gradient penalty). It is recurrent, branches on the values of tensors,
-        prints or counts in ``forward``, takes images of any size, is scripted, or is wrapped in ``DataParallel``. It is
-        trained through other methods than its call. Hooks are added to it later. It stays on the CPU, or its device is
-        not known. The script asks for determinism, or compiles already.
+        Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
+        the way. It is recurrent, branches on the values of tensors, prints or counts in ``forward``, takes images of
+        any size, is traced or scripted, given to another process, or wrapped in ``DataParallel``. It is trained through
+        other methods than its call. Hooks are added to it later. It stays on the CPU, or its device is not known. The
+        script sets ``cudnn.deterministic`` without ``torch.use_deterministic_algorithms(True)``: Inductor times kernels
+        that round differently, and may choose others in the next run. The script compiles already.
 
     Results:
         Fused operations round otherwise. Dropout and noise in the model draw other random numbers: the same
         distribution, other masks. It pays off in long runs.
 
     References:
-        ``torch.compile``; ``torch.nn.Module.compile`` (torch 2.1); "torch.compile and nn.Module hooks"; "Where to apply
-        torch.compile"; pytorch/pytorch 91469 (double backward).
+        ``torch.compile``; ``torch.nn.Module.compile`` (torch 2.1: pytorch/pytorch 97565); "torch.compile and nn.Module
+        hooks"; "Where to apply torch.compile"; the release notes of torch 2.4 and 2.6 (Python 3.12 and 3.13);
+        pytorch/pytorch 91469 (double backward), 101105 and 165950 (determinism).
     """
 
     promise = Promise.PRECISION
@@ -191,9 +197,13 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 if line not in calls:
                     calls.append(line)
             names = _listed([module.code(place.name) for _, place in group])
+            drawing = any(draws(each.model) for each, _ in group)
             code = "\n".join(_under(condition, calls) for condition, calls in lines.items())
             yield self.rewrites(
-                module, _site(script, group[0][0]), _MESSAGE.format(names), Insert(module, anchor, code, "after")
+                module,
+                _site(script, group[0][0]),
+                _message(names, drawing=drawing),
+                Insert(module, anchor, code, "after"),
             )
 
     def _with_two_names(self, script: Script, each: Called, place: Home) -> Finding:
@@ -202,17 +212,17 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         torch = script.spelled(module, "torch.compile", place.anchor)
         calls = [call for where, call in each.calls if where is module and _reads(script, call.func, place)]
         if torch is None or not isinstance(name, ast.Name) or len(calls) != len(each.calls):
-            return self.left(module, site, because="its class has a method compile() of its own")
+            return self.left(module, site, because="its class has a compile of its own")
         new = f"compiled_{name.id}"
         if any(
             new in bound_names(scope) for scope in (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
         ):
-            return self.left(module, site, because=f"its class has a method compile() of its own, and {new} is taken")
+            return self.left(module, site, because=f"its class has a compile of its own, and {new} is taken")
         condition = _condition(script, place, place.anchor)
         code = f"{new} = {torch}({name.id})" + (f" if {condition} else {name.id}" if condition else "")
         edits: list[Edit] = [Insert(module, place.anchor, code, "after")]
         edits.extend(Replace(module, call.func, new) for call in calls)
-        return self.rewrites(module, site, _MESSAGE.format(name.id), *edits)
+        return self.rewrites(module, site, _message(name.id, drawing=draws(each.model)), *edits)
 
     def _only_methods(self, script: Script, called: Sequence[Called]) -> Iterator[Finding]:
         """Models that training iterations use, but do not call."""
@@ -275,26 +285,70 @@ def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
 
 def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | None:
     """Why the model is not to be compiled, wherever that were done."""
-    value = called.model.value
-    wrapper = value if called.wrapper is None else called.wrapper
-    if wrapper.name == "torch.nn.DataParallel":
+    layers = {each.name for each in (*called.wrappers, *called.model.layers)}
+    if "torch.nn.DataParallel" in layers:
         return "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first"
-    if wrapper.name.startswith("torch.jit."):
-        return f"{wrapper.name} models cannot be compiled: remove the TorchScript first"
+    script_ = next((each.name for each in (*called.wrappers, called.model.value) if each.name in _TORCH_SCRIPT), None)
+    if script_ is not None:
+        return f"{script_}() has made TorchScript of it, which is not compiled again: remove that first"
     if twice is not None:
         second = any(each.arg == "create_graph" for each in twice.keywords)
         what = "gradient penalty / second derivative" if second else f"derivatives by {ast.unparse(twice.func)}()"
         return f"{what} through {_name(script, called)} (line {twice.lineno})"
-    if script.determinism is not None:
-        where, node = script.determinism
-        place = f"line {getattr(node, 'lineno', 0)}" if where is script.entry else where.path
-        return f"determinism requested ({place})"
+    inside = differentiated_inside(script.flow, called.model)
+    if inside is not None:
+        what = f"a gradient with respect to what is computed inside {_name(script, called)}"
+        return f"{what}: a compiled model has no graph there (line {inside.lineno})"
+    elsewhere = _used_elsewhere(script, called) or _why_may_differ(script)
+    if elsewhere is not None:
+        return elsewhere
     if script.framework is not None:
         return f"the training loop runs inside {script.framework}, which has a switch of its own for this"
     tf32 = _new_tf32(script)
     if tf32 is not None:
         return f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} (line {tf32.lineno})"
     return why_not_traced(called.model)
+
+
+def _used_elsewhere(script: Script, called: Called) -> str | None:
+    """What else the script does with the model that does not work, or does nothing, once it is compiled."""
+    class_ = called.model.class_
+    if class_ is not None and script.flow.method(class_, "__call__") is not None:
+        return "its class has a method __call__() of its own, which is not compiled"
+    tracing = traced_by(script.flow, script.modules, called)
+    if tracing is not None:
+        name = ast.unparse(tracing.func)
+        return f"{name}() traces the model, which fails once it is compiled (line {tracing.lineno})"
+    process = given_to_process(script.flow, script.modules, called)
+    if process is not None:
+        return f"it is given to another process: compile it in the function that runs there (line {process.lineno})"
+    return None
+
+
+def _why_may_differ(script: Script) -> str | None:
+    """Where the script asks for runs that repeat each other.
+
+    Inductor chooses among kernels that round differently by timing them, and may choose otherwise in the next run,
+    unless ``torch.use_deterministic_algorithms(True)`` forbids it (pytorch/pytorch 101105, 165950, 174711).
+    """
+    if script.determinism is None or any(
+        each.name == "torch.use_deterministic_algorithms" and not _is_switched_off(call)
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        for each in script.flow.values(call.func)
+    ):
+        return None
+    where, node = script.determinism
+    place = f"line {getattr(node, 'lineno', 0)}" if where is script.entry else where.path
+    return (
+        f"determinism requested ({place}): without torch.use_deterministic_algorithms(True), kernels are chosen by "
+        "timing them, and runs differ"
+    )
+
+
+def _is_switched_off(call: ast.Call) -> bool:
+    given = [*call.args, *(each.value for each in call.keywords if each.arg == "mode")][:1]
+    return any(isinstance(each, ast.Constant) and not each.value for each in given)
 
 
 def _why_not_there(script: Script, called: Called, place: Home, left: set[Value]) -> str | None:
@@ -310,7 +364,7 @@ def _why_not_there(script: Script, called: Called, place: Home, left: set[Value]
     if any(each in left for value in values for each in unwrapped(script.flow, value)):
         return f"{script.entry.code(place.name)} may also be a model that is left"
     compiling = {_own_compile(Model(script.flow, each)) for each in values}
-    return "some of the models that it may be have a method compile() of their own" if len(compiling) > 1 else None
+    return "some of the models that it may be have a compile of their own" if len(compiling) > 1 else None
 
 
 def _new_tf32(script: Script) -> ast.Attribute | None:
@@ -322,8 +376,16 @@ def _new_tf32(script: Script) -> ast.Attribute | None:
 
 
 def _own_compile(model: Model) -> bool:
-    """Whether the model's class has a ``compile`` of its own, which is not PyTorch's."""
-    return model.class_ is not None and model.flow.method(model.class_, "compile") is not None
+    """Whether the model or its class has a ``compile`` of its own, which is not PyTorch's."""
+    if model.class_ is None:
+        return False
+    own = [node for each in model.flow.project_bases(model.class_) for node in ast.walk(each)]
+    return model.flow.method(model.class_, "compile") is not None or any(
+        isinstance(node, (ast.Name, ast.Attribute))
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node) in {"compile", "self.compile"}
+        for node in own
+    )
 
 
 # How and where.
@@ -346,28 +408,62 @@ def _reads(script: Script, func: ast.expr, place: Home) -> bool:
         return False
     here, there = module.function(place.anchor), module.function(func)
     only = set(script.flow.values(func)) <= set(script.flow.values(name))
-    return only and (here is there or (here is None and there is not None and bound_for(module, name.id, there)))
+    if here is there:
+        return only and dominates(module, place.anchor, module.statement(func))
+    return (
+        only
+        and here is None
+        and there is not None
+        and bound_for(module, name.id, there)
+        and _runs_after(script, place.anchor, there)
+    )
+
+
+def _runs_after(script: Script, anchor: ast.stmt, function: Callee) -> bool:
+    """Whether a function is only called where the statement at module level has run."""
+    module, callers = script.entry, script.flow.callers(function)
+    if not callers or script.flow.escapes(function):
+        return False
+    for call in callers:
+        if not module.holds(call):
+            return False
+        around = module.function(call)
+        if around is function:
+            continue
+        if not (
+            dominates(module, anchor, module.statement(call)) if around is None else _runs_after(script, anchor, around)
+        ):
+            return False
+    return True
 
 
 def _last_preparation(script: Script, place: Home) -> ast.stmt:
-    """The last of the statements right after the home that move models and losses, give them weights or add hooks."""
+    """The last of the statements right after the home that move models, give them weights or add hooks to them.
+
+    Losses and optimizers may be made among them.
+    """
     suite = place.module.suite(place.anchor)
     index = next(i for i, each in enumerate(suite) if each is place.anchor)
+    last = place.anchor
     for following in suite[index + 1 :]:
-        if not _prepares(script, following):
+        subject = _prepared(script, following)
+        if subject is None:
             break
-        index += 1
-    return suite[index]
+        last = following if subject is Kind.MODEL else last
+    return last
 
 
-def _prepares(script: Script, statement: ast.stmt) -> bool:
+def _prepared(script: Script, statement: ast.stmt) -> Kind | None:
+    """The kind of thing that the statement prepares and does nothing else: a model or a loss."""
     call = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
-        return False
+        return None
     method = call.func.attr
-    owners = without_none(script.flow.values(call.func.value))
-    known = bool(owners) and all(kind(script.flow, each) in {Kind.MODEL, Kind.LOSS} for each in owners)
-    return known and (method in _PREPARES or (method.startswith("register_") and method.endswith("_hook")))
+    if method not in _PREPARES and not (method.startswith("register_") and method.endswith("_hook")):
+        return None
+    kinds = {kind(script.flow, each) for each in without_none(script.flow.values(call.func.value))}
+    (only,) = kinds if len(kinds) == 1 else (None,)
+    return only if only in {Kind.MODEL, Kind.LOSS} else None
 
 
 def _condition(script: Script, place: Home, anchor: ast.stmt) -> str | None:
@@ -385,6 +481,10 @@ def _condition(script: Script, place: Home, anchor: ast.stmt) -> str | None:
 
 def _inside(module: Module, node: ast.AST, statement: ast.stmt) -> bool:
     return statement in module.ancestors(node)
+
+
+def _message(names: str, *, drawing: bool) -> str:
+    return _MESSAGE.format(names) + (_DRAWING if drawing else "")
 
 
 def _under(condition: str, lines: Sequence[str]) -> str:

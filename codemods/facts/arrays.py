@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee, Module
@@ -65,7 +65,6 @@ _COMPUTE = frozenset(
     | {
         "floor",
         "ceil",
-        "round",
         "maximum",
         "minimum",
         "repeat",
@@ -82,7 +81,8 @@ _VIEWS = frozenset(
     {"asarray", "ascontiguousarray", "squeeze", "expand_dims", "reshape", "transpose", "moveaxis", "swapaxes", "ravel"}
 )
 _VIEW_METHODS = frozenset({"reshape", "transpose", "squeeze", "ravel", "swapaxes"})
-_NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum", "round"})
+_NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum"})
+_SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
 _MANY = 6
 """Names that are bound more often are not followed."""
 
@@ -97,6 +97,8 @@ class Array:
     """Whether its memory was made for it by the very expression, so that nothing else holds it."""
     owner: ast.AST | None = None
     """The attribute or name whose memory it shares."""
+    has_axes: bool = False
+    """Whether it has one dimension or more for certain, and is no single number."""
 
 
 class Arrays:
@@ -124,7 +126,7 @@ class Arrays:
                 return self._computed(module, left, right)
             case ast.UnaryOp(ast.USub(), operand):
                 inner = self.array(module, operand)
-                return None if inner is None else Array(inner.format, is_new=True)
+                return None if inner is None else replace(inner, is_new=True, owner=None)
             case ast.Subscript(value):
                 return self._item(module, value)
             case ast.Attribute(value, "T"):
@@ -146,16 +148,21 @@ class Arrays:
         if "out" in keywords or None in keywords or "copy" in keywords or not call.args:
             return None
         if name in _FLOATS:
-            return Array(self._given_format(call, _FLOATS[name], "float64"), is_new=True)
+            given = self._given_format(call, _FLOATS[name], "float64")
+            return Array(given, is_new=True, has_axes=not _is_no_shape(call.args[0]))
         if name in _RANDOM_FLOATS:
             return Array("float64", is_new=True)
         if name in _CONSTRUCTORS:
-            default = self._format_of_items(module, call.args[0]) if name == "array" else None
-            return Array(self._given_format(call, _CONSTRUCTORS[name], default), is_new=True)
+            inner = self.array(module, call.args[0]) or self.list_of(module, call.args[0])
+            default = inner.format if name == "array" and inner is not None else None
+            axes = name not in {"array", "full"} or isinstance(call.args[0], _SEQUENCES)
+            axes = axes or (name == "array" and inner is not None and inner.has_axes)
+            return Array(self._given_format(call, _CONSTRUCTORS[name], default), is_new=True, has_axes=axes)
         if name in FORMATS:
             # `np.float32(a)` converts, unless it is that already.
             inner = self.array(module, call.args[0])
-            return Array(name, is_new=inner is not None and inner.format not in {None, name}, owner=call.args[0])
+            is_new = inner is not None and inner.format not in {None, name}
+            return Array(name, is_new, call.args[0], inner is not None and inner.has_axes)
         if name == "load":
             # An archive's arrays are new, too; what is pickled, or mapped from the file, is another matter.
             return Array(is_new=True) if not keywords and len(call.args) == 1 else None
@@ -163,7 +170,7 @@ class Arrays:
         if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
             return None
         if name in _COMPUTE:
-            return Array(_same_float(arrays), is_new=True)
+            return Array(_same_float(arrays), is_new=True, has_axes=_any_axes(arrays))
         return arrays[0] if name in _VIEWS and len(arrays) == 1 else None
 
     def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
@@ -177,10 +184,11 @@ class Arrays:
         if func.attr == "astype":
             # Without ``copy=False`` the result is always new.
             kept = any(each.arg == "copy" for each in call.keywords) or len(call.args) > 1
-            return None if kept else Array(self._given_format(call, 0, None), is_new=True)
+            given = self._given_format(call, 0, None)
+            return None if kept else Array(given, is_new=True, has_axes=inner.has_axes)
         if func.attr in _VIEW_METHODS:
-            return inner
-        return Array(inner.format, is_new=True) if func.attr in _NEW_METHODS else None
+            return replace(inner, has_axes=func.attr == "ravel")
+        return replace(inner, is_new=True, owner=None) if func.attr in _NEW_METHODS else None
 
     def _given_format(self, call: ast.Call, position: int | None, default: str | None) -> str | None:
         given = [each.value for each in call.keywords if each.arg == "dtype"]
@@ -202,12 +210,6 @@ class Arrays:
             return name if name in FORMATS else None
         return None
 
-    def _format_of_items(self, module: Module, node: ast.expr | None) -> str | None:
-        inner = self.array(module, node) if node is not None else None
-        if inner is None and node is not None:
-            inner = self.list_of(module, node)
-        return inner.format if inner is not None else None
-
     # Operators, items, names.
 
     def _computed(self, module: Module, left: ast.expr, right: ast.expr) -> Array | None:
@@ -215,16 +217,31 @@ class Arrays:
         if one is None and other is None:
             return None
         for node, known in ((left, one), (right, other)):
-            if known is None and any(each.sort in TENSOR_SORTS for each in self._flow.values(node)):
-                return None
+            if known is None and not self._is_number(node):
+                return None  # of an array and a tensor, PyTorch makes a tensor
         # A Python number keeps the format of floats; that of integers may change.
         both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
-        return Array(_same_float(both), is_new=True)
+        return Array(_same_float(both), is_new=True, has_axes=_any_axes([one, other]))
+
+    def _is_number(self, node: ast.expr) -> bool:
+        """Whether it is a number for certain, or the user's choice of one."""
+        if isinstance(node, ast.BinOp):
+            return self._is_number(node.left) and self._is_number(node.right)
+        values = self._flow.values(node)
+        return isinstance(node, ast.Constant) or (
+            bool(values)
+            and all(
+                each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
+                for each in values
+            )
+        )
 
     def _item(self, module: Module, value: ast.expr) -> Array | None:
         """A part of an array: a view, or a number of NumPy's own, which nothing can write to."""
         inner = self.array(module, value)
-        return inner if inner is None or inner.is_new else Array(inner.format, owner=inner.owner or value)
+        if inner is None:
+            return None
+        return Array(inner.format, inner.is_new, None if inner.is_new else inner.owner or value)
 
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         """What all assignments of the name say; it is held by the name."""
@@ -243,7 +260,8 @@ class Arrays:
             return None
         formats = {each.format for each in found}
         shared = next((each.owner for each in found if each.owner is not None), None)
-        return Array(next(iter(formats)) if len(formats) == 1 else None, owner=shared or node)
+        axes = all(each.has_axes for each in found)
+        return Array(next(iter(formats)) if len(formats) == 1 else None, owner=shared or node, has_axes=axes)
 
     def _assignments(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[tuple[Module, ast.expr | None]]:
         """What the name is given wherever it is bound; None where that is not an expression of its own."""
@@ -252,6 +270,9 @@ class Arrays:
                 yield module, None
                 return
             yield from self._attribute(node.attr, module, node)
+            return
+        if node.id in self._written_from_inside(module):
+            yield module, None
             return
         scope = module.function(node)
         stores = self._stores(module, node.id)
@@ -276,6 +297,11 @@ class Arrays:
 
     def _stores(self, module: Module, name: str) -> list[ast.Name]:
         return self._stored.get((module, name), [])
+
+    @staticmethod
+    def _written_from_inside(module: Module) -> set[str]:
+        """The names that functions may write outside of themselves."""
+        return {name for each in module.nodes(ast.Global, ast.Nonlocal) for name in each.names}
 
     def _attribute(self, attribute: str, module: Module, node: ast.AST) -> Iterator[tuple[Module, ast.expr | None]]:
         """What ``self.x`` is given in the class; where another class or function writes it, nothing is certain."""
@@ -328,6 +354,57 @@ class Arrays:
             return None
         return Array(formats.pop() if len(formats) == 1 else None)
 
+    def is_filled(self, module: Module, node: ast.expr) -> bool:
+        """Whether a list has at least one item for certain."""
+        match node:
+            case ast.List(items) | ast.Tuple(items):
+                return bool(items)
+            case ast.ListComp(_, [part]):
+                return not part.ifs and self._runs(part.iter)
+            case ast.Name():
+                return any(
+                    self._is_reached(module, node, each.elts[0])
+                    for _, each in self._filled(module, node)
+                    if isinstance(each, ast.List)
+                )
+        return False
+
+    def _is_reached(self, module: Module, name: ast.Name, item: ast.expr) -> bool:
+        """Whether the item comes into the list each time that the list is made anew, before it is read by ``name``."""
+        stores = [each for each in self._stores(module, name.id) if module.function(each) is module.function(name)]
+        emptied = any(
+            each.attr in {"clear", "pop"} and isinstance(each.value, ast.Name) and each.value.id == name.id
+            for each in module.nodes(ast.Attribute)
+        )
+        if len(stores) != 1 or emptied:
+            return False
+        made, suite = module.statement(stores[0]), module.suite(module.statement(stores[0]))
+        for above in (module.statement(item), *module.ancestors(module.statement(item))):
+            if above is made:
+                return True
+            if isinstance(above, ast.stmt) and not (isinstance(above, ast.Expr) or self._is_run(above)):
+                return False
+            if above in suite:
+                return getattr(above, "lineno", 0) < name.lineno
+        return False
+
+    def _is_run(self, loop: ast.stmt) -> bool:
+        skips = any(isinstance(each, (ast.Break, ast.Continue)) for each in ast.walk(loop))
+        return isinstance(loop, ast.For) and self._runs(loop.iter) and not skips
+
+    def _runs(self, iterated: ast.expr) -> bool:
+        """Whether a loop over this has at least one pass."""
+        if isinstance(iterated, (ast.List, ast.Tuple)):
+            return bool(iterated.elts)
+        if not (isinstance(iterated, ast.Call) and len(iterated.args) == 1):
+            return False
+        counts = self._flow.values(iterated.args[0])
+        return (
+            any(each.name == "builtins.range" for each in self._flow.values(iterated.func))
+            and bool(counts)
+            and all(isinstance(n := each.sort is Sort.LITERAL and each.literal, int) and n > 0 for each in counts)
+        )
+
     def _filled(self, module: Module, name: ast.Name) -> Iterator[tuple[Module, ast.expr | None]]:
         """What a list in a function is made of: its literals, and what is appended; None for any other use."""
         scope = module.function(name)
@@ -378,6 +455,16 @@ def _same_float(arrays: list[Array | None]) -> str | None:
     formats = {each.format if each is not None else None for each in arrays}
     (only,) = formats if len(formats) == 1 else (None,)
     return only if only is not None and only.startswith("float") else None
+
+
+def _any_axes(arrays: Iterable[Array | None]) -> bool:
+    return any(each is not None and each.has_axes for each in arrays)
+
+
+def _is_no_shape(node: ast.expr) -> bool:
+    """Whether a shape may be that of a single number: only ``()`` is, or what is not seen."""
+    shape = isinstance(node, ast.Tuple) and bool(node.elts)
+    return not (shape or (isinstance(node, ast.Constant) and isinstance(node.value, int)))
 
 
 def _is_empty(node: ast.expr) -> bool:

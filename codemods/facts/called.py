@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.facts.homes import unwrapped
+from codemods.facts.homes import wrappings
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
@@ -23,6 +23,17 @@ _HOOKS = frozenset(
     {"register_forward_hook", "register_forward_pre_hook", "register_backward_hook", "register_full_backward_hook"}
     | {"register_full_backward_pre_hook"}
 )
+# What runs a model under ``torch.jit.trace``: ``torch.onnx.export`` does before torch 2.9, and with ``dynamo=False``.
+_TRACES = frozenset(
+    {"torch.jit.trace", "torch.jit.trace_module", "torch.onnx.export", "torch.onnx.utils.export"}
+    | {"fvcore.nn.FlopCountAnalysis"}
+)
+_TRACING_METHODS = frozenset({"add_graph"})
+_PROCESSES = frozenset(
+    {f"{package}.{name}" for package in ("torch.multiprocessing", "multiprocessing") for name in ("Process", "Pool")}
+    | {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}
+    | {"torch.multiprocessing.spawn.spawn", "multiprocessing.context.Process"}
+)
 # Modules of torch.nn that hold others, or that are networks of their own.
 _NETWORKS = frozenset(
     {"Sequential", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer"}
@@ -35,7 +46,7 @@ class Called:
 
     model: Model
     calls: tuple[tuple[Module, ast.Call], ...]
-    wrapper: Value | None
+    wrappers: tuple[Value, ...]
     """What it is wrapped in where it is called."""
 
 
@@ -45,22 +56,21 @@ def called_models(flow: Flow, entry: Module, iterations: Iterable[TrainingIterat
     Single layers, and losses without layers, are left out: there is nothing to fuse in them.
     """
     calls: dict[Value, list[tuple[Module, ast.Call]]] = {}
-    wrappers: dict[Value, Value] = {}
+    wrappers: dict[Value, dict[Value, None]] = {}
     for iteration in iterations:
         for event in iteration.of(EventKind.FORWARD):
             if event.frame is not None and _in_model(flow, event.module, event.node):
                 continue
             for subject in event.subjects:
-                for value in unwrapped(flow, subject) if kind(flow, subject) is Kind.MODEL else ():
+                for *around, value in wrappings(flow, subject) if kind(flow, subject) is Kind.MODEL else ():
                     known = calls.setdefault(value, [])
                     if isinstance(event.node, ast.Call) and (event.module, event.node) not in known:
                         known.append((event.module, event.node))
-                    if subject != value:
-                        wrappers[value] = subject
+                    wrappers.setdefault(value, {}).update(dict.fromkeys(around))
     order = [value for value in calls if value.site is not None and entry.holds(value.site)]
     for value in sorted(order, key=lambda each: entry.span(each.site) if each.site is not None else (0, 0)):
         if _is_network(flow, value):
-            yield Called(Model(flow, value), tuple(calls[value]), wrappers.get(value))
+            yield Called(Model(flow, value), tuple(calls[value]), tuple(wrappers[value]))
 
 
 def _in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
@@ -110,6 +120,40 @@ def late_hook(flow: Flow, entry: Module, called: Called, scope: FunctionNode | a
         if entry.function(call) is not scope or call.lineno > first:
             return call
     return None
+
+
+def traced_by(flow: Flow, modules: Iterable[Module], called: Called) -> ast.Call | None:
+    """Where the model is given to what runs it under ``torch.jit.trace``, which refuses compiled models."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            traces = any(each.name in _TRACES for each in flow.values(call.func))
+            if traces or (isinstance(call.func, ast.Attribute) and call.func.attr in _TRACING_METHODS):
+                given = (*call.args, *(each.value for each in call.keywords))
+                if any(_is_given(flow, each, called) for each in given):
+                    return call
+    return None
+
+
+def given_to_process(flow: Flow, modules: Iterable[Module], called: Called) -> ast.Call | None:
+    """Where the model is handed to another process, to which it is sent uncompiled."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            if any(each.name in _PROCESSES for each in flow.values(call.func)):
+                given = (*call.args, *(each.value for each in call.keywords))
+                parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
+                if any(_is_given(flow, each, called) for each in parts):
+                    return call
+    return None
+
+
+def _is_given(flow: Flow, argument: ast.expr, called: Called) -> bool:
+    """Whether the argument is the model, as it is or in a wrapper."""
+    return any(
+        called.model.value in layers
+        for value in flow.values(argument)
+        if kind(flow, value) is Kind.MODEL
+        for layers in wrappings(flow, value)
+    )
 
 
 def _running(flow: Flow, entry: Module, called: Called) -> list[ast.Call]:

@@ -41,6 +41,64 @@ def differentiated_twice(flow: Flow, models: tuple[Model, ...]) -> dict[Value, a
     return found
 
 
+def differentiated_inside(flow: Flow, model: Model) -> ast.Call | None:
+    """Where a gradient is asked for with respect to what the model computes on the way to its output.
+
+    The compiled model is one node of autograd's graph: its outputs do not depend on each other there.
+    """
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "retain_grad":
+                if _is_part(flow, module, call.func.value, model):
+                    return call
+            elif any(each.name == "torch.autograd.grad" for each in flow.values(call.func)):
+                outputs, inputs = _argument(call, 0, "outputs"), _argument(call, 1, "inputs")
+                parts = [each for given in inputs for each in (getattr(given, "elts", None) or [given])]
+                if any(_is_part(flow, module, each, model) for each in parts) and (
+                    model.value in _Slice(flow).models(module, call, outputs, inputs)
+                ):
+                    return call
+    return None
+
+
+def _is_part(flow: Flow, module: Module, node: ast.expr, model: Model) -> bool:
+    """Whether the expression is something that the model kept when it ran, or one of several things it returned."""
+    if isinstance(node, ast.Attribute):
+        return model.value in flow.values(node.value) and _is_kept(flow, model, node.attr)
+    if not isinstance(node, ast.Name):
+        return False
+    for target in module.nodes(ast.Name):
+        if target.id != node.id or not isinstance(target.ctx, ast.Store):
+            continue
+        if module.function(target) is not module.function(node):
+            continue
+        statement = module.statement(target)
+        given = statement.value if isinstance(statement, ast.Assign) else None
+        several = isinstance(module.parent(target), (ast.Tuple, ast.List)) or isinstance(given, ast.Subscript)
+        call = given.value if isinstance(given, ast.Subscript) else given
+        if several and isinstance(call, ast.Call):
+            called = (layer for each in flow.values(call.func) for layer in _models_in(flow, each))
+            if model.value in called:
+                return True
+    return False
+
+
+def _models_in(flow: Flow, value: Value) -> Iterator[Value]:
+    return unwrapped(flow, value) if kind(flow, value) is Kind.MODEL else iter(())
+
+
+def _is_kept(flow: Flow, model: Model, attribute: str) -> bool:
+    """Whether a method of the model's class, other than the one that makes it, sets the attribute."""
+    classes = flow.project_bases(model.class_) if model.class_ is not None else ()
+    return any(
+        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == attribute
+        for class_ in classes
+        for method in class_.body
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__"
+        for node in ast.walk(method)
+    )
+
+
 def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
     """What is differentiated so that it can be differentiated again, and with respect to what; None for other calls."""
     names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}

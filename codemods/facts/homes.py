@@ -32,13 +32,18 @@ class Home:
 
 def unwrapped(flow: Flow, value: Value) -> Iterator[Value]:
     """The models inside wrappers such as ``DistributedDataParallel``; the value itself where it is none."""
+    yield from (layers[-1] for layers in wrappings(flow, value))
+
+
+def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
+    """A value, the wrappers inside it if it is one, and the model inside them all: one tuple for each such model."""
     if value.sort is Sort.MADE and value.name in WRAPPERS and isinstance(value.site, ast.Call):
         given = [each.value for each in value.site.keywords if each.arg in {"module", "model", "obj", "func"}]
         for inner in flow.values((given or value.site.args)[0]) if given or value.site.args else NOTHING:
             if kind(flow, inner) is Kind.MODEL and inner != value:
-                yield from unwrapped(flow, inner)
+                yield from ((value, *rest) for rest in wrappings(flow, inner))
     else:
-        yield value
+        yield (value,)
 
 
 def moves(flow: Flow, value: Value) -> Iterator[Transfer]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _JOINS = frozenset({"torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack"})
 _METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
 _CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bool:

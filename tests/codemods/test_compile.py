@@ -85,9 +85,32 @@ PLACES = {
         ),
     ),
     "after the hooks and moves that follow": (
-        "model = Net().to(device)\nmodel.register_forward_hook(print)\nmodel.apply(print)\nloss = nn.L1Loss().cuda()\n",
-        "model = Net().to(device)\nmodel.register_forward_hook(print)\nmodel.apply(print)\nloss = nn.L1Loss().cuda()\n"
+        "model = Net().to(device)\nloss = nn.L1Loss().cuda()\nmodel.register_forward_hook(print)\nmodel.apply(print)\n",
+        "model = Net().to(device)\nloss = nn.L1Loss().cuda()\nmodel.register_forward_hook(print)\nmodel.apply(print)\n"
         + WHERE_CUDA,
+    ),
+    "after the weights that it is given": (
+        "model = Net().to(device)\nmodel.load_state_dict(torch.load('net.pt'))\nmodel.train()\nprint(model)\n",
+        "model = Net().to(device)\nmodel.load_state_dict(torch.load('net.pt'))\nmodel.train()\n"
+        + WHERE_CUDA
+        + "print(model)\n",
+    ),
+    "before a loss that follows": (
+        "model = Net().to(device)\nloss = nn.L1Loss().to(device)\n",
+        "model = Net().to(device)\n" + WHERE_CUDA + "loss = nn.L1Loss().to(device)\n",
+    ),
+    "where a model moves itself": (
+        "class Own(Net):\n    def __init__(self):\n        super().__init__()\n        self.to(device)\n\n\nmodel = Own()\n",
+        (
+            "class Own(Net):\n    def __init__(self):\n        super().__init__()\n        self.to(device)\n\n\n"
+            "model = Own()\n" + WHERE_CUDA
+        ),
+    ),
+    "in the function that a process runs": (
+        "def work(rank):\n    model = Net().cuda(rank)\n    for x in torch.randn(4, 16, 8).cuda(rank):\n"
+        "        model(x).sum().backward()\n\n\ntorch.multiprocessing.spawn(work, nprocs=2)\nmodel = print\n",
+        "def work(rank):\n    model = Net().cuda(rank)\n    model.compile()\n    for x in torch.randn(4, 16, 8).cuda(rank):\n"
+        "        model(x).sum().backward()\n\n\ntorch.multiprocessing.spawn(work, nprocs=2)\nmodel = print\n",
     ),
     "where a function's result gets its name": (
         "def build():\n    net = Net()\n    return net.to(device)\n\n\nmodel = build()\n",
@@ -176,12 +199,12 @@ def train(net):
 model = Net().to(device)
 train(model)
 """
-    check_leaves(Compile, TWO_NAMES + code, "its class has a method compile() of its own")
+    check_leaves(Compile, TWO_NAMES + code, "its class has a compile of its own")
 
 
 def test_the_name_compiled_is_not_taken_twice() -> None:
     code = "model = Net().to(device)\ncompiled_model = None\n" + TRAINING
-    check_leaves(Compile, TWO_NAMES + code, "its class has a method compile() of its own, and compiled_model is taken")
+    check_leaves(Compile, TWO_NAMES + code, "its class has a compile of its own, and compiled_model is taken")
 
 
 # The guards.
@@ -348,7 +371,7 @@ LEFT = {
     "TorchScript": (
         "net = Net().to(device)\nmodel = torch.jit.script(net)\n",
         TRAINING,
-        "torch.jit.script models cannot be compiled: remove the TorchScript first",
+        "torch.jit.script() has made TorchScript of it, which is not compiled again: remove that first",
     ),
     "a recurrent model": (
         "model = nn.Sequential(nn.Linear(8, 8), nn.GRU(8, 8)).to(device)\n",
@@ -361,9 +384,12 @@ LEFT = {
         "dynamic shapes: the model is made for images that differ in size",
     ),
     "determinism": (
-        "torch.use_deterministic_algorithms(True)\nmodel = Net().to(device)\n",
+        "torch.backends.cudnn.deterministic = True\nmodel = Net().to(device)\n",
         TRAINING,
-        "determinism requested (line 18)",
+        (
+            "determinism requested (line 18): without torch.use_deterministic_algorithms(True), kernels are chosen by "
+            "timing them, and runs differ"
+        ),
     ),
     "only another method": (
         "model = Net().to(device)\n",
@@ -447,7 +473,7 @@ def test_a_name_that_may_be_a_model_that_is_left_is_left_too() -> None:
 def test_a_name_that_may_be_a_model_with_a_compile_of_its_own_is_left() -> None:
     own = "class Own(Net):\n    def compile(self):\n        return self\n\n\n"
     code = "model = Net() if len(torch.__version__) > 4 else Own()\nmodel.to(device)\n"
-    because = "some of the models that it may be have a method compile() of their own"
+    because = "some of the models that it may be have a compile of their own"
     check_leaves(Compile, HEAD + own + code + TRAINING, because)
 
 
@@ -503,6 +529,28 @@ def test_copies_for_averages_and_targets_do_not_stand_against_it() -> None:
     models = "model = Net().to(device)\n"
     rest = "import copy\n\ntarget = copy.deepcopy(model)\n" + TRAINING
     check_rewrites(Compile, HEAD + models + rest, HEAD + models + WHERE_CUDA + rest)
+
+
+DRAWS = {
+    "dropout": ("nn.Linear(8, 8)", "nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1))"),
+    "dropout as a function": ("F.relu(self.first(x))", "F.dropout(self.first(x))"),
+    "noise": ("F.relu(self.first(x))", "self.first(x) + torch.randn_like(x)"),
+    "noise in place": ("F.relu(self.first(x))", "self.first(x) + torch.empty_like(x).normal_()"),
+    "a layer that has dropout": ("nn.Linear(8, 8)", "nn.TransformerEncoderLayer(8, 2)"),
+    "a library's network": ("nn.Linear(8, 8)", "torchvision.models.vgg11(num_classes=8)"),
+}
+
+
+@pytest.mark.parametrize(("code", "drawing"), DRAWS.values(), ids=DRAWS)
+def test_users_are_told_that_other_random_numbers_are_drawn_by(code: str, drawing: str) -> None:
+    plain = "import torchvision\n" + HEAD + "model = Net().to(device)\n" + TRAINING
+    because = "each operation of model is launched from Python, and none are fused"
+    said = "; compiled, any dropout or noise in it draws other random numbers"
+
+    assert [site.message for site in run(Compile, plain).sites] == [because]
+    (site,) = run(Compile, plain.replace(code, drawing, 1)).sites
+    assert site.message == because + said
+    assert max(site.promise, Promise.RANDOM) is Promise.PRECISION
 
 
 def test_it_promises_no_more_than_other_rounding() -> None:
