@@ -30,6 +30,9 @@ _SEEDS = frozenset(
 )
 _SMALL = 12
 """Statements of a helper that seeds; a longer function that seeds first is none."""
+_RESIZING = (".interpolate", ".functional.resize", ".functional.crop", ".functional.resized_crop")
+_DIMENSIONS = 3
+"""Indices that reach the rows and columns of images: ``x[..., top:bottom, left:right]`` at the least."""
 _SEEDING = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
 # Packages whose functions of such a name do not touch cuDNN.
 _KNOWN_SEEDING = frozenset(
@@ -140,6 +143,9 @@ def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, ast.expr | None
                 if isinstance(target, ast.Attribute) and target.attr == "benchmark" and script.is_cudnn(target.value):
                     yield module, statement, statement.value
         for call in module.nodes(ast.Call):
+            named = len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
+            if named and script.sets_attribute(call, "benchmark") and script.is_cudnn(call.args[0]):
+                yield module, call, call.args[2]
             if any(each.name == "torch.backends.cudnn.flags" for each in script.flow.values(call.func)):
                 yield module, call, next((each.value for each in call.keywords if each.arg == "benchmark"), None)
 
@@ -204,13 +210,35 @@ def _size_varies(script: Script, model: Model) -> str | None:
         collate = loader.arguments.get("collate_fn")
         if collate is not None and collate.values != {NONE}:
             return f"the loader in line {loader.call.lineno} has a collate_fn of its own"
+    return _why_images_change(script)
+
+
+def _why_images_change(script: Script) -> str | None:
+    """Where batches get another size between the loader and the model."""
     for call in script.entry.nodes(ast.Call):
         resizes = any(
-            each.name.endswith(".interpolate") for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
+            each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
         )
         if resizes and not _in_model(script, call):
             return f"images are resized (line {call.lineno})"
+    for crop in script.entry.nodes(ast.Subscript):
+        if _cuts_to_a_computed_size(crop) and not _in_model(script, crop):
+            return f"images are cropped (line {crop.lineno})"
+    for statement in script.entry.nodes(ast.Assign):
+        if any(isinstance(target, ast.Attribute) and target.attr == "transform" for target in statement.targets):
+            owner = script.entry.function(statement)
+            if owner is None or getattr(owner, "name", "") != "__init__":
+                return f"the transform of a data set is replaced (line {statement.lineno})"
     return None
+
+
+def _cuts_to_a_computed_size(node: ast.Subscript) -> bool:
+    """Whether it may cut images, ``x[:, :, :size, :size]``, by bounds that are no plain numbers."""
+    if not isinstance(node.slice, ast.Tuple) or len(node.slice.elts) < _DIMENSIONS:
+        return False
+    images = node.slice.elts[-2:]
+    bounds = [each for part in images if isinstance(part, ast.Slice) for each in (part.lower, part.upper, part.step)]
+    return any(each is not None and not isinstance(each, (ast.Constant, ast.UnaryOp)) for each in bounds)
 
 
 def _in_model(script: Script, node: ast.AST) -> bool:

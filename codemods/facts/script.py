@@ -149,6 +149,8 @@ class Script:
             names = {each.name for each in self.flow.values(node.func) if each.sort is Sort.EXTERNAL}
             given = [*node.args, *(each.value for each in node.keywords)][:1]
             off = any(isinstance(each, ast.Constant) and not each.value for each in given)
+            if self.sets_attribute(node, "deterministic"):
+                return self.is_cudnn(node.args[0])
             return not off and bool(names & {"torch.use_deterministic_algorithms", "torch.set_deterministic"})
         if any(ast.unparse(each).endswith("environ['CUBLAS_WORKSPACE_CONFIG']") for each in node.targets):
             return True
@@ -159,6 +161,12 @@ class Script:
             and self.is_cudnn(target.value)
             for target in node.targets
         )
+
+    def sets_attribute(self, call: ast.Call, name: str) -> bool:
+        """Whether this is ``setattr(thing, name, value)``, or may be where the name is computed."""
+        if len(call.args) != 3 or not any(each.name == "builtins.setattr" for each in self.flow.values(call.func)):  # noqa: PLR2004
+            return False
+        return not isinstance(call.args[1], ast.Constant) or call.args[1].value == name
 
     def is_cudnn(self, node: ast.expr) -> bool:
         """Whether the expression is the module ``torch.backends.cudnn``."""

@@ -289,6 +289,17 @@ set_seed(1)
     + TRAIN.replace("x.cuda()", "(x * 2 - 1).cuda()").replace("y.cuda()", "(y + 0).cuda()"),
     "tensors in memory": "data = TensorDataset(torch.randn(99, 1, 28, 28), torch.zeros(99))\n" + MODEL + TRAIN,
     "batches that are scaled on the host": DATA + MODEL + TRAIN.replace("x.cuda()", "(x * 2 - 1).cuda()"),
+    "crops of a fixed size": DATA + MODEL + TRAIN.replace("x.cuda()", "x.cuda()[:, :, 2:-2, 2:-2]"),
+    "a data set that keeps its transform": """\
+class Digits(datasets.MNIST):
+    def __init__(self):
+        super().__init__("data")
+        self.transform = transforms.ToTensor()
+"""
+    + DATA
+    + MODEL
+    + TRAIN,
+    "another thing's attribute through setattr": "setattr(torch, 'deterministic', True)\n" + DATA + MODEL + TRAIN,
     "resizing inside the model": NET.replace("self.conv(x)", "F.interpolate(self.conv(x), scale_factor=2)")
     + DATA
     + "model = Net().cuda()\n"
@@ -349,6 +360,21 @@ def set_seed():
 set_seed()
 """,
         "determinism requested (line 8)",
+    ),
+    "cudnn.deterministic through setattr": (
+        "setattr(torch.backends.cudnn, 'deterministic', True)\n",
+        "determinism requested (line 6)",
+    ),
+    "any attribute of cudnn": (
+        """\
+for name in ("enabled", "deterministic"):
+    setattr(torch.backends.cudnn, name, True)
+""",
+        "determinism requested (line 7)",
+    ),
+    "benchmark through setattr": (
+        "setattr(torch.backends.cudnn, 'benchmark', False)\n",
+        "the flag is set to False (line 6)",
     ),
     "deterministic algorithms": ("torch.use_deterministic_algorithms(True)\n", "determinism requested (line 6)"),
     "deterministic algorithms by keyword": (
@@ -470,6 +496,36 @@ for x, y in DataLoader(data):
     model(F.interpolate(x.cuda(), scale_factor=1.5)).sum().backward()
 """,
         "images are resized (line 9)",
+    ),
+    "resizing with torchvision's functions": (
+        "import torchvision.transforms.functional as TF\n"
+        + DATA
+        + MODEL
+        + """\
+for x, y in DataLoader(data):
+    model(TF.resize(x.cuda(), 24 + len(x) % 3)).sum().backward()
+""",
+        "images are resized (line 10)",
+    ),
+    "crops by a size of the moment": (
+        DATA
+        + MODEL
+        + """\
+for size, (x, y) in enumerate(DataLoader(data), start=8):
+    model(x.cuda()[:, :, :size, :size]).sum().backward()
+""",
+        "images are cropped (line 9)",
+    ),
+    "a transform that is replaced in time": (
+        DATA
+        + MODEL
+        + """\
+for size in 16, 24:
+    data.transform = transforms.Compose([transforms.Resize((size, size)), transforms.ToTensor()])
+    for x, y in DataLoader(data):
+        model(x.cuda()).sum().backward()
+""",
+        "the transform of a data set is replaced (line 9)",
     ),
     "a detection model": (
         "import torchvision\n"
