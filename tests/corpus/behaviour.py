@@ -137,6 +137,8 @@ class Row:
     """Those that changed something, by level."""
     losses: dict[str, list[str]] = field(default_factory=dict)
     """Of each run."""
+    printed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The last lines of each run: what the script says of its evaluation is to be read there."""
 
     @property
     def ran(self) -> bool:
@@ -160,6 +162,9 @@ class Bench:
         self.entry = entry
         self.rules: dict[str, list[str]] = {}
         self.losses: dict[str, list[str]] = {}
+        self.printed: dict[str, tuple[str, ...]] = {}
+        self.draws_anew = False
+        """Whether the default level changes which random numbers are drawn, as ``loader-persistent`` says it does."""
         self._scratch = scratch
         self._iterations = iterations
         self._timeout = timeout
@@ -188,8 +193,9 @@ class Bench:
         target = folder / self._place if self.entry.alone else folder
         command = [sys.executable, "-m", "autotune_rewrite", "rewrite", "--apply", "--format", "json"]
         report = call([*command, "--level", level, *self._options, str(target)], folder, PYTHONPATH=str(PROJECT))
-        findings = json.loads(report)["findings"]
-        self.rules[level] = sorted({finding["rule"] for finding in findings if finding["status"] == "rewrites"})
+        findings = [finding for finding in json.loads(report)["findings"] if finding["status"] == "rewrites"]
+        self.rules[level] = sorted({finding["rule"] for finding in findings})
+        self.draws_anew = any(finding["promise"] == "random" for finding in findings)
         self._levels[level] = folder
 
     def changed(self, level: str) -> bool:
@@ -232,7 +238,9 @@ class Bench:
             with inside(work / self._place.parent), changed_environment(environment):
                 run = run_script(plan, Turn(side, seed))
             self._runs[key] = run
-            self.losses[" ".join(map(str, key))] = [repr(loss) for loss in run.losses]
+            name = " ".join(map(str, key))
+            self.losses[name] = [repr(loss) for loss in run.losses]
+            self.printed[name] = run.output
         return self._runs[key]
 
 
@@ -275,10 +283,11 @@ def compare_precision(bench: Bench, capability: str) -> Verdict:
     if max(farthest) <= FIRST:
         return Verdict("within", f"{max(farthest):.1e}")
     others = [bench.run("published", "simulated", BFLOAT16, seed=seed) for seed in range(1, SEEDS)]
-    return judge([published.losses, *(other.losses for other in others)], rewritten.losses)
+    seeds = [published.losses, *(other.losses for other in others)]
+    return judge(seeds, rewritten.losses, same_batches=not bench.draws_anew)
 
 
-def judge(seeds: Sequence[Sequence[float]], rewritten: Sequence[float]) -> Verdict:
+def judge(seeds: Sequence[Sequence[float]], rewritten: Sequence[float], *, same_batches: bool = True) -> Verdict:
     """Whether losses in 16 bits are near enough to those in 32.
 
     The first one has seen nothing but rounding, and may be off by ``FIRST`` of the scale of the losses. From then on
@@ -290,6 +299,7 @@ def judge(seeds: Sequence[Sequence[float]], rewritten: Sequence[float]) -> Verdi
     Args:
         seeds: The losses as published, of each seed; the first is the rewritten script's.
         rewritten: The losses as rewritten.
+        same_batches: Whether they were drawn as published; otherwise the first loss is judged as the others are.
     """
     published = seeds[0]
     length = min(map(len, seeds))
@@ -300,7 +310,7 @@ def judge(seeds: Sequence[Sequence[float]], rewritten: Sequence[float]) -> Verdi
         if before == after or (math.isnan(before) and math.isnan(after)):
             continue
         allowed = FIRST * scale
-        if at:
+        if at or not same_batches:
             here = [losses[at] for losses in seeds]
             allowed = max(allowed, usual, max(here) - min(here))
         if not abs(before - after) <= allowed:
@@ -448,6 +458,7 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ["PYTHONPATH"] = str(STANDINS)
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")  # or nothing is left of what the script printed
     lines = arguments.list.read_text(encoding="utf-8").splitlines()
     entries = [Entry.of(line, arguments.list.parent) for line in lines if line.partition("#")[0].strip()]
     known = read_results(arguments.json)
@@ -465,7 +476,7 @@ def main() -> int:
                     bench = Bench(
                         entry, scratch, arguments.iterations, arguments.timeout, shlex.split(arguments.rewrite)
                     )
-                    row.rules, row.losses = bench.rules, bench.losses
+                    row.rules, row.losses, row.printed = bench.rules, bench.losses, bench.printed
                     study(bench, row)
                 except RewriteError as error:
                     row.verdicts["rewrite"] = Verdict("crashed", "", tuple(str(error).splitlines()))

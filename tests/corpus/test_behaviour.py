@@ -65,6 +65,11 @@ def test_differs(losses: list[float], at: int) -> None:
     assert verdict.detail.startswith(f"loss {at}: ")
 
 
+def test_the_first_loss_is_judged_as_the_others_where_batches_are_drawn_anew() -> None:
+    assert judge(SEEDS, [2.1, 1.0, 0.5], same_batches=False).word == "within"
+    assert judge(SEEDS, [2.4, 1.0, 0.5], same_batches=False).word == "differs"
+
+
 def test_what_is_not_a_number_as_published_may_be_none_as_rewritten() -> None:
     assert judge([[1.0, NAN]] * 3, [1.0, NAN]).word == "within"
     assert judge([[1.0, NAN]] * 3, [1.0, 1.0]).word == "differs"
