@@ -202,6 +202,29 @@ train(model)
     check_leaves(Compile, TWO_NAMES + code, "its class has a compile of its own")
 
 
+TRAIN = "def train():\n    for x in torch.randn(4, 16, 8, device=device):\n        model(x).sum().backward()\n\n\n"
+TOO_EARLY = {
+    "in the same function": "model = Net()\n" + TRAINING + "model.to(device)\n" + TRAINING,
+    "in a function that is called": "model = Net()\n\n\n" + TRAIN + "train()\nmodel.to(device)\ntrain()\n",
+    "in a function that may be called at any time": "model = Net()\n\n\n" + TRAIN + "start(train)\nmodel.to(device)\n",
+}
+
+
+@pytest.mark.parametrize("code", TOO_EARLY.values(), ids=TOO_EARLY)
+def test_two_names_are_not_kept_where_the_second_would_be_read_before_it_is_there(code: str) -> None:
+    check_leaves(Compile, TWO_NAMES + code, "its class has a compile of its own")
+
+
+def test_two_names_are_kept_for_a_function_that_is_called_later() -> None:
+    moved = "model = Net().to(device)\n"
+    added = 'compiled_model = torch.compile(model) if device.type == "cuda" else model\n'
+    check_rewrites(
+        Compile,
+        TWO_NAMES + moved + "\n\n" + TRAIN + "train()\n",
+        TWO_NAMES + moved + added + "\n\n" + TRAIN.replace("model(x)", "compiled_model(x)") + "train()\n",
+    )
+
+
 def test_the_name_compiled_is_not_taken_twice() -> None:
     code = "model = Net().to(device)\ncompiled_model = None\n" + TRAINING
     check_leaves(Compile, TWO_NAMES + code, "its class has a compile of its own, and compiled_model is taken")
@@ -373,6 +396,45 @@ LEFT = {
         TRAINING,
         "torch.jit.script() has made TorchScript of it, which is not compiled again: remove that first",
     ),
+    "a wrapper around DataParallel": (
+        "model = nn.SyncBatchNorm.convert_sync_batchnorm(nn.DataParallel(Net().to(device)))\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
+    "DataParallel in one branch, something else in the other": (
+        "model = Net().cuda()\nif __debug__:\n    model = nn.DataParallel(model)\nelse:\n"
+        "    model = nn.parallel.DistributedDataParallel(model)\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
+    "DataParallel around a part": (
+        "model = nn.Sequential(nn.DataParallel(nn.Linear(8, 8)), nn.ReLU()).to(device)\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
+    "an export": (
+        "model = Net().to(device)\n",
+        TRAINING + "torch.onnx.export(model, (x,), 'net.onnx')\n",
+        "torch.onnx.export() traces the model, which fails once it is compiled (line 21)",
+    ),
+    "a graph for TensorBoard": (
+        "from torch.utils.tensorboard import SummaryWriter\n\nmodel = Net().to(device)\nwriter = SummaryWriter()\n"
+        "writer.add_graph(model, torch.randn(1, 8, device=device))\n",
+        TRAINING,
+        "writer.add_graph() traces the model, which fails once it is compiled (line 22)",
+    ),
+    "another process": (
+        "def work(rank, model):\n    for x in torch.randn(4, 16, 8, device=device):\n        model(x).sum().backward()\n\n\n"
+        "model = Net().to(device)\n",
+        "process = torch.multiprocessing.Process(target=work, args=(0, model))\n",
+        "it is given to another process: compile it in the function that runs there (line 24)",
+    ),
+    "spawned processes": (
+        "def work(rank, model):\n    for x in torch.randn(4, 16, 8, device=device):\n        model(x).sum().backward()\n\n\n"
+        "model = Net().to(device)\n",
+        "torch.multiprocessing.spawn(work, args=(model,), nprocs=2)\n",
+        "it is given to another process: compile it in the function that runs there (line 24)",
+    ),
     "a recurrent model": (
         "model = nn.Sequential(nn.Linear(8, 8), nn.GRU(8, 8)).to(device)\n",
         TRAINING.replace("model(x)", "model(x)[0]"),
@@ -446,6 +508,22 @@ LEFT = {
         TRAINING,
         "Inductor of torch 2.9 to 2.13 fails beside fp32_precision (line 18)",
     ),
+    "determinism that is asked for by the environment": (
+        "import os\n\nos.environ['CUBLAS_WORKSPACE_CONFIG'] = ':4096:8'\nmodel = Net().to(device)\n",
+        TRAINING,
+        (
+            "determinism requested (line 20): without torch.use_deterministic_algorithms(True), kernels are chosen by "
+            "timing them, and runs differ"
+        ),
+    ),
+    "determinism that is switched off at once": (
+        "torch.backends.cudnn.deterministic = True\ntorch.use_deterministic_algorithms(False)\nmodel = Net().to(device)\n",
+        TRAINING,
+        (
+            "determinism requested (line 18): without torch.use_deterministic_algorithms(True), kernels are chosen by "
+            "timing them, and runs differ"
+        ),
+    ),
     "it stays on the CPU, and others do not": (
         "model = Net()\n",
         "for x in torch.randn(4, 16, 8):\n    model(x).sum().backward()\n    x = x.to(device)\n",
@@ -492,6 +570,47 @@ for x in torch.randn(4, 16, 8, device=device):
 def test_the_new_switches_of_tf32_are_fine_from_2_14() -> None:
     before = 'torch.backends.cuda.matmul.fp32_precision = "tf32"\nmodel = Net().to(device)\n'
     check_rewrites(Compile, HEAD + before + TRAINING, HEAD + before + WHERE_CUDA + TRAINING, target=(2, 14))
+
+
+def test_determinism_that_inductor_keeps_to_is_fine() -> None:
+    before = "torch.backends.cudnn.deterministic = True\ntorch.use_deterministic_algorithms(True)\nmodel = Net().to(device)\n"
+    check_rewrites(Compile, HEAD + before + TRAINING, HEAD + before + WHERE_CUDA + TRAINING)
+
+
+def test_the_page_says_what_no_script_shows() -> None:
+    page = " ".join((Compile.__doc__ or "").split())
+    assert "It takes a C compiler and Triton, which comes with torch for Linux alone" in page
+    assert "Python 3.12 takes torch 2.4, 3.13 takes 2.6" in page
+
+
+INSIDE = HEAD.replace(
+    "        return self.second(F.relu(self.first(x)))",
+    "        self.inner = self.first(x)\n        return self.second(F.relu(self.inner)), self.inner",
+)
+OUTSIDE = {
+    "its whole output": (HEAD, "fake = model(x)\n    torch.autograd.grad(fake.square().sum(), fake)"),
+    "its input": (HEAD, "x.requires_grad_()\n    torch.autograd.grad(model(x).sum(), x)"),
+    "one of its weights": (INSIDE, "torch.autograd.grad(model(x)[0].sum(), model.first.weight)"),
+    "its output, kept for what comes after": (
+        HEAD,
+        "fake = model(x)\n    fake.retain_grad()\n    fake.sum().backward()",
+    ),
+    "what another model was given": (
+        INSIDE,
+        "out, inner = model(x)\n    torch.autograd.grad(inner.square().sum(), inner)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("head", "use"), OUTSIDE.values(), ids=OUTSIDE)
+def test_compiling_where_a_gradient_is_asked_for_of(head: str, use: str) -> None:
+    training = f"for x in torch.randn(4, 16, 8, device=device):\n    {use}\n    model(x).sum().backward()\n"
+    training = training.replace("model(x).sum()", "model(x)[0].sum()") if head is INSIDE else training
+    check_rewrites(
+        Compile,
+        head + "model = Net().to(device)\n" + training,
+        head + "model = Net().to(device)\n" + WHERE_CUDA + training,
+    )
 
 
 def test_not_rewriting_below_2_1() -> None:
