@@ -201,20 +201,17 @@ WORKS = {
         "    optimizer.zero_grad()",
         "    y = x.clone().requires_grad_()\n    (slope,) = torch.autograd.grad(model(y).sum(), y)\n    optimizer.zero_grad()",
     ),
-    "the whole model in a file": TRAINING
-    + "file = io.BytesIO()\ntorch.save(model, file)\nfile.seek(0)\nsaved = torch.load(file, weights_only=False)\n"
-    + "answer.append(float(saved(x.to(device)).sum()))\n",
-    "its pickle": TRAINING + "answer.append(float(pickle.loads(pickle.dumps(model))(x.to(device)).sum()))\n",
+    "the whole model in a file, its pickle and its weights": TRAINING
+    + "file = io.BytesIO()\ntorch.save(model, file)\nfile.seek(0)\n"
+    + "for other in torch.load(file, weights_only=False), pickle.loads(pickle.dumps(model)):\n"
+    + "    answer.append(float(other(x.to(device)).sum()))\nanswer.append(list(model.state_dict()))\n",
     "a copy that follows it": "mean = copy.deepcopy(model)\n"
     + TRAINING
     + "    for one, other in zip(mean.parameters(), model.parameters()):\n"
     + "        one.data.lerp_(other.data, 0.5)\n    answer.append(float(mean(x.to(device)).sum()))\n",
-    "its weights in a file": TRAINING + "answer.append(list(model.state_dict()))\n",
-    "weights that are loaded": "model.load_state_dict(Net().state_dict())\n" + TRAINING,
-    "hooks that are there before": "seen = []\nmodel.first.register_forward_hook(lambda *_: seen.append(1))\n"
-    + TRAINING
-    + "answer.append(len(seen))\n",
-    "hooks of gradients": "model.first.weight.register_hook(lambda each: each * 2)\n" + TRAINING,
+    "weights and hooks that are there before": "model.load_state_dict(Net().state_dict())\nseen = []\n"
+    "model.first.register_forward_hook(lambda *_: seen.append(1))\n"
+    "model.first.weight.register_hook(lambda each: each * 2)\n" + TRAINING + "answer.append(len(seen))\n",
     "runs that have to repeat": "torch.use_deterministic_algorithms(True)\n" + TRAINING,
 }
 """What goes on as it was where the model is compiled: these are rewritten."""
