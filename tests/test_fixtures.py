@@ -66,14 +66,16 @@ def torchfast(folder: Path, *arguments: str) -> subprocess.CompletedProcess[byte
     )
 
 
-def trained(path: Path, arguments: tuple[str, ...], record: Path) -> tuple[dict[str, list[str]], str]:
+def trained(
+    path: Path, arguments: tuple[str, ...], record: Path, start: str = "fork"
+) -> tuple[dict[str, list[str]], str]:
     """Run a script under the recorder, away from the fixtures.
 
     Returns:
-        The digests of all losses and final parameters, and what the script printed.
+        The digests of all losses and final parameters and the names of all workers, and what the script printed.
     """
     done = subprocess.run(
-        [sys.executable, str(RECORDER), str(record), str(path), *arguments],
+        [sys.executable, str(RECORDER), "--start", start, str(record), str(path), *arguments],
         cwd=record.parent,
         capture_output=True,
         check=False,
@@ -117,3 +119,37 @@ def test_both_versions_train_alike_bit_for_bit(script: Fixture, tmp_path: Path) 
     assert naive["parameters"]
     assert fast == naive
     assert fast_printed == naive_printed
+
+
+@pytest.fixture(scope="module")
+def gan_without_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What an epoch of the GAN computes as it was published."""
+    record = tmp_path_factory.mktemp("gan") / "naive.json"
+    return trained(FIXTURES / "digits_gan" / "naive.py", ("--n_epochs", "1"), record)[0]
+
+
+@pytest.mark.xdist_group("gan_workers")
+@pytest.mark.parametrize("start", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
+def test_workers_bring_the_same_batches(start: str, gan_without_workers: dict[str, list[str]], tmp_path: Path) -> None:
+    arguments = ("--n_epochs", "1", "--n_cpu", "1")
+    fast, _ = trained(FIXTURES / "digits_gan" / "fast.py", arguments, tmp_path / "fast.json", start)
+    assert len(fast.pop("workers")) == 1
+    assert len(fast["losses"]) == 2 * 24
+    assert {**fast, "workers": []} == gan_without_workers
+
+
+def test_either_version_resumes_from_the_checkpoint_of_the_other(tmp_path: Path) -> None:
+    naive, fast = (FIXTURES / "digits_finetune" / f"{name}.py" for name in ("naive", "fast"))
+    short = ("--batch-size", "300")  # 5 iterations an epoch
+    for script in (naive, fast):
+        trained(script, (*short, "--epochs", "1", "--checkpoint", script.stem), tmp_path / "first.json")
+
+    resumed = {
+        (script.stem, checkpoint): trained(
+            script, (*short, "--epochs", "2", "--resume", checkpoint), tmp_path / "second.json"
+        )[0]
+        for script, checkpoint in ((naive, "fast"), (fast, "naive"))
+    }
+
+    assert len(resumed["fast", "naive"]["losses"]) == 5
+    assert resumed["fast", "naive"] == resumed["naive", "fast"]
