@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
@@ -91,6 +92,37 @@ FORMS = {
         "    x = torch.Tensor([np.zeros(3), np.ones(3)])\n",
         "    x = torch.as_tensor(np.array([np.zeros(3), np.ones(3)]), dtype=torch.float32)\n",
     ),
+    "an array turned on its side": (
+        "    x = torch.tensor(np.ones((2, 3)).T)\n",
+        "    x = torch.as_tensor(np.ones((2, 3)).T)\n",
+    ),
+    "a copy of what is used elsewhere": (
+        "    a = np.ones(3)\n    x = torch.tensor(np.array(a))\n    a[0] = 5\n",
+        "    a = np.ones(3)\n    x = torch.as_tensor(np.array(a))\n    a[0] = 5\n",
+    ),
+    "a new array in each pass of a comprehension": (
+        "    xs = [torch.tensor(np.ones(3)) for _ in range(2)]\n    x = xs[0]\n    y = xs[1]\n",
+        "    xs = [torch.as_tensor(np.ones(3)) for _ in range(2)]\n    x = xs[0]\n    y = xs[1]\n",
+    ),
+    "a list that may be empty, in a number format of its own": (
+        "    rs = []\n    for j in range(i - 2):\n        rs.append(np.ones(3))\n    x = torch.tensor(rs, dtype=torch.float32)\n",
+        (
+            "    rs = []\n    for j in range(i - 2):\n        rs.append(np.ones(3))\n"
+            "    x = torch.as_tensor(np.array(rs), dtype=torch.float32)\n"
+        ),
+    ),
+    "the legacy constructor of integers that are several": (
+        "    x = torch.Tensor(np.array([3, 4]))\n",
+        "    x = torch.as_tensor(np.array([3, 4]), dtype=torch.float32)\n",
+    ),
+    "the legacy constructor of one float": (
+        "    x = torch.Tensor(np.array(3.0, dtype=np.float64))\n",
+        "    x = torch.as_tensor(np.array(3.0, dtype=np.float64), dtype=torch.float32)\n",
+    ),
+    "a tensor that is computed": (
+        "    t = torch.ones(3).cuda()\n    x = torch.tensor(t.cuda() if i else t)\n",
+        "    t = torch.ones(3).cuda()\n    x = (t.cuda() if i else t).detach().clone()\n",
+    ),
     "a tensor": (
         "    t = torch.ones(3).cuda()\n    x = torch.tensor(t)\n",
         "    t = torch.ones(3).cuda()\n    x = t.detach().clone()\n",
@@ -108,6 +140,7 @@ def left_elsewhere(name: str) -> str:
 
 
 NOT_KNOWN = "it is not known to be a NumPy array"
+MAY_BE_EMPTY = "an empty list would become a tensor of another number format"
 LEFT = {
     "the array is written later": ("    a = np.ones(3)\n    x = torch.tensor(a)\n    a[0] = 5\n", left_elsewhere("a")),
     "the array is written by an operator": (
@@ -126,6 +159,67 @@ LEFT = {
     "an array that was another tensor's": (
         "    t = torch.ones(3)\n    x = torch.tensor(t.numpy())\n    t.zero_()\n",
         left_elsewhere("t"),
+    ),
+    "one array becomes several tensors": (
+        "    a = np.ones(3)\n    xs = [torch.tensor(a) for _ in range(2)]\n    xs[0].add_(1)\n",
+        left_elsewhere("a"),
+    ),
+    "one array becomes a tensor in each pass of an inner loop": (
+        "    a = np.ones(3)\n    for j in range(2):\n        x = torch.tensor(a)\n        x.add_(1)\n",
+        left_elsewhere("a"),
+    ),
+    "the array has another name": (
+        "    a = np.ones(3)\n    b = a\n    x = torch.tensor(a)\n    b[0] = 5\n",
+        left_elsewhere("a"),
+    ),
+    "a view of it is written": (
+        "    a = np.ones(3)\n    b = a.reshape(3, 1)\n    x = torch.tensor(b)\n    a[0] = 5\n",
+        left_elsewhere("a"),
+    ),
+    "a buffer that the next pass writes": (
+        "    a = buffer = np.ones((3, 2))\n    x = torch.tensor(buffer[i])\n    buffer[i] = 0\n",
+        left_elsewhere("buffer"),
+    ),
+    "what an environment returned": ("    x = torch.tensor(env.step(i))\n", NOT_KNOWN),
+    "what may be the array itself, in another number format": (
+        "    a = np.ones(3, dtype=np.float32)\n    x = torch.tensor(np.float32(a))\n    a[0] = 5\n",
+        left_elsewhere("a"),
+    ),
+    "what may be a tensor times an array": ("    x = torch.tensor(np.ones(3) * load(i))\n", NOT_KNOWN),
+    "a whole number of which the legacy constructor makes a size": (
+        "    x = torch.Tensor(np.array(i))\n",
+        "a single integer would be a size to the legacy constructor",
+    ),
+    "an item that may be a whole number": (
+        "    a = np.arange(3)\n    x = torch.FloatTensor(a[i])\n",
+        "a single integer would be a size to the legacy constructor",
+    ),
+    "a list that may be empty": (
+        "    rs = []\n    for j in range(i):\n        rs.append(np.ones(3))\n    x = torch.tensor(rs)\n",
+        MAY_BE_EMPTY,
+    ),
+    "a list that is filled at times": (
+        "    rs = []\n    for j in range(3):\n        if j < i:\n            rs.append(np.ones(3))\n    x = torch.tensor(rs)\n",
+        MAY_BE_EMPTY,
+    ),
+    "a list whose filling is broken off": (
+        (
+            "    rs = []\n    for j in range(3):\n        if j >= i:\n            break\n        rs.append(np.ones(3))\n"
+            "    x = torch.tensor(rs)\n"
+        ),
+        MAY_BE_EMPTY,
+    ),
+    "a list that is emptied": (
+        "    rs = []\n    rs.append(np.ones(3))\n    rs.clear()\n    x = torch.tensor(rs)\n",
+        MAY_BE_EMPTY,
+    ),
+    "a list that is filled later": (
+        "    rs = []\n    x = torch.tensor(rs)\n    rs.append(np.ones(3))\n",
+        MAY_BE_EMPTY,
+    ),
+    "a comprehension that may be empty": (
+        "    x = torch.tensor([np.ones(3) for j in range(2) if j > i])\n",
+        MAY_BE_EMPTY,
     ),
     "a device that may be the CPU": (
         '    a = np.ones(3)\n    x = torch.tensor(a).to("cuda" if cuda() else "cpu")\n    a[0] = 5\n',
@@ -153,6 +247,7 @@ LEFT = {
     ),
     "anything": ("    x = torch.tensor(load(i))\n", NOT_KNOWN),
     "an array that cannot be written": ("    x = torch.tensor(np.frombuffer(data))\n", NOT_KNOWN),
+    "an array whose elements share their memory": ("    x = torch.tensor(np.broadcast_to(np.ones(1), 3))\n", NOT_KNOWN),
     "an array mapped from a file": ("    x = torch.tensor(np.load('x.npy', mmap_mode='r'))\n", NOT_KNOWN),
     "a function of what may be a tensor": ("    x = torch.tensor(np.exp(load(i)))\n", NOT_KNOWN),
     "an array only at times": (
@@ -182,6 +277,31 @@ def test_it_is_left(code: str, because: str) -> None:
 def test_an_array_that_is_used_in_each_pass_stays_the_loops() -> None:
     code = "a = np.ones(3)\n" + LOOP + "    x = torch.tensor(a)\n    x.add_(1)\n"
     check_leaves(AsTensor, HEAD + code, left_elsewhere("a"))
+
+
+def test_an_array_that_a_function_replaces_is_not_known() -> None:
+    code = "a = np.ones(3)\n\n\ndef renew():\n    global a\n    a = load()\n\n\n"
+    check_leaves(AsTensor, HEAD + code + LOOP + "    renew()\n    x = torch.stack([torch.tensor(a)])\n", NOT_KNOWN)
+
+
+def test_an_array_of_an_outer_function_is_not_the_inner_ones() -> None:
+    code = "def outer():\n    a = np.ones(3)\n\n    def inner():\n        return torch.tensor(a)\n\n"
+    check_leaves(AsTensor, HEAD + code + "    for i in range(3):\n        inner().add_(1)\n\n\nouter()\n", NOT_KNOWN)
+
+
+KEPT = {
+    "returned with it": ("def make():\n    a = np.ones(3)\n    return a, torch.tensor(a)\n\n\n", "make()", "a"),
+    "kept by an object": (
+        "class Made:\n    def make(self):\n        self.a = np.ones(3)\n        return torch.tensor(self.a)\n\n\n",
+        "Made().make()",
+        "self.a",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "call", "name"), KEPT.values(), ids=KEPT)
+def test_the_array_is_left_where_it_is(code: str, call: str, name: str) -> None:
+    check_leaves(AsTensor, HEAD + code + LOOP + f"    {call}\n", left_elsewhere(name))
 
 
 def test_the_legacy_constructor_follows_the_default_format() -> None:
@@ -313,6 +433,25 @@ def values(text):
 
 json.dump([values(text) for text in json.load(sys.stdin)], sys.stdout)
 """
+
+
+REFUSED = {
+    "an array that is read backwards": "    x = torch.tensor(np.ones(3)[::-1])\n",
+    "an array of the other byte order": '    x = torch.tensor(np.ones(3).astype(">f4"))\n',
+    "an array of objects": "    x = torch.tensor(np.array([None]))\n",
+    "arrays of several shapes": "    x = torch.tensor([np.zeros(2), np.zeros(3)])\n",
+}
+
+
+@pytest.mark.parametrize("code", REFUSED.values(), ids=REFUSED)
+def test_what_torch_refuses_it_refuses_afterwards(code: str) -> None:
+    result = run(AsTensor, HEAD + LOOP + code)
+
+    assert "torch.tensor(" not in result.after
+    for text in (HEAD + LOOP + code, result.after):
+        with pytest.raises((TypeError, ValueError)), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that lists of arrays are slow, which is why they are rewritten
+            exec(text, {})  # noqa: S102 - the script above
 
 
 def test_every_form_gives_the_same_bits_and_shares_nothing_that_is_written() -> None:
