@@ -33,11 +33,12 @@ class LoaderPersistent(Codemod):
         The loader is made anew for each epoch. The data set changes between epochs or when it is read, or is not
         known: the workers would keep their first copy. The loader is read twice at once, or through an iterator that
         is kept: workers that stay serve one reading at a time. A ``worker_init_fn`` would run once instead of once an
-        epoch.
+        epoch. Loaders are made by the dozen, as for each fold: the workers of all would stay.
 
     Results:
         Another order of shuffling from the second epoch on, as workers that stay draw no new seed. Bit for bit the
-        same where no loader shuffles and nothing draws random numbers on the CPU.
+        same where no loader shuffles and nothing draws random numbers on the CPU. Workers that stay keep their memory;
+        where epochs end with ``break``, the batches on their way are waited for and thrown away.
 
     References:
         ``torch.utils.data.DataLoader``, ``persistent_workers``.

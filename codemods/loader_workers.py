@@ -28,19 +28,21 @@ class LoaderWorkers(Codemod):
         cores. ``{'num_workers': 1} if use_cuda else {}`` becomes 4.
 
         A worker that is not forked (Windows, macOS, Python 3.14) imports the script first. Where that would read a
-        loader, the code from there on goes under ``if __name__ == "__main__":``; imports, definitions and settings
-        stay.
+        loader, the code from where loaders are made goes under ``if __name__ == "__main__":``; imports, definitions
+        and settings stay, with up to three such blocks around and between definitions.
 
     When it is left:
         The items are in memory already, and reading one does no work. The data set uses CUDA, is iterable and not
-        sharded, keeps an open file or a random number generator, changes itself when it is read, or cannot be pickled
-        (lambdas, functions in functions). It is not known what runs in a worker. The batches stay on the CPU, are
-        kept, or only the first one is read. Definitions stand between code that would have to go under the guard.
+        sharded, keeps an open file or a random number generator, changes when it is read or while it is, or cannot be
+        pickled (lambdas, functions in functions). It reads what only running the script sets. It is not known what
+        runs in a worker. The batches stay on the CPU, are kept, or only the first one is read. The process that reads
+        may not start others (``Pool.map``). One worker, or none by default, is the script's own choice.
 
     Results:
-        The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments.
-        Memory grows with each worker; containers may need ``--shm-size``, scripts with OpenCV
-        ``cv2.setNumThreads(0)``.
+        The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments, or
+        where loaders are zipped. Memory grows with each worker, most where the data set is a long list of Python
+        objects: an array is shared. Containers may need ``--shm-size``, scripts with OpenCV
+        ``cv2.setNumThreads(0)``, those with tokenizers ``TOKENIZERS_PARALLELISM=false``.
 
     References:
         ``torch.utils.data``, "Multi-process data loading"; notes/randomness; Python, multiprocessing, "Programming

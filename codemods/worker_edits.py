@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.edit_values import AddArgument, AddItem, Replace, Wrap
+from codemods import placing
+from codemods.edit_values import AddArgument, AddItem, Import, Replace, Wrap
+from codemods.facts.names import bound_names, declared_outer
+from codemods.facts.passes import FUNCTIONS
+from codemods.facts.placement import is_free_for
 
 if TYPE_CHECKING:
     from codemods.edit_values import Edit
@@ -31,6 +35,10 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
             found.append(Replace(module, count.now, count.text))
         else:
             found.append(pass_(module, count.site, "num_workers", count.text))
+        if not count.is_imported:
+            if not _can_import_torch(module, count.site):
+                return "torch cannot be imported before the loader is made"
+            found.append(Import(module, "import torch"))
     if workers.unguarded is None:
         return tuple(found)
     needs = f"workers need a __main__ guard around what reads it (line {workers.unguarded.line})"
@@ -41,6 +49,16 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
     quote = script.quote(module)
     guard = f"if __name__ == {quote}__main__{quote}:"
     return (*found, *(Wrap(module, part, guard) for part in workers.unguarded.parts))
+
+
+def _can_import_torch(module: Module, site: Site) -> bool:
+    """Whether ``import torch``, put to the module's other imports, is what the site reads."""
+    place = placing.import_place(module, "import torch")
+    top = next(each for each in module.tree.body if each.lineno <= site.lineno <= (each.end_lineno or each.lineno))
+    functions = [each for each in module.ancestors(site) if isinstance(each, FUNCTIONS)]
+    local = frozenset().union(*(bound_names(each) | declared_outer(each) for each in functions))
+    is_before = place is not None and place[1].lineno < top.lineno
+    return is_before and "torch" not in local and is_free_for(module, "torch", "torch")
 
 
 def pass_(module: Module, site: Site, name: str, value: str) -> Edit:

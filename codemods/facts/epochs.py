@@ -6,10 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.passes import FUNCTIONS, How, around, loop_around, passes
-from codemods.facts.values import NONE, Sort, without_none
+from codemods.facts.passes import How, around, loop_around, passes
+from codemods.facts.values import NONE, Sort
 from codemods.facts.worker_code import TORCH_DRAWS
 from codemods.facts.worker_guards import why_changed, why_unknown
+from codemods.facts.worker_state import data_set_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
     from codemods.facts.passes import Pass
     from codemods.facts.script import Script
-    from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value
     from codemods.facts.worker_code import WorkerCode
 
+_MOST_TOGETHER = 3
+"""Loaders whose workers may well stay alive at once: for training, validation and test."""
 _DRAWING_LAYERS = tuple(
     f"torch.nn.{name}" for name in ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "RReLU", "Transformer")
 )
@@ -33,49 +35,30 @@ def why_workers_end(script: Script, code: WorkerCode) -> str | None:
     made = loop_around(flow, loader.module, loader.call)
     if made is not None:
         return f"it is made anew in each pass of a loop (line {made.lineno})"
+    many = next((each for each in loader.module.ancestors(loader.call) if _is_long(each)), None)
+    if many is not None:
+        return f"one is made for each item of a list, and the workers of all would stay (line {loader.call.lineno})"
     seeding = loader.arguments.get("worker_init_fn")
     if seeding is not None and seeding.values != {NONE}:
         return "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
     return why_unknown(code) or why_changed(code) or _why_changed_outside(flow, loader) or _why_at_once(flow, loader)
 
 
+def _is_long(node: ast.AST) -> bool:
+    """Whether it makes more than ``{phase: … for phase in ["train", "val"]}``."""
+    if not isinstance(node, (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)):
+        return False
+    items = node.generators[0].iter
+    return not isinstance(items, (ast.List, ast.Tuple, ast.Set)) or len(items.elts) > _MOST_TOGETHER
+
+
 def _why_changed_outside(flow: Flow, loader: Loader) -> str | None:
     """Where the script changes the data set again and again: ``train_set.set_epoch(epoch)``."""
-    data = without_none(loader.dataset.values) | set(loader.dataset.parts)
-    for module in flow.modules:
-        for node in module.nodes(ast.Attribute):
-            if not data & flow.values(node.value) or loop_around(flow, module, node) is None:
-                continue
-            if isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_item_written(module, node):
-                line = f"line {node.lineno}"
-                return f"its data set changes between epochs, and workers that stay keep the first copy ({line})"
+    for module, node in data_set_changes(flow, loader):
+        if loop_around(flow, module, node) is not None:
+            line = f"line {node.lineno}"
+            return f"its data set changes between epochs, and workers that stay keep the first copy ({line})"
     return None
-
-
-def _is_changing_method(flow: Flow, node: ast.Attribute) -> bool:
-    methods = [each.site for each in flow.values(node) if each.sort is Sort.METHOD and each.name != "__getitem__"]
-    return any(_stores(flow, each, set()) for each in methods if isinstance(each, FUNCTIONS))
-
-
-def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
-    """Whether the method, or one that it calls, writes an attribute."""
-    if function in seen:
-        return False
-    seen.add(function)
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            return True
-        if isinstance(node, ast.Call):
-            called = [each.site for each in flow.values(node.func) if each.sort is Sort.METHOD]
-            if any(_stores(flow, each, seen) for each in called if isinstance(each, FUNCTIONS)):
-                return True
-    return False
-
-
-def _is_item_written(module: Module, node: ast.Attribute) -> bool:
-    """``loader.dataset.targets[i] = 0``."""
-    parent = module.parent(node)
-    return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
 
 
 def _why_at_once(flow: Flow, loader: Loader) -> str | None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from codemods.facts.names import bound_names, declared_outer
+from codemods.facts.names import bound_names
 from codemods.facts.passes import FUNCTIONS, passes, top_statements
 from codemods.facts.source import is_main_guard
+from codemods.facts.worker_state import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +82,7 @@ def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
         return Unguarded(line, (), f"only a part of the script has a __main__ guard (line {guard.lineno})")
     why_not: str | None = None
     for start in _starts(script, codes, first):
-        parts = _parts(body[start:], _read(codes), {each for _, each in reading})
+        parts = _parts(body[start:], codes, {each for _, each in reading})
         why_not = _why_not(body[start:], parts, codes)
         if why_not is None:
             return Unguarded(line, parts)
@@ -93,17 +94,12 @@ def _reached(script: Script, code: WorkerCode) -> Iterator[tuple[Module, ast.stm
         yield from top_statements(script.flow, each.module, each.node)
 
 
-def _read(codes: Sequence[WorkerCode]) -> frozenset[str]:
-    """The names of the script that its workers read."""
-    return frozenset(name for code in codes for name in code.module_names)
-
-
 def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[int, ...]:
     """Where the first guard may begin, the best place first: what is above is done again by each worker.
 
     Best is before loaders are made and CUDA is used; else after the definitions that stand above the first reading.
     """
-    body, read = script.entry.tree.body, _read(codes)
+    body = script.entry.tree.body
     made = (
         body.index(each)
         for code in codes
@@ -111,7 +107,7 @@ def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[in
         if each in body
     )
     weighty = (index for index in range(first) if _is_weighty(script, body[index]))
-    fixed = [index for index in range(first) if _stays(body[index], read) or isinstance(body[index], _IMPORTS)]
+    fixed = [index for index in range(first) if _stays(body[index], codes) or isinstance(body[index], _IMPORTS)]
 
     def with_what_is_above(start: int) -> int:
         while start > 0 and start - 1 not in fixed and not _is_idle(body[start - 1]):
@@ -143,12 +139,12 @@ def _writes(call: ast.Call) -> bool:
 
 
 def _parts(
-    statements: Sequence[ast.stmt], read: frozenset[str], reading: set[ast.stmt]
+    statements: Sequence[ast.stmt], codes: Sequence[WorkerCode], reading: set[ast.stmt]
 ) -> tuple[tuple[ast.stmt, ...], ...]:
     """The runs of statements between definitions, less the imports, settings and texts at their ends."""
     found: list[tuple[ast.stmt, ...]] = []
     guarded: frozenset[str] = frozenset()
-    for stays, group in groupby(statements, lambda each: each not in reading and _stays(each, read)):
+    for stays, group in groupby(statements, lambda each: each not in reading and _stays(each, codes)):
         part = [] if stays else list(group)
         is_last = part[-1:] == [statements[-1]]
         while part and _is_idle(part[0]) and not _read_in(part[0]) & guarded:
@@ -171,10 +167,11 @@ def _why_not(
         definition = next((each for top in inside for each in _definitions(top) if code.runs(each)), None)
         if definition is not None:
             return f"{definition.name} is defined after code that runs (line {definition.lineno})"
-        name = next((each for each in code.module_names if each in guarded), None)
+        set_inside = (*sorted(guarded), *(text for each in inside for text, _ in changes(each)))
+        name = next((each for each in set_inside if code.reads(each)), None)
         if name is not None:
-            where = code.module_names[name]
-            return f"the data set reads '{name}' (line {where}), which has to stay outside the guard"
+            where = f"line {code.module_names[name.partition('.')[0]]}"
+            return f"the data set reads '{name}' ({where}), which has to stay outside the guard"
     outside = [each for each in statements if each not in inside]
     definitions = {each.name: each for each in outside if isinstance(each, _DEFINITIONS)}
     if len(parts) > _MOST_GUARDS:
@@ -214,10 +211,12 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
                     yield from _run_at_import(each)
 
 
-def _stays(statement: ast.stmt, read: frozenset[str]) -> bool:
-    """Whether the statement belongs at module level: it holds definitions, or workers read what it binds."""
+def _stays(statement: ast.stmt, codes: Sequence[WorkerCode]) -> bool:
+    """Whether the statement belongs at module level: it holds definitions, or workers read what it binds or changes."""
     is_star = isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
-    return is_star or any(_definitions(statement)) or not read.isdisjoint(_bound([statement]))
+    set_here = (*_bound([statement]), *(text for text, _ in changes(statement)))
+    is_read = any(code.reads(text) for code in codes for text in set_here)
+    return is_star or is_read or any(_definitions(statement))
 
 
 def _is_idle(statement: ast.stmt) -> bool:
@@ -247,22 +246,3 @@ def _is_constant(statement: ast.stmt) -> bool:
 def _bound(statements: Sequence[ast.stmt]) -> frozenset[str]:
     """The names of the module that the statements bind."""
     return bound_names(ast.Module(list(statements), []))
-
-
-def why_names_are_missing(module: Module, code: WorkerCode) -> str | None:
-    """Which name that a worker reads only running the script gives a value; None where each has one at import."""
-    guards = [each for each in module.tree.body if is_main_guard(each)]
-    outside = {name for each in module.tree.body if each not in guards for name in _bound([each])}
-    guarded = {name for each in guards for name in _bound([each])} - outside
-    written = {
-        name
-        for each in ast.walk(module.tree)
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))
-        for name in declared_outer(each)
-    }
-    for name, line in code.module_names.items():
-        if name in guarded:
-            return f"the data set reads '{name}' (line {line}), which is only bound under the __main__ guard"
-        if name in written:
-            return f"the data set reads '{name}' (line {line}), which a function sets while the script runs"
-    return None

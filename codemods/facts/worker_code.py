@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -86,6 +87,9 @@ TORCH_DRAWS = frozenset(
 _DRAWING_METHODS = frozenset(
     {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_"}
 )
+_DRAWS_IN_TORCH = re.compile(r"dropout|gumbel|torch\.distributions|torch\.bernoulli", re.IGNORECASE)
+# In libraries whose functions are not listed, what is called so may draw.
+_MAY_DRAW = re.compile(r"rand|shuffle|noise|augment|masking|sample|uuid|secrets", re.IGNORECASE)
 SEEDS = frozenset({"random.seed", "numpy.random.seed", "torch.manual_seed", "torch.random.manual_seed", "torch.seed"})
 
 
@@ -134,7 +138,7 @@ class WorkerCode:
         elif value.sort is Sort.METHOD and value.of is not None and value.site is not None:
             yield value.of
         elif (
-            value.sort is Sort.MADE
+            value.sort in {Sort.MADE, Sort.PARTIAL}
             and isinstance(value.site, ast.Call)
             and _package(value.name) not in _KEEPS_NO_ARGUMENTS
         ):
@@ -221,18 +225,32 @@ class WorkerCode:
 
     @cached_property
     def module_names(self) -> dict[str, int]:
-        """The names of the entry module that the functions read, with the line where each is read."""
-        entry = self.flow.modules[0]
+        """The names of the entry module that the functions read, with the line where each is first read."""
         found: dict[str, int] = {}
-        for function in self.functions:
-            if self.flow.module_of(function) is not entry:
-                continue
-            scopes = (function, *(each for each in entry.ancestors(function) if isinstance(each, FUNCTIONS)))
-            local = frozenset().union(*map(bound_names, scopes))
-            for node in ast.walk(function):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in local:
-                    found.setdefault(node.id, node.lineno)
+        for node in self._names_read:
+            found.setdefault(node.id, node.lineno)
         return found
+
+    @cached_property
+    def _names_read(self) -> tuple[ast.Name, ...]:
+        entry = self.flow.modules[0]
+        found: list[ast.Name] = []
+        for function in self.functions:
+            if self.flow.module_of(function) is entry:
+                scopes = (function, *(each for each in entry.ancestors(function) if isinstance(each, FUNCTIONS)))
+                local = frozenset().union(*map(bound_names, scopes))
+                names = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+                found += [each for each in names if isinstance(each.ctx, ast.Load) and each.id not in local]
+        return tuple(found)
+
+    def reads(self, path: str) -> bool:
+        """Whether the functions read a name of the entry module, or an attribute of one: ``opt`` or ``opt.root``."""
+        name, _, attribute = path.partition(".")
+        for node in (each for each in self._names_read if each.id == name):
+            above = self.flow.modules[0].parent(node)
+            if not attribute or not isinstance(above, ast.Attribute) or above.attr == attribute:
+                return True
+        return False
 
 
 def calls(function: ast.AST) -> Iterator[ast.Call]:
@@ -251,10 +269,13 @@ def _package(name: str) -> str:
 
 
 def _draws(name: str) -> bool:
-    """Whether the library's function, or an object of its class, draws random numbers when it is called, or may."""
+    """Whether the library's function, or an object of its class, draws random numbers when it is called, or may.
+
+    One that seeds them counts, too: a worker does not seed those of the script.
+    """
     package, _, last = name.rpartition(".")
     if name.startswith("torchvision."):
         return "Random" in name or last == "get_params" or last in _DRAWING_TRANSFORMS
     if name.startswith("torch."):
-        return package == "torch" and last in TORCH_DRAWS
-    return name.startswith(("random.", "numpy.random.", *TRANSFORMS)) and name not in SEEDS
+        return name in SEEDS or _DRAWS_IN_TORCH.search(name) is not None or (package == "torch" and last in TORCH_DRAWS)
+    return name.startswith(("random.", "numpy.random.", *TRANSFORMS)) or _MAY_DRAW.search(name) is not None

@@ -6,15 +6,16 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
-from codemods.facts.kinds import described
+from codemods.facts.kinds import Kind, described, kind
 from codemods.facts.names import bound_names
 from codemods.facts.passes import FUNCTIONS
 from codemods.facts.source import is_main_guard
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import SEEDS, calls
+from codemods.facts.worker_state import CHANGING_METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee
@@ -67,6 +68,8 @@ _COMPOSERS = frozenset(
         for name in ("Compose", "Sequential", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
     }
 )
+# What a method that is given as collate_fn drags along with its object.
+_STAY_BEHIND = frozenset({Kind.LOADER, Kind.OPTIMIZER, Kind.SCHEDULER})
 _NO_CODE = frozenset({"root", "train", "split", "download", "annFile"})
 _HANDLES = frozenset(
     {"builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "tarfile.open", "zipfile.ZipFile", "h5py.File"}
@@ -90,6 +93,9 @@ _HANDLES = frozenset(
     }
     | {"threading.Lock", "threading.RLock", "multiprocessing.Lock"}
 )
+# Methods whose result lives as long as what is open: transactions, cursors, items.
+_VIEWS = frozenset({"begin", "cursor", "get", "require_dataset", "__enter__"})
+_CANNOT = "cannot be sent to a worker process"
 _OPENS_DATABASE = frozenset({"torchvision.datasets.LSUN", "torchvision.datasets.LSUNClass"})
 _GENERATORS = frozenset(
     {
@@ -99,10 +105,6 @@ _GENERATORS = frozenset(
         "random.Random",
         "torch.Generator",
     }
-)
-_CHANGING_METHODS = frozenset(
-    {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse"}
-    | {"setdefault", "sort", "update"}
 )
 _CHANGING_FUNCTIONS = frozenset({"random.shuffle", "numpy.random.shuffle", "builtins.setattr"})
 
@@ -171,31 +173,65 @@ def _is_known(name: str) -> bool:
     return name.partition(".")[0] in _LIBRARIES
 
 
+def why_on_device(code: WorkerCode) -> str | None:
+    """Where workers would use CUDA with what the script has moved there: a model, a tensor."""
+    flow = code.flow
+    for name, line in code.module_names.items():
+        if any(each.sort is Sort.MOVED for each in flow.read_module_name(flow.modules[0], name)):
+            return f"the data set reads '{name}' (line {line}), a tensor on a device"
+    models = {each for each in code.objects if kind(flow, each) is Kind.MODEL}
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"cuda", "to"}
+            if is_move and models & flow.values(call.func.value):  # type: ignore[attr-defined]
+                return (
+                    f"its data set or collate_fn holds or calls a model that is moved to a device (line {call.lineno})"
+                )
+    return None
+
+
 # --- what cannot be sent --------------------------------------------------------------------------------------------
 
 
 def why_not_sent(code: WorkerCode) -> str | None:
     """What cannot be pickled, and so not be sent to a worker that is not forked; None where nothing is known."""
-    cannot = "cannot be sent to a worker process"
     for value in code.objects:
-        site = value.site
-        if isinstance(site, ast.Lambda):
-            return f"a lambda {cannot} (line {site.lineno}): make it a function of the module"
-        if isinstance(site, ast.GeneratorExp):
-            return f"a generator {cannot} (line {site.lineno})"
-        if (
-            value.sort is Sort.FUNCTION
-            and isinstance(site, FUNCTIONS)
-            and (where := _hidden(code.flow, site)) is not None
-        ):
-            return f"{value.name}(), which is defined {where}, {cannot} (line {site.lineno})"
-        if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
-            return f"{described(value)} opens its database before the workers start"
+        reason = _not_pickled(code.flow, value)
+        if reason is not None:
+            return reason
     for class_ in code.classes:
         where = _hidden(code.flow, class_)
         if where is not None:
-            return f"objects of class {class_.name}, which is defined {where}, {cannot} (line {class_.lineno})"
+            return f"objects of class {class_.name}, which is defined {where}, {_CANNOT} (line {class_.lineno})"
+        for statement in ast.walk(class_):
+            if isinstance(statement, ast.Assign) and _makes_generator(code, statement):
+                return f"a generator {_CANNOT} (line {statement.lineno})"
     return None
+
+
+def _not_pickled(flow: Flow, value: Value) -> str | None:
+    site = value.site
+    if isinstance(site, ast.Lambda):
+        return f"a lambda {_CANNOT} (line {site.lineno}): make it a function of the module"
+    if isinstance(site, ast.GeneratorExp):
+        return f"a generator {_CANNOT} (line {site.lineno})"
+    if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
+        return f"{value.name}(), which is defined {where}, {_CANNOT} (line {site.lineno})"
+    if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
+        return f"{described(value)} opens its database before the workers start"
+    if kind(flow, value) in _STAY_BEHIND or (value.sort is Sort.MADE and value.name.endswith("SummaryWriter")):
+        return f"{described(value)} would be sent to each worker process, as its data set or collate_fn holds it"
+    return None
+
+
+def _makes_generator(code: WorkerCode, statement: ast.Assign) -> bool:
+    """``self.numbers = self.count()``, where ``count`` yields."""
+    if not isinstance(statement.value, ast.Call) or not any(
+        isinstance(each, ast.Attribute) for each in statement.targets
+    ):
+        return False
+    called = (each.site for each in code.flow.values(statement.value.func) if isinstance(each.site, FUNCTIONS))
+    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for function in called for each in ast.walk(function))
 
 
 def _hidden(flow: Flow, definition: ast.AST) -> str | None:
@@ -214,9 +250,16 @@ def _hidden(flow: Flow, definition: ast.AST) -> str | None:
 
 def why_not_copied(code: WorkerCode) -> str | None:
     """What the data set holds or does that its copies in several processes would get wrong; None where nothing is."""
+    flow = code.flow
+    for name, line in code.module_names.items():
+        openers = {each.name for each in flow.read_module_name(flow.modules[0], name)} & _HANDLES
+        if openers:
+            return (
+                f"the data set reads '{name}' (line {line}), which {_short(openers)}() opens before the workers start"
+            )
     for class_ in code.classes:
         for function in (each for each in class_.body if isinstance(each, FUNCTIONS)):
-            reason = _opened(code, function) or _seeded(code.flow, function)
+            reason = _opened(code, function) or _seeded(flow, function)
             if reason is not None:
                 return reason
     if any(each.sort is Sort.MADE and each.name in _GENERATORS for each in code.objects):
@@ -226,23 +269,64 @@ def why_not_copied(code: WorkerCode) -> str | None:
 
 def _opened(code: WorkerCode, function: Callee) -> str | None:
     """What is opened and kept before the workers start."""
-    if function in code.functions:
+    if _runs_only_there(code, function):
         return None
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and any(isinstance(each, ast.Attribute) for each in node.targets):
-            opener = _opener(code.flow, node.value)
-            if opener is not None:
-                return (
-                    f"its data set keeps what {opener}() opens before the workers start: open it in __getitem__"
-                    f" (line {node.lineno})"
-                )
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(
+            isinstance(each, ast.Attribute) for each in _set(node)
+        ):
+            openers = _openers(code.flow, node.value)
+            if openers:
+                kept = f"its data set keeps what {_short(openers)}() opens before the workers start"
+                return f"{kept}: open it in __getitem__ (line {node.lineno})"
     return None
 
 
-def _opener(flow: Flow, value: ast.expr | None) -> str | None:
-    """The function that opens what the expression is: a file, a database, a lock."""
-    names = _names(flow, value) & _HANDLES if isinstance(value, ast.Call) else None
-    return min(names).removeprefix("builtins.") if names else None
+def _runs_only_there(code: WorkerCode, function: Callee) -> bool:
+    """Whether only workers run the function, as far as is known: no other code calls it, or reads an item."""
+    flow = code.flow
+    if function not in code.functions:
+        return False
+    for module in flow.modules:
+        items = [each for each in module.nodes(ast.Subscript) if isinstance(each.ctx, ast.Load)]
+        read = [each for each in items if flow.values(each.value) & set(code.loader.dataset.parts)]
+        calls_here = [each for each in flow.callers(function) if module.holds(each)]
+        if any(module.function(each) not in code.functions for each in (*read, *calls_here)):
+            return False
+    return True
+
+
+def _set(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _short(openers: Iterable[str]) -> str:
+    return min(openers).removeprefix("builtins.")
+
+
+def _openers(flow: Flow, value: ast.expr | None) -> frozenset[str]:
+    """The functions that open what the expression holds: a file, a database, a lock; not ``open(path).read()``."""
+    if isinstance(value, ast.Call):
+        made = (each.name for each in flow.values(value) if each.sort is Sort.MADE)
+        found = (_names(flow, value) | frozenset(made)) & _HANDLES
+        is_view = isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS
+        return found | (_openers(flow, value.func.value) if is_view else frozenset())  # type: ignore[attr-defined]
+    if isinstance(value, ast.Subscript):
+        return frozenset() if isinstance(value.slice, (ast.Slice, ast.Tuple)) else _openers(flow, value.value)
+    inner: list[ast.expr | None] = []
+    if isinstance(value, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+        inner = [value.elt]
+    elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+        inner = list(value.elts)
+    elif isinstance(value, ast.Dict):
+        inner = list(value.values)
+    elif isinstance(value, ast.DictComp):
+        inner = [value.value]
+    elif isinstance(value, ast.IfExp):
+        inner = [value.body, value.orelse]
+    elif isinstance(value, ast.BoolOp):
+        inner = list(value.values)
+    return frozenset().union(*(_openers(flow, each) for each in inner))
 
 
 def _seeded(flow: Flow, function: Callee) -> str | None:
@@ -272,7 +356,7 @@ def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
             return node
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             # `self.file = h5py.File(path)` on the first use: each worker opens its own.
-            if any(_root(each) in roots for each in _stored(node)) and _opener(code.flow, node.value) is None:
+            if any(_root(each) in roots for each in _stored(node)) and not _openers(code.flow, node.value):
                 return node
         elif isinstance(node, ast.Call) and _changes(code.flow, node, roots):
             return node
@@ -281,15 +365,19 @@ def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
 
 def _stored(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[ast.expr]:
     """The attributes and items that the statement writes."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    return (each for target in targets for each in ast.walk(target) if isinstance(each, (ast.Attribute, ast.Subscript)))
+    return (
+        each
+        for target in _set(statement)
+        for each in ast.walk(target)
+        if isinstance(each, (ast.Attribute, ast.Subscript))
+    )
 
 
 def _changes(flow: Flow, call: ast.Call, roots: frozenset[str]) -> bool:
     names = _names(flow, call)
     if names & _CHANGING_FUNCTIONS:
         return bool(call.args) and _root(call.args[0]) in roots
-    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in _CHANGING_METHODS and not names
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in CHANGING_METHODS and not names
     return is_method and _root(call.func) in roots
 
 

@@ -9,18 +9,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.facts.devices import DeviceKind, cuda_branches
-from codemods.facts.main_guard import Unguarded, unguarded, why_names_are_missing
+from codemods.facts.main_guard import Unguarded, unguarded
 from codemods.facts.options import Option, is_read, namespace, options
 from codemods.facts.passes import How, loop_around, passes
 from codemods.facts.pinning import why_not_on_host
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import WorkerCode
-from codemods.facts.worker_guards import why_not_copied, why_not_sent, why_unknown
+from codemods.facts.worker_guards import why_not_copied, why_not_sent, why_on_device, why_unknown
+from codemods.facts.worker_state import why_changed_while_read, why_not_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.facts.data import Argument, Loader
+    from codemods.facts.flow import Flow
     from codemods.facts.script import Script
     from codemods.facts.source import Module
 
@@ -45,6 +47,8 @@ class Count:
     """What is to stand there."""
     positive: str
     """An expression, valid there, that says whether there are workers; ``"True"`` where there always are."""
+    is_imported: bool = True
+    """Whether what both expressions name is bound there; ``torch`` has to be imported else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,8 @@ class WorkerFacts:
         counts = self._raised(loader)
         argument = loader.arguments.get("num_workers")
         if argument is not None and not counts and not _is_zero(argument):
-            return self._why_zero_by_default(argument)
+            few = self._why_few(argument)
+            return few if few is not None and self._why_not(loader) is None else None
         reason = self._why_not(loader)
         if reason is not None:
             return reason
@@ -156,8 +161,21 @@ class WorkerFacts:
             if reason is not None:
                 return f"it shares its arguments with the loader in line {other.call.lineno}: {reason}"
         own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
-        draws = own_order or loader.dataset.is_iterable or self.code(loader).draws
+        draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
         return Workers(counts, are_new=True, draws=draws, unguarded=self._unguarded)
+
+    def _is_ordered_late(self, loader: Loader) -> bool:
+        """Whether something may draw between the start of a pass and its first batch, where workers draw the order.
+
+        ``zip`` starts all its loaders before it asks the first for a batch.
+        """
+        flow = self.script.flow
+        for each in passes(flow, loader):
+            calls = [node for node in ast.walk(getattr(each.node, "iter", each.node)) if isinstance(node, ast.Call)]
+            zipped = any(value.name == "builtins.zip" for call in calls for value in flow.values(call.func))
+            if each.how is How.ITERATOR or zipped:
+                return True
+        return False
 
     def _raised(self, loader: Loader) -> tuple[Count, ...]:
         """The ``{'num_workers': 1} if use_cuda else {}`` of PyTorch's examples, where the one worker becomes more."""
@@ -170,13 +188,15 @@ class WorkerFacts:
             return ()
         return tuple(replace(each, text=str(self.number)) for each in found)
 
-    def _why_zero_by_default(self, argument: Argument) -> str | None:
-        """Where the user chooses the number, and it is 0 unless they do."""
+    def _why_few(self, argument: Argument) -> str | None:
+        """Where the script, or the user who chooses nothing, has one worker or none: that is theirs to change."""
+        if argument.values and all(each.sort is Sort.LITERAL and each.literal == 1 for each in argument.values):
+            return f"one worker is the script's own choice: {self.number} would read {self.number} batches side by side"
         chosen = {each.name.rpartition(".")[2] for each in argument.values if each.sort is Sort.CHOICE}
         for option in options(self.script):
-            if option.name in chosen and option.default == 0:
+            if option.name in chosen and option.default in {0, 1}:
                 start = f"start the script with {option.flag} {self.number}"
-                return f"the number of workers is the user's, and 0 by default: {start}"
+                return f"the number of workers is the user's, and {option.default} by default: {start}"
         return None
 
     def _new_count(self, loader: Loader, argument: Argument | None) -> Count | str:
@@ -192,11 +212,11 @@ class WorkerFacts:
                 return f"the script's option {self._option.flag} cannot be named where the loader is made"
             text = f"{name}.{self._option.name}"
             return Count(loader.call, now, text, f"{text} > 0")
-        condition = self.script.cuda_condition(_with_all_moves(loader), place)
-        if condition is None:
-            return "torch cannot be named where the loader is made"
+        condition = self.script.cuda_condition(_with_all_moves(loader), loader.call)
+        is_imported = condition is not None
+        condition = condition or "torch.cuda.is_available()"
         text = str(self.number) if condition == "True" else f"{self.number} if {condition} else 0"
-        return Count(loader.call, now, text, condition)
+        return Count(loader.call, now, text, condition, is_imported)
 
     def _why_not(self, loader: Loader) -> str | None:
         """Why the loader cannot, or should not, have workers."""
@@ -227,7 +247,8 @@ class WorkerFacts:
             return "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
         if not code.does_work:
             return "reading an item only indexes what is in memory: to send it from a worker takes longer"
-        return why_not_sent(code) or why_not_copied(code) or why_names_are_missing(loader.module, code)
+        reason = why_on_device(code) or why_not_sent(code) or why_not_copied(code)
+        return reason or why_not_shared(code, loader.module)
 
     def _why_not_read(self, loader: Loader) -> str | None:
         """Why the way in which it is read makes workers a loss."""
@@ -241,7 +262,7 @@ class WorkerFacts:
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 return f"it is read anew for each batch, and workers would start each time (line {each.line})"
-        return self._made_in_pass(loader) or self._kept(loader)
+        return self._made_in_pass(loader) or self._kept(loader) or why_changed_while_read(flow, loader)
 
     def _made_in_pass(self, loader: Loader) -> str | None:
         flow = self.script.flow
@@ -253,14 +274,53 @@ class WorkerFacts:
 
     def _kept(self, loader: Loader) -> str | None:
         """Where its batches are kept: each tensor from a worker holds a file open."""
+        flow = self.script.flow
+        loops = [each.node for each in passes(flow, loader)]
         for module in self.script.modules:
-            for call in module.nodes(ast.Call):
-                if isinstance(call.func, ast.Attribute) and call.func.attr in {"append", "extend"}:
-                    values = [each for given in call.args for each in self.script.flow.values(given)]
-                    if any(each.sort is Sort.BATCH and each.of == loader.value for each in values):
-                        line = f"line {call.lineno}"
+            for node in module.nodes(ast.Call, ast.Assign, ast.AugAssign, ast.ListComp):
+                for kept, where in _keeping(node, loops):
+                    is_new = where is not None and _is_new_each_time(flow, module, where, loops)
+                    if not is_new and _holds_batches(flow, kept, loader):
+                        line = f"line {module.statement(node).lineno}"
                         return f"its batches are kept, and each tensor from a worker holds a file open ({line})"
         return None
+
+
+def _keeping(node: ast.AST, loops: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What is put where: ``kept.append(x)``, ``kept[i] = x``, ``kept += [x]``, ``list(loader)``."""
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in {"append", "extend"}:
+            yield from ((each, node.func.value) for each in node.args)
+        elif node in loops and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"}:
+            yield node, None
+    elif isinstance(node, ast.Assign):
+        yield from ((node.value, each.value) for each in node.targets if isinstance(each, ast.Subscript))
+    elif isinstance(node, ast.AugAssign):
+        yield node.value, node.target
+    elif isinstance(node, ast.ListComp) and node in loops:
+        yield node.elt, None
+
+
+def _is_new_each_time(flow: Flow, module: Module, container: ast.expr, loops: Sequence[ast.AST]) -> bool:
+    """Whether the container is a batch itself, or made in the pass of the loop in which something is put into it."""
+    around = [each for each in module.ancestors(container) if each in loops]
+    values = flow.values(container)
+    return all(
+        each.sort is Sort.BATCH
+        or (each.sort is Sort.CONTAINER and each.site is not None and any(_holds(loop, each.site) for loop in around))
+        for each in values
+    ) and bool(values)
+
+
+def _holds(loop: ast.AST, site: ast.AST) -> bool:
+    return any(each is site for each in ast.walk(loop))
+
+
+def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
+    """Whether the node is a batch of the loader, a part of one, or a list of such."""
+    values = flow.values(node)
+    items = (each for value in values if value.sort is Sort.CONTAINER for each in flow.items(value))
+    return any(each.sort is Sort.BATCH and each.of == loader.value for each in (*values, *items))
 
 
 def is_read_in_epochs(script: Script, loader: Loader) -> bool:

@@ -192,12 +192,25 @@ LEFT = {
         "import plot\n" + MADE + EPOCHS + "plot.show(loader)\n",
         "plot.show() reads it, in code that is not followed (line 17)",
     ),
+    "one is made for each fold": (
+        "loaders = [DataLoader(data, 64, num_workers=2) for fold in range(9)]\n"
+        "for loader in loaders:\n    for epoch in range(9):\n        for x, y in loader:\n            print(x.mean())\n",
+        "one is made for each item of a list, and the workers of all would stay (line 13)",
+    ),
     "it seeds its workers": (
         "def seed(worker):\n    random.seed(opt.epoch)\n\n\n"
         "loader = DataLoader(data, 64, num_workers=2, worker_init_fn=seed)\n" + EPOCHS,
         "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch",
     ),
 }
+
+
+def test_workers_of_two_loaders_that_are_made_together_stay() -> None:
+    code = (
+        'loaders = {phase: DataLoader(data, 64, num_workers=2) for phase in ["train", "val"]}\n'
+        "for epoch in range(9):\n    for x, y in loaders['train']:\n        print(x.mean())\n"
+    )
+    rewrites(code, code.replace("=2)", "=2, persistent_workers=True)"))
 
 
 @pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT.keys())

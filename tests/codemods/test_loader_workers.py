@@ -168,12 +168,8 @@ def test_an_option_that_cannot_be_named_there() -> None:
 SILENT = {
     "a number is given": "loader = DataLoader(data, 64, num_workers=2)\n",
     "a number is given by position": "loader = DataLoader(data, 64, True, None, None, 2)\n",
-    "one worker is asked for": "loader = DataLoader(data, 64, num_workers=1)\n",
     "the user chooses": parser('"--n", type=int') + "loader = DataLoader(data, 64, num_workers=opt.n)\n",
     "a dictionary holds it": 'kwargs = {"num_workers": 2}\nloader = DataLoader(data, 64, **kwargs)\n',
-    "a dictionary holds one worker for every device": (
-        'kwargs = {"num_workers": 1}\nloader = DataLoader(data, 64, **kwargs)\n'
-    ),
 }
 
 
@@ -391,6 +387,7 @@ def test_a_stream_that_is_sharded() -> None:
     assert [site.promise for site in run(LoaderWorkers, before).sites] == [Promise.RANDOM]
 
 
+ONE = "one worker is the script's own choice: 4 would read 4 batches side by side"
 LEFT = {
     "a lambda as collate_fn": (
         "loader = DataLoader(data, 64, collate_fn=lambda items: items)\n" + ON_CUDA,
@@ -465,6 +462,17 @@ LEFT = {
         + ON_CUDA,
         "the number of workers is the user's, and 0 by default: start the script with --workers 4",
     ),
+    "the user's choice, which is 1": (
+        parser('"--workers", type=int, default=1')
+        + "loader = DataLoader(data, 64, num_workers=opt.workers)\n"
+        + ON_CUDA,
+        "the number of workers is the user's, and 1 by default: start the script with --workers 4",
+    ),
+    "one worker": ("loader = DataLoader(data, 64, num_workers=1)\n" + ON_CUDA, ONE),
+    "one worker in a dictionary for every device": (
+        "kwargs = {'num_workers': 1}\nloader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA,
+        ONE,
+    ),
     "0 in a dictionary": (
         "kwargs = {'num_workers': 0}\nloader = DataLoader(data, 64, **kwargs)\n" + ON_CUDA,
         "num_workers is 0 in a dictionary that is given with **",
@@ -476,6 +484,49 @@ LEFT = {
 def test_loaders_that_are_left(code: str, because: str) -> None:
     head = HEAD + "import plot\ndef on_gpu(items):\n    return torch.stack(items).cuda()\n"
     left(head + main(MNIST + code), because)
+
+
+def test_one_worker_is_not_mentioned_where_none_would_do() -> None:
+    data = "data = TensorDataset(torch.ones(9))\n"
+    check_silent(LoaderWorkers, HEAD + main(data + "loader = DataLoader(data, 64, num_workers=1)\n" + ON_CUDA))
+
+
+NO_TORCH = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+def main():
+    data = datasets.MNIST("data", transform=transforms.ToTensor())
+    loader = DataLoader(data, 64)
+    from torch import cuda, device
+    where = device("cuda" if cuda.is_available() else "cpu")
+    for x, y in loader:
+        x, y = x.to(where), y.to(where)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_torch_is_imported_where_it_has_no_name() -> None:
+    after = NO_TORCH.replace("(data, 64)", "(data, 64, num_workers=4 if torch.cuda.is_available() else 0)")
+    check_rewrites(LoaderWorkers, NO_TORCH, after.replace("DataLoader\n", "DataLoader\nimport torch\n", 1))
+
+
+UNNAMED = {
+    "the function binds torch later": NO_TORCH.replace(
+        "    from torch import", "    import torch\n    from torch import"
+    ),
+    "the function declares torch": NO_TORCH.replace("    from", "    global torch\n    import torch\n    from"),
+    "torch is something else": NO_TORCH.replace("    main()", "    torch = None\n    main()"),
+}
+
+
+@pytest.mark.parametrize("code", UNNAMED.values(), ids=UNNAMED.keys())
+def test_torch_cannot_be_imported_where(code: str) -> None:
+    check_leaves(LoaderWorkers, code, "torch cannot be imported before the loader is made")
 
 
 def test_a_loader_that_is_made_for_each_batch_of_another() -> None:

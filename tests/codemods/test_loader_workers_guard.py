@@ -121,6 +121,19 @@ REWRITES = {
         + 'root = str("here")\n'
         + guarded(READ),
     ),
+    "what changes what the workers read stays": (
+        HEAD
+        + "roots = []\n"
+        + IMAGES.replace('"a.png"', "roots[0]")
+        + 'loader = DataLoader(Images(), 64)\nroots.append("a")\n'
+        + READ,
+        HEAD
+        + "roots = []\n"
+        + IMAGES.replace('"a.png"', "roots[0]")
+        + guarded("loader = DataLoader(Images(), 64)\n")
+        + 'roots.append("a")\n'
+        + guarded(READ),
+    ),
     "the loaders stay where a definition needs them": (
         HEAD + MADE + NET.replace("pass", "loader = loader") + READ,
         HEAD + MADE.replace("64)", "64, num_workers=4)") + NET.replace("pass", "loader = loader") + guarded(READ),
@@ -186,12 +199,20 @@ LEFT = {
         ": joined is defined after code that runs (line 10)",
     ),
     "the workers read what the code around them binds": (
-        HEAD + IMAGES.replace('"a.png"', "x") + "loader = DataLoader(Images(), 64)\n" + READ,
-        ": the data set reads 'x' (line 16), which has to stay outside the guard",
+        HEAD
+        + IMAGES.replace('"a.png"', "last")
+        + "loader = DataLoader(Images(), 64)\n"
+        + READ
+        + "for last in range(3):\n    print(loader.dataset)\nfor last in loader:\n    pass\n",
+        ": the data set reads 'last' (line 16), which has to stay outside the guard",
     ),
     "what the workers read needs what runs": (
-        HEAD + IMAGES.replace('"a.png"', "root") + "loader = DataLoader(Images(), 64)\n" + READ + "root = str(x)\n",
-        ": what the data set reads needs 'x' when the script is imported (line 22)",
+        HEAD
+        + IMAGES.replace('"a.png"', "root")
+        + "loader = DataLoader(Images(), 64)\n"
+        + READ
+        + "count = len(loader)\nroot = str(count)\n",
+        ": what the data set reads needs 'count' when the script is imported (line 23)",
     ),
 }
 

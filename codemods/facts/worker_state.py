@@ -1,0 +1,205 @@
+"""What worker processes do not share with the script: names and settings that only running it changes."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.facts.names import bound_names, declared_outer, words
+from codemods.facts.passes import FUNCTIONS, around, passes
+from codemods.facts.source import is_main_guard
+from codemods.facts.values import Sort, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.facts.data import Loader
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee, Module
+    from codemods.facts.values import Value
+    from codemods.facts.worker_code import WorkerCode
+
+CHANGING_METHODS = words(
+    "add append appendleft clear discard extend insert pop popitem remove reverse setdefault sort update"
+)
+_DEFAULTS = words("torch.set_default_dtype torch.set_default_tensor_type torch.set_default_device")
+_POOL_METHODS = words("apply apply_async imap imap_unordered map map_async starmap starmap_async")
+
+
+def why_not_shared(code: WorkerCode, module: Module) -> str | None:
+    """Why workers, above all those that are not forked, would run with other values than the script; None where not.
+
+    Args:
+        code: what runs in the workers.
+        module: the entry module, which they import.
+    """
+    return (
+        _why_names_are_missing(module, code)
+        or _why_names_are_changed(module, code)
+        or _why_default_is_lost(code.flow)
+        or _why_daemonic(code.flow, code.loader)
+    )
+
+
+def _why_names_are_missing(module: Module, code: WorkerCode) -> str | None:
+    """Which name that a worker reads only running the script gives a value; None where each has one at import."""
+    guards = [each for each in module.tree.body if is_main_guard(each)]
+    outside = bound_names(ast.Module([each for each in module.tree.body if each not in guards], []))
+    guarded = bound_names(ast.Module(list[ast.stmt](guards), [])) - outside
+    functions = module.nodes(ast.FunctionDef)
+    written = {name for each in functions for name in declared_outer(each)}
+    for name, line in code.module_names.items():
+        if name in guarded:
+            return f"the data set reads '{name}' (line {line}), which is only bound under the __main__ guard"
+        if name in written:
+            return f"the data set reads '{name}' (line {line}), which a function sets while the script runs"
+    return None
+
+
+def _why_names_are_changed(module: Module, code: WorkerCode) -> str | None:
+    """``opt.root = …`` in a function that only the script runs, where a worker reads ``opt.root``."""
+    for guard in (each for each in module.tree.body if is_main_guard(each)):
+        for text, node in changes(guard):
+            if code.reads(text) and module.function(node) is None:
+                return _changed(text, node)
+    for function in (each for each in module.nodes(ast.FunctionDef) if each not in code.functions):
+        for text, node in changes(function):
+            if code.reads(text) and text.partition(".")[0] not in bound_names(function):
+                return _changed(text, node)
+    return None
+
+
+def _changed(text: str, node: ast.expr) -> str:
+    where = f"(line {node.lineno})"
+    return f"the data set reads '{text}', which the script changes {where}, unseen by workers that are not forked"
+
+
+def changes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What code changes without binding a name: ``opt.root`` of ``opt.root = …``, ``cache`` of ``cache.append(…)``."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            yield _path(node), node
+        elif isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Attribute) and function.attr in CHANGING_METHODS:
+                yield _path(function.value), node
+            elif isinstance(function, ast.Name) and function.id == "setattr" and node.args:
+                yield _path(node.args[0]), node
+
+
+def _path(node: ast.expr) -> str:
+    """The name that an expression is reached from, with its first attribute: ``opt.model[0].size`` → ``opt.model``."""
+    path = ""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        path = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+        node = node.value
+    return f"{node.id}{path}" if isinstance(node, ast.Name) else ""
+
+
+def _why_default_is_lost(flow: Flow) -> str | None:
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            names = _names(flow, call) & _DEFAULTS
+            if names:
+                return f"workers that are not forked do not see {min(names)}() (line {call.lineno})"
+    return None
+
+
+# --- where no process may be started --------------------------------------------------------------------------------
+
+
+def _why_daemonic(flow: Flow, loader: Loader) -> str | None:
+    """Where the loader is read in a process that must not start others: one of a pool, or a daemon."""
+    started = {function: call for call in _daemons(flow) for function in _given_functions(flow, call)}
+    for each in passes(flow, loader):
+        for above, _ in around(flow, each.module, each.node):
+            if isinstance(above, FUNCTIONS) and above in started:
+                line = f"line {started[above].lineno}"
+                return (
+                    f"{getattr(above, 'name', 'a lambda')}() reads it in a process that may not start others ({line})"
+                )
+    return None
+
+
+def _daemons(flow: Flow) -> Iterator[ast.Call]:
+    """The calls that start pools' tasks and daemonic processes."""
+    for module in flow.modules:
+        stores = [each for each in module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
+        set_later = {ast.unparse(each.value) for each in stores if each.attr == "daemon"}
+        for call in module.nodes(ast.Call):
+            above = module.parent(call)
+            targets = {ast.unparse(each) for each in above.targets} if isinstance(above, ast.Assign) else set()
+            is_daemon = any(each.arg == "daemon" and getattr(each.value, "value", True) for each in call.keywords)
+            is_process = any("multiprocessing" in name for name in _names(flow, call))
+            if (is_process and (is_daemon or targets & set_later)) or _is_task(flow, call):
+                yield call
+
+
+def _is_task(flow: Flow, call: ast.Call) -> bool:
+    """``pool.map(train, …)``."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _POOL_METHODS:
+        return False
+    owners = (each.name for each in flow.values(call.func.value) if each.sort is Sort.MADE)
+    return any("multiprocessing" in name and name.endswith("Pool") for name in owners)
+
+
+def _given_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
+    for argument in (*call.args, *(each.value for each in call.keywords)):
+        yield from (each.site for each in flow.values(argument) if isinstance(each.site, FUNCTIONS))
+
+
+def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
+    return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
+
+
+# --- data sets that the script changes ------------------------------------------------------------------------------
+
+
+def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.Attribute]]:
+    """Where the script changes the loader's data set: ``train_set.size = 3``, ``train_set.set_epoch(epoch)``."""
+    data = without_none(loader.dataset.values) | set(loader.dataset.parts)
+    for module in flow.modules:
+        for node in module.nodes(ast.Attribute):
+            if data & flow.values(node.value) and (
+                isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_item_written(module, node)
+            ):
+                yield module, node
+
+
+def why_changed_while_read(flow: Flow, loader: Loader) -> str | None:
+    """Where the data set is changed while it is read: workers would go on with what they were started with."""
+    reading = [each.node for each in passes(flow, loader)]
+    for module, node in data_set_changes(flow, loader):
+        if any(above in reading for above, _ in around(flow, module, node)):
+            return f"its data set is changed while it is read, unseen by workers (line {node.lineno})"
+    return None
+
+
+def _is_changing_method(flow: Flow, node: ast.Attribute) -> bool:
+    methods = [each for each in flow.values(node) if each.sort is Sort.METHOD and each.name != "__getitem__"]
+    return any(_stores(flow, each, set()) for each in _functions(methods))
+
+
+def _functions(values: Iterable[Value]) -> Iterator[Callee]:
+    return (each.site for each in values if isinstance(each.site, FUNCTIONS))
+
+
+def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
+    """Whether the method, or one that it calls, writes an attribute."""
+    if function in seen:
+        return False
+    seen.add(function)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            return True
+        if isinstance(node, ast.Call):
+            called = [each for each in flow.values(node.func) if each.sort is Sort.METHOD]
+            if any(_stores(flow, each, seen) for each in _functions(called)):
+                return True
+    return False
+
+
+def _is_item_written(module: Module, node: ast.Attribute) -> bool:
+    """``loader.dataset.targets[i] = 0``."""
+    parent = module.parent(node)
+    return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
