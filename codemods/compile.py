@@ -10,7 +10,7 @@ from codemods.edit_values import Insert, Replace
 from codemods.facts.called import Called, called_models, given_to_process, late_hook, traced_by
 from codemods.facts.derivatives import differentiated_inside, differentiated_twice
 from codemods.facts.devices import DeviceKind
-from codemods.facts.homes import Home, home, unwrapped
+from codemods.facts.homes import Home, home, unknown_models, unwrapped
 from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, why
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
@@ -176,6 +176,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 yield self.left(script.entry, _site(script, each), because="it is not moved to CUDA in this file")
         yield from self._compiled(script, ready, left)
         yield from self._only_methods(script, called)
+        yield from self._not_known(script)
 
     def _compiled(self, script: Script, ready: Sequence[tuple[Called, Home]], left: set[Value]) -> Iterator[Finding]:
         """The findings for models that nothing stands against but, perhaps, the place."""
@@ -227,13 +228,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
     def _only_methods(self, script: Script, called: Sequence[Called]) -> Iterator[Finding]:
         """Models that training iterations use, but do not call."""
         done = {each.model.value for each in called}
-        parts = [
-            {each.owner, *(event.frame for event in each.events if event.frame is not None)}
-            for each in script.iterations
-        ]
-        for call in script.entry.nodes(ast.Call):
-            if not any(part & set(script.entry.ancestors(call)) for part in parts):
-                continue
+        for call in _trained_calls(script):
             for callee in script.flow.values(call.func):
                 model = callee.of
                 method = callee.site is not None or callee.name == "forward"
@@ -250,8 +245,27 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                     reason = f"only __call__ is compiled, and the training calls {callee.name}() (line {call.lineno})"
                     yield self.left(script.entry, site, because=reason)
 
+    def _not_known(self, script: Script) -> Iterator[Finding]:
+        """What is moved to CUDA, has parameters and is called in training like a model, but is not known to be one."""
+        called = {ast.unparse(each.func) for each in _trained_calls(script)}
+        for name, move in unknown_models(script.flow, script.entry):
+            if name in called:
+                called.discard(name)
+                reason = why(script.flow, script.flow.values(move.receiver), Kind.MODEL)
+                yield self.left(script.entry, move.call, because=reason)
+
 
 # Which models.
+
+
+def _trained_calls(script: Script) -> Iterator[ast.Call]:
+    """The calls in the entry script that are part of a training iteration."""
+    parts = [
+        {each.owner, *(event.frame for event in each.events if event.frame is not None)} for each in script.iterations
+    ]
+    for call in script.entry.nodes(ast.Call):
+        if any(part & set(script.entry.ancestors(call)) for part in parts):
+            yield call
 
 
 def _compiles_already(script: Script) -> bool:

@@ -57,6 +57,27 @@ def moves(flow: Flow, value: Value) -> Iterator[Transfer]:
                     yield Transfer(flow, module, call)
 
 
+def unknown_models(flow: Flow, module: Module) -> Iterator[tuple[str, Transfer]]:
+    """What may go to CUDA and has parameters, but is nothing that is known: its name, and the move."""
+    owners = {
+        ast.unparse(each.value)
+        for each in module.nodes(ast.Attribute)
+        if each.attr in {"parameters", "named_parameters"}
+    }
+    for call in module.nodes(ast.Call):
+        if not (isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}) or not _names_device(
+            flow, call
+        ):
+            continue
+        move = Transfer(flow, module, call)
+        bound = _named(module, move)
+        if bound is None or ast.unparse(bound[1]) not in owners or not move.may_reach_cuda:
+            continue
+        values = flow.values(move.receiver)
+        if values and all(kind(flow, each) is None for each in values):
+            yield ast.unparse(bound[1]), move
+
+
 def _names_device(flow: Flow, call: ast.Call) -> bool:
     """Whether ``to`` is given a device, and not a number format or a memory format."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
@@ -122,7 +143,13 @@ def _given_to(home_: Home) -> FunctionNode | ast.Lambda | None:
 
 def _bound(flow: Flow, move: Transfer, value: Value) -> tuple[ast.stmt, ast.expr] | None:
     """The statement that moves the model, and the name that it has after it."""
-    module = move.module
+    bound = _named(move.module, move)
+    is_expression = bound is not None and isinstance(bound[0], ast.Expr)
+    return None if bound is not None and is_expression and value not in flow.values(bound[1]) else bound
+
+
+def _named(module: Module, move: Transfer) -> tuple[ast.stmt, ast.expr] | None:
+    """The statement that moves something, and the name that it has after it."""
     node: ast.expr = move.call
     parent = module.parent(node)
     while True:
@@ -138,7 +165,7 @@ def _bound(flow: Flow, move: Transfer, value: Value) -> tuple[ast.stmt, ast.expr
         parent = module.parent(node)
     if isinstance(parent, ast.Expr):
         receiver = _root(move.receiver)
-        return (parent, receiver) if receiver is not None and value in flow.values(receiver) else None
+        return None if receiver is None else (parent, receiver)
     return _target(module, node)
 
 

@@ -483,6 +483,16 @@ LEFT = {
         TRAINING,
         "the device is not known: the device comes from settings.where()",
     ),
+    "a model whose class was not read": (
+        "import nets\n\nmodel = nets.Net().to(device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n",
+        TRAINING,
+        "it comes from nets.Net(), which is not known to be a model",
+    ),
+    "a model that comes from where nobody sees": (
+        "from nets import *\n\nmodel = Big()\nmodel.cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n",
+        TRAINING,
+        "'Big' is defined in no place that can be seen",
+    ),
     "a name that may be another thing": (
         "from nets import get\n\nmodel = Net()\nif len(sys.argv) > 1:\n    model = get()\nmodel = model.to(device)\n",
         TRAINING,
@@ -633,6 +643,12 @@ SILENT = {
     + TRAINING,
     "it decorates": "@torch.compile\ndef add(x):\n    return x + 1\n\n\nmodel = Net().to(device)\n" + TRAINING,
     "nothing trains": "model = Net().to(device)\nprint(model(torch.randn(2, 8, device=device)))\n",
+    "tensors are moved, whoever made them": "import nets\n\nx = nets.load().to(device)\n"
+    + TRAINING.replace("model(x)", "x()"),
+    "what is moved does not train": (
+        "import nets\n\nother = nets.Net().to(device)\nprint(len(list(other.parameters())))\nw = torch.ones(8, requires_grad=True)\n"
+        + TRAINING.replace("model(x)", "(w * x)")
+    ),
     "a single layer": "model = nn.Linear(8, 2).to(device)\n" + TRAINING,
     "a loss": "class Loss(nn.Module):\n    def forward(self, x):\n        return x\n\n\nmodel = Loss().to(device)\n"
     + TRAINING,
