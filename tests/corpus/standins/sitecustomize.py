@@ -31,8 +31,8 @@ SILENT = """
     matplotlib mpl_toolkits seaborn imageio IPython livelossplot ipdb
     tqdm tensorboard tensorboardX wandb visdom torchsummary torchinfo
 """.split()  # noqa: SIM905 - a table
-SILENT_PARTS = ("torch.utils.tensorboard",)
-"""Modules of an installed package that cannot be imported without one of ``SILENT``."""
+SILENT_PARTS = ("torch.utils.tensorboard", "scipy.misc")
+"""Modules of packages that are installed: the first needs one of ``SILENT``, the second is gone since SciPy 1.12."""
 
 SCALE = 16.0
 """Of a gradient scaler that is not told another."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import types
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from importlib.machinery import ModuleSpec
 
+MODULES = ("pyplot", "pylab")
+"""Names in a silent module that are modules with something in them."""
 
-class Silent:
+
+class SilentType(type):
+    """A class of silent things, and as silent as they are."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Silent()
+
+
+class Silent(metaclass=SilentType):
     """Takes every call, and answers with one of its kind; keeps nothing of what it is given."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -82,12 +95,14 @@ def subplots(rows: int = 1, columns: int = 1, *_: object, **kwargs: Any) -> tupl
 
 
 class SilentModule(types.ModuleType):
-    """A module in which every name is a silent class."""
+    """A module in which every name is a silent class, or another such module."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (Silent,), {"__module__": self.__name__})
+        if name in MODULES:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        return SilentType(name, (Silent,), {"__module__": self.__name__})
 
 
 class Loader(importlib.abc.Loader):
