@@ -15,16 +15,7 @@ MODULES = ("pyplot", "pylab")
 """Names in a silent module that are modules with something in them."""
 
 
-class SilentType(type):
-    """A class of silent things, and as silent as they are."""
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Silent()
-
-
-class Silent(metaclass=SilentType):
+class Silent:
     """Takes every call, and answers with one of its kind; keeps nothing of what it is given."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -95,14 +86,14 @@ def subplots(rows: int = 1, columns: int = 1, *_: object, **kwargs: Any) -> tupl
 
 
 class SilentModule(types.ModuleType):
-    """A module in which every name is a silent class, or another such module."""
+    """A module in which every name is a silent class or thing, or another such module."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         if name in MODULES:
             return importlib.import_module(f"{self.__name__}.{name}")
-        return SilentType(name, (Silent,), {"__module__": self.__name__})
+        return type(name, (Silent,), {"__module__": self.__name__}) if name[0].isupper() else Silent()
 
 
 class Loader(importlib.abc.Loader):
