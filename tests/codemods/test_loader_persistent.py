@@ -195,7 +195,7 @@ LEFT = {
     "one is made for each fold": (
         "loaders = [DataLoader(data, 64, num_workers=2) for fold in range(9)]\n"
         "for loader in loaders:\n    for epoch in range(9):\n        for x, y in loader:\n            print(x.mean())\n",
-        "one is made for each item of a list, and the workers of all would stay (line 13)",
+        "one is made for each item of a list, and the workers of all would stay (line 12)",
     ),
     "it seeds its workers": (
         "def seed(worker):\n    random.seed(opt.epoch)\n\n\n"
