@@ -42,8 +42,9 @@ class AsTensor(Codemod):
     When it is left:
         The tensor would share its memory with something that lives on: an array that is written, kept, returned or made
         elsewhere, a view of a data set whose batches are not copied together. It is not certain that it is an array, or
-        that the arrays of a list have one number format. The copy happens anyway, to another device or number format.
-        Outside of loops and data sets nothing is gained.
+        that the arrays of a list have one number format, or that there is one at all in it. The legacy constructor may
+        be given a single integer, of which it makes a size. The copy happens anyway, to another device or number
+        format. Outside of loops and data sets nothing is gained.
 
     Results:
         The same values in the same number format, bit for bit.

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind
+from codemods.facts.kinds import Kind, may
 from codemods.facts.transfers import Transfer
 from codemods.facts.values import NONE, Sort, Value
 
@@ -112,8 +113,15 @@ def _copies_items(loader: Loader) -> bool:
 
 
 def _is_only_loaded(flow: Flow, class_: ast.ClassDef, loaders: set[ast.Call]) -> bool:
-    """Whether the objects of the class are only named, measured with ``len`` and given to these loaders."""
+    """Whether the objects of the class are only named, measured with ``len`` and given to these loaders.
+
+    A class that derives from it may take its items and write to them, as may other methods of its own.
+    """
     for module in flow.modules:
+        if any(class_ in flow.bases(each) for each in module.nodes(ast.ClassDef)):
+            return False
+        if any(_takes_items(flow, module, each, class_) for each in module.nodes(ast.Attribute, ast.Subscript)):
+            return False
         for node in module.nodes(ast.Name, ast.Attribute, ast.Call):
             if isinstance(getattr(node, "ctx", None), ast.Store) or class_ in module.ancestors(node):
                 continue
@@ -125,6 +133,18 @@ def _is_only_loaded(flow: Flow, class_: ast.ClassDef, loaders: set[ast.Call]) ->
             if not (isinstance(user, (ast.Assign, ast.AnnAssign)) or measured or user in loaders):
                 return False
     return True
+
+
+def _takes_items(flow: Flow, module: Module, node: ast.Attribute | ast.Subscript, class_: ast.ClassDef) -> bool:
+    """Whether it may take items from a data set past its loader: ``self[0]``, ``loader.dataset[0]``."""
+    if isinstance(node, ast.Subscript):
+        own = isinstance(node.value, ast.Name) and node.value.id == "self"
+        return own and class_ in module.ancestors(node)
+    if node.attr == "__getitem__":
+        return True
+    user = module.parent(node)
+    measured = isinstance(user, ast.Call) and isinstance(user.func, ast.Name) and user.func.id == "len"
+    return node.attr == "dataset" and not measured and may(flow, flow.values(node.value), Kind.LOADER)
 
 
 def _is_returned(module: Module, call: ast.Call, function: ast.FunctionDef) -> bool:

@@ -357,6 +357,11 @@ def test_items_of_a_data_set_are_copied_together_anyway() -> None:
     check_rewrites(AsTensor, HEAD + DATA + LOADER, HEAD + DATA.replace("torch.tensor", "torch.as_tensor") + LOADER)
 
 
+def test_data_sets_may_be_measured() -> None:
+    data, size = HEAD + DATA + LOADER, "print(len(loader.dataset), len(Data()), args.dataset)\n"
+    check_rewrites(AsTensor, data + size, data.replace("torch.tensor", "torch.as_tensor") + size)
+
+
 def test_a_function_that_is_called_in_a_loop_is_in_it() -> None:
     code = "def noise():\n    return torch.{make}(np.random.randn(3))\n\n\n" + LOOP + "    print(noise())\n"
     check_rewrites(AsTensor, HEAD + code.format(make="tensor"), HEAD + code.format(make="as_tensor"))
@@ -379,6 +384,23 @@ ITEMS = {
     "the loader's arguments are not known": (DATA, LOADER.replace("batch_size=4", "**options()")),
     "nothing loads it": (DATA, "data = Data()\n"),
     "its items are taken one by one, too": (DATA, LOADER + "data = Data()\nprint(data[0])\n"),
+    "its items are taken from the loader's data set, too": (DATA, LOADER + "print(loader.dataset[0])\n"),
+    "it takes its own items": (
+        DATA.replace("    def __len__", "    def first(self):\n        return self[0]\n\n    def __len__"),
+        LOADER,
+    ),
+    "a class that derives from it takes its items": (
+        (
+            DATA
+            + "class Noisy(Data):\n    def __getitem__(self, index):\n        image, label = super().__getitem__(index)\n"
+            "        return image.add_(1), label\n\n\n"
+        ),
+        LOADER + "noisy = DataLoader(Noisy(), batch_size=4)\n",
+    ),
+    "a class that derives from it is its own data set": (
+        DATA + "class Noisy(Data):\n    pass\n\n\n",
+        LOADER + "noisy = Noisy()\nnoisy[0][0].add_(1)\n",
+    ),
     "it is iterated over, too": (DATA, LOADER + "data = Data()\nfor image, label in data:\n    print(image)\n"),
 }
 
