@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from codemods.amp_device import Conditions
@@ -9,8 +10,9 @@ from codemods.amp_names import Names
 from codemods.amp_reasons import LeftError
 from codemods.amp_site import Site
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
-from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision
-from codemods.facts.iterations import EventKind
+from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision, scripted
+from codemods.facts.iterations import EventKind, Iterations
+from codemods.facts.passes import FUNCTIONS, LOOPS
 from codemods.facts.phases import Phases
 from codemods.facts.validations import validations
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from codemods.facts.phases import Phase
     from codemods.facts.script import Script
 
+_AROUND = (*LOOPS, *FUNCTIONS, ast.Module)
 _FP16 = "the fp16 form is right there"
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
 
@@ -237,7 +240,7 @@ for x in torch.randn(4, 16, 8).cuda():
     nn.functional.mse_loss(model(x), x).backward()
     optimizer.step()
 """,
-            because="masked_fill() with a number that does not fit fp16 (line 11)",
+            because="masked_fill() with a number that does not fit fp16 (line 11); the bf16 form can do it",
         ),
     )
 
@@ -256,10 +259,9 @@ for x in torch.randn(4, 16, 8).cuda():
         blocks = list(validations(script, phases))
         for group, iteration in _groups(script, phases):
             models = frozenset(each for phase in group for each in phases.models(phase))
-            own = [each for each in blocks if phases.models_in(each) & models]
-            functions = (script.entry.function(each[0]) for each in own)
-            code = [iteration.owner, *(each for each in functions if each is not None)]
-            here = conditions.of_code(phases.reach, code, models)
+            trained = frozenset(each for phase in group for each in phases.called(phase.code))
+            own = [each for each in blocks if phases.called(each) & trained]
+            here = conditions.of_code(phases.reach, [iteration.owner], models)
             site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
             try:
                 yield self.rewrites(script.entry, group[0].statement, _MESSAGE, *site.edits())
@@ -280,9 +282,12 @@ for x in torch.randn(4, 16, 8).cuda():
             raise LeftError(f"{what} (line {node.lineno})")
         custom = custom_function(script)
         if custom is not None:
-            raise LeftError(
-                f"custom autograd.Function {custom.name} (line {custom.lineno}) would get mixed number formats"
-            )
+            what = f"custom autograd.Function {custom.name} (line {custom.lineno}) would get mixed number formats"
+            how = "decorate its forward with torch.amp.custom_fwd and its backward with torch.amp.custom_bwd"
+            raise LeftError(f"{what}; {how}")
+        compiled = scripted(script)
+        if compiled is not None:
+            raise LeftError(f"TorchScript has its own rules for mixed precision (line {compiled.lineno})")
         spread = data_parallel(script)
         if self.choices.amp != "fp16" and spread is not None:
             raise LeftError(
@@ -300,4 +305,16 @@ def _groups(script: Script, phases: Phases) -> Iterator[tuple[tuple[Phase, ...],
         if group:
             found.append((group, iteration))
             remaining = [each for each in remaining if each not in group]
-    yield from sorted(found, key=lambda each: each[0][0].call.lineno)
+    for group, iteration in sorted(found, key=lambda each: each[0][0].call.lineno):
+        yield group, _with_step(script, iteration)
+
+
+def _with_step(script: Script, iteration: TrainingIteration) -> TrainingIteration:
+    """The iteration; the one of the code around it, where that steps after some passes of an inner loop."""
+    iterations, here = Iterations(script.flow, script.modules), iteration
+    while not here.of(EventKind.STEP) and isinstance(here.owner, LOOPS):
+        above = next((each for each in here.module.ancestors(here.owner) if isinstance(each, _AROUND)), None)
+        if above is None:
+            return iteration
+        here = iterations.of(above, here.module)
+    return here if here.of(EventKind.STEP) else iteration

@@ -15,15 +15,12 @@ from codemods.facts.hazards import is_bce
 from codemods.facts.names import bound_names
 from codemods.facts.phases import read
 from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
-from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.facts.phases import Block, Phase, Phases
     from codemods.facts.script import Script
-    from codemods.facts.values import Values
-
 
 BCE = "binary_cross_entropy cannot run under autocast"
 
@@ -88,14 +85,7 @@ class Blocks:
         if not switches_gradients_off(self.script.flow, statement):
             return False
         others = [each for each in phase.code if each is not statement]
-        return bool(self._models([statement]) & self._models(others))
-
-    def _models(self, nodes: Sequence[ast.AST]) -> Values:
-        """The models that the nodes call themselves, without their layers; all that they run where they call none."""
-        calls = [call for node in nodes for call in own(node, ast.Call) if is_model_call(self.script.flow, call)]
-        found = {value for call in calls for value in self.script.flow.values(call.func)}
-        direct = {each.of if each.sort is Sort.METHOD and each.of is not None else each for each in found}
-        return frozenset(direct) or self.phases.models_in(nodes)
+        return bool(self.phases.called([statement]) & self.phases.called(others))
 
     def is_outside(self, phase: Phase) -> bool:
         """Whether the loss is computed in the backward's own expression and has to be computed outside of a block."""
@@ -119,7 +109,7 @@ class Blocks:
             each
             for call in own(node, ast.Call)
             if not is_model_call(self.script.flow, call)
-            for each in self.phases.reach.functions([call.func, call])
+            for each in self.phases.reach.run_by(call)
         ]
         return any(self._has_bce(each) for each in functions)
 

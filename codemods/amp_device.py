@@ -47,11 +47,12 @@ class Condition:
 class Conditions:
     """Finds out on which condition some code of the entry script runs on CUDA."""
 
-    def __init__(self, script: Script, moves: Sequence[Transfer]) -> None:
+    def __init__(self, script: Script, moves: Sequence[Transfer], of_script: Sequence[Transfer]) -> None:
         self._script = script
         self._flow = script.flow
         self._module = script.entry
         self._moves = moves
+        self._of_script = of_script
 
     @classmethod
     def of_script(cls, script: Script) -> Conditions:
@@ -62,7 +63,8 @@ class Conditions:
             is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}
             if is_move and may(flow, flow.values(call.func.value), Kind.MODEL):  # type: ignore[attr-defined]
                 moves.append(Transfer(flow, module, call))
-        return cls(script, [each for each in moves if each.may_reach_cuda])
+        to_cuda = [each for each in moves if each.may_reach_cuda]
+        return cls(script, to_cuda, to_cuda)
 
     def of_code(self, reach: Reach, nodes: Sequence[ast.AST], models: Values) -> Conditions:
         """The conditions of the moves of these models, and of tensors in this code and what it calls."""
@@ -70,10 +72,8 @@ class Conditions:
         inside = {call for part in parts for call in own(part, ast.Call)}
         if any(each.sort is Sort.UNKNOWN for each in models):
             return self
-        return Conditions(
-            self._script,
-            [each for each in self._moves if each.call in inside or self._flow.values(each.receiver) & models],
-        )
+        moves = [each for each in self._of_script if each.call in inside or self._flow.values(each.receiver) & models]
+        return Conditions(self._script, moves, self._of_script)
 
     @property
     def are_about_cuda(self) -> bool:

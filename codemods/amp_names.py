@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from codemods.amp_home import Home
     from codemods.declaration import AmpForm
     from codemods.edit_values import Edit
+    from codemods.facts.reach import Reach
     from codemods.facts.script import Script
+    from codemods.facts.source import Callee
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _WIDEST = 120
@@ -69,7 +71,11 @@ class Wording:
     """None where no scaler is needed."""
     places: Sequence[ast.stmt]
     """The statements that are to stand under autocast."""
+    validations: Sequence[ast.stmt]
+    """Those of them that validate."""
+    reach: Reach
     edits: list[Edit] = field(default_factory=list)
+    _after: dict[Callee, bool] = field(default_factory=dict)
 
     def torch(self, qualified: str, place: ast.stmt) -> str:
         """How ``torch.…`` is written at the place, after an import if need be."""
@@ -103,6 +109,10 @@ class Wording:
 
     def _condition(self, place: ast.stmt) -> Condition:
         condition = self.conditions.at(place)
+        function = self.script.entry.function(place)
+        if condition is None and place in self.validations and function is not None:
+            # The function that validates may have a device of its own.
+            condition = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
         if condition is None:
             raise LeftError(f"whether the script runs on CUDA cannot be said in line {place.lineno}")
         return condition
@@ -179,8 +189,22 @@ class Wording:
         if home.owner is not None:
             return isinstance(function, _FUNCTIONS) and self.script.flow.owner(function) is home.owner
         is_global = {module.function(each) for each in home.anchors} == {None}
-        # A global is seen in functions: they are called once it is there.
-        return (is_global and function is not None) or any(dominates(module, each, place) for each in home.anchors)
+        if is_global and function is not None:
+            return self._runs_after(home.anchors, function)
+        return any(dominates(module, each, place) for each in home.anchors)
+
+    def _runs_after(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
+        """Whether every run of the function starts once the header is there, as far as the module's calls say."""
+        if function not in self._after:
+            module, flow = self.script.entry, self.script.flow
+            runs = [
+                module.statement(call)
+                for call in module.nodes(ast.Call)
+                if module.function(call) is None and function in self.reach.functions([call])
+            ]
+            is_after = all(any(dominates(module, each, run) for each in anchors) for run in runs)
+            self._after[function] = is_after and bool(runs) and not flow.escapes(function)
+        return self._after[function]
 
     def block(self, place: ast.stmt) -> str:
         """The header of a block under autocast at the place.

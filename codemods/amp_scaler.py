@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from codemods.amp_reasons import LeftError
 from codemods.edit_values import Insert, Replace, Surround
+from codemods.facts.hazards import gradient_hook
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
 from codemods.facts.reach import own
-from codemods.facts.values import Sort, without_none
+from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,6 +104,8 @@ class Scaling:
             or self._why_without_gradients()
             or self._why_several_optimizers()
             or self._why_gradients_read()
+            or self._why_gradients_elsewhere()
+            or self._why_gradients_kept()
         )
 
     def _why_closure(self) -> str | None:
@@ -207,9 +210,41 @@ class Scaling:
                 return f"optimizers share parameters (lines {seen[shared].call.lineno} and {step.call.lineno})"
             seen |= dict.fromkeys(layers, step)
             feeding = [phase for phase in self.phases if self._runs_before(phase.event, step.event)]
-            if not any(layers & self._called(phase) for phase in feeding):
+            is_fed = any(layers & self._called(phase) and not self._chooses_model(phase) for phase in feeding)
+            if not is_fed or layers & self._frozen:
                 return f"the optimizer in line {step.call.lineno} may step without gradients"
         return None
+
+    def _chooses_model(self, phase: Phase) -> bool:
+        """Whether it depends on a condition which models the phase runs."""
+        conditional = [each for part in phase.code for each in own(part, ast.If, ast.IfExp, ast.Try)]
+        calls = [call for each in conditional for call in own(each, ast.Call)]
+        return any(self.all_phases.calls_model(call) for call in calls)
+
+    @cached_property
+    def _frozen(self) -> set[Value]:
+        """The layers all of whose parameters are told to need no gradients, and never told otherwise."""
+        told: dict[bool, set[Value]] = {True: set(), False: set()}
+        for module in self.script.modules:
+            for call in module.nodes(ast.Call):
+                match call:
+                    case ast.Call(ast.Attribute(of, "requires_grad_"), [ast.Constant(bool() as needs)]):
+                        told[needs] |= self._layers_of(self._flow.values(of))
+            for assignment in module.nodes(ast.Assign):
+                match assignment:
+                    case ast.Assign([ast.Attribute(of, "requires_grad")], ast.Constant(False)) if not isinstance(
+                        module.parent(assignment), ast.If
+                    ):
+                        told[False] |= self._layers_of(self._flow.values(of))
+                    case ast.Assign([ast.Attribute(of, "requires_grad")]):
+                        told[True] |= self._layers_of(self._flow.values(of))
+        return told[False] - told[True]
+
+    def _layers_of(self, values: Values) -> set[Value]:
+        """The layers of the models among the values, and of those whose parameters are."""
+        models = {each for each in values if kind(self._flow, each) is Kind.MODEL}
+        models |= set(_models_of(self._flow, values))
+        return {layer for each in models for layer in Model(self._flow, each).layers}
 
     def _owned(self, optimizer: Value) -> set[Value]:
         """The layers whose parameters the optimizer is made with."""
@@ -293,6 +328,75 @@ class Scaling:
         calls = [each for each in own(event.node, ast.Attribute) if each.attr in {"parameters", "named_parameters"}]
         models = {value for each in calls for value in self._flow.values(each.value)}
         return bool(models) and models <= layers
+
+    @cached_property
+    def _layers(self) -> set[Value]:
+        """The layers whose parameters one of the optimizers owns."""
+        return {layer for step in self.steps for value in step.values for layer in self._owned(value)}
+
+    def _why_gradients_elsewhere(self) -> str | None:
+        """Gradients that no optimizer unscales: of inputs, of other models, in hooks."""
+        hook = gradient_hook(self.script)
+        if hook is not None:
+            return f"a hook would see scaled gradients (line {hook.lineno})"
+        for event in self.events:
+            if event.kind is not EventKind.GRADIENT:
+                continue
+            of = event.subjects
+            if isinstance(event.node, ast.Call) and event.node.args:
+                of = self._flow.values(event.node.args[0])
+            layers = self._layers_of(of) | {each.of for each in of if each.sort is Sort.METHOD and each.of is not None}
+            is_tensor = any(each.sort in TENSOR_SORTS and each not in self._given for each in of)
+            if is_tensor or (self._layers and not layers <= self._layers):
+                return f"gradients that no optimizer owns are read in line {getattr(event.node, 'lineno', 0)}"
+        return None
+
+    @cached_property
+    def _given(self) -> set[Value]:
+        """The tensors that the optimizers are made with."""
+        calls = [value.site for step in self.steps for value in step.values if isinstance(value.site, ast.Call)]
+        given = {value for call in calls for each in _arguments(call) for value in self._flow.values(each)}
+        return given | {item for each in given if each.sort is Sort.CONTAINER for item in self._flow.items(each)}
+
+    def _why_gradients_kept(self) -> str | None:
+        """Gradients that are still there, unscaled or scaled otherwise, when a backward adds to them."""
+        phases = {each.call: each for each in self.phases}
+        for values, step in {each.values: each for each in reversed(self.steps)}.items():
+            layers = {layer for value in values for layer in self._owned(value)}
+            stale = waiting = polluted = False
+            for event in (*self.events, None, *self.events):
+                if event is None:
+                    # The scaler has been updated: what another optimizer's backward has left is scaled otherwise.
+                    stale = stale or (waiting and len(self._all_values) > 1)
+                elif event.kind is EventKind.ZERO and self._zeroes(event, values, layers):
+                    stale = waiting = polluted = False
+                elif event.kind is EventKind.STEP and event.subjects & values:
+                    if polluted:
+                        return self._kept(step)
+                    stale, waiting = True, False
+                elif event.kind is EventKind.BACKWARD:
+                    phase = phases.get(event.node) if isinstance(event.node, ast.Call) else None
+                    if phase is None or len(self._all_values) == 1 or layers & self._called(phase):
+                        polluted = polluted or stale
+                        waiting = True
+        return None
+
+    @cached_property
+    def _all_values(self) -> set[Values]:
+        return {each.values for each in self.steps}
+
+    def _kept(self, step: Step) -> str:
+        optimizer = self._module.code(step.optimizer)
+        return f"the gradients for {optimizer}.step() in line {step.call.lineno} are added to others, scaled otherwise"
+
+    def _zeroes(self, event: Event, optimizer: Values, layers: set[Value]) -> bool:
+        """Whether the event zeroes gradients of the optimizer's parameters, for all that is known."""
+        if event.subjects & optimizer:
+            return True
+        zeroed = self._layers_of(event.subjects)
+        if not zeroed or not layers:
+            return not any(kind(self._flow, each) is Kind.OPTIMIZER for each in event.subjects)
+        return bool(zeroed & layers)
 
     # The edits.
 

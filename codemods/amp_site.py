@@ -13,8 +13,8 @@ from codemods.amp_names import Wording
 from codemods.amp_reasons import LeftError
 from codemods.amp_scaler import Scaling
 from codemods.edit_values import Insert, Replace, Surround, Wrap
-from codemods.facts.formats import Format, Formats, Uses
-from codemods.facts.hazards import bce_in_model, hazards
+from codemods.facts.formats import Format, Formats, Uses, vanishing
+from codemods.facts.hazards import bce_in_model, hazards, line_search
 from codemods.facts.iterations import EventKind
 from codemods.facts.names import bound_names
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from codemods.facts.iterations import TrainingIteration
     from codemods.facts.phases import Block, Phase, Phases
     from codemods.facts.script import Script
+
+_BF16_CAN = "the bf16 form can do it"
 
 
 @dataclass(eq=False)
@@ -66,8 +68,11 @@ class Site:
             home = Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
         blocks = Blocks(self.script, self.phases)
         pieces = [(phase, piece) for phase in self.group for piece in blocks.of(phase)]
-        places = [*(piece.anchor for _, piece in pieces), *(block[0] for block in self.validations)]
-        wording = Wording(self.script, self.form, self.names, self.conditions, home, places)
+        validated = [block[0] for block in self.validations]
+        places = [*(piece.anchor for _, piece in pieces), *validated]
+        wording = Wording(
+            self.script, self.form, self.names, self.conditions, home, places, validated, self.phases.reach
+        )
         wording.write()
         self._wrap(pieces, blocks, wording)
         for phase in self.group:
@@ -88,12 +93,19 @@ class Site:
                 yield phase.seen_in(self.iteration, event)
 
     def _check(self) -> None:
+        search = line_search(self.script)
+        if search is not None:
+            raise LeftError(f"the line search of LBFGS needs losses of 32 bits (line {search.lineno})")
         for phase in self.group:
             if phase.why_not is not None:
                 raise LeftError(phase.why_not)
             for hazard in hazards(self.phases.reach, self.script.entry, phase.code):
                 if self.form != "bf16" or not hazard.only_fp16:
-                    raise LeftError(f"{hazard.reason} ({hazard.place(self.script.entry)})")
+                    hint = f"; {_BF16_CAN}" if hazard.only_fp16 else ""
+                    raise LeftError(f"{hazard.reason} ({hazard.place(self.script.entry)}){hint}")
+            tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.entry, phase.code)
+            if self.form != "bf16" and tiny is not None:
+                raise LeftError(f"{tiny.reason} ({tiny.place(self.script.entry)}); {_BF16_CAN}")
             inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
                 raise LeftError(f"{BCE}, and a model computes it (line {inside.lineno}); use its with_logits form")

@@ -7,15 +7,17 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.facts.hazards import Hazard, is_tiny
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.reach import own, project_functions, stores
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from codemods.facts.flow import Flow
     from codemods.facts.phases import Block
+    from codemods.facts.reach import Reach
     from codemods.facts.source import Callee, Module
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -89,9 +91,44 @@ _NOT_FLOAT = frozenset(
         "all",
     }
     | {"equal", "allclose", "bincount", "shape", "randperm", "randint", "arange", "str", "print", "format"}
+    | {
+        "count_nonzero",
+        "bucketize",
+        "searchsorted",
+        "argwhere",
+        "nms",
+        "batched_nms",
+        "one_hot",
+        "isclose",
+        "get_device",
+    }
+    | {
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "logical_xor",
+        "is_floating_point",
+        "type_as",
+        "short",
+        "tril_indices",
+    }
+    | {"greater", "greater_equal", "less", "less_equal", "not_equal", "signbit", "isneginf", "isposinf", "triu_indices"}
 )
 _INDICES_SECOND = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue"})
-_SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "real"})
+_SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "mH", "real", "values"})
+_PLAIN_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "indices"})
+_CONVERTS = frozenset({"to", "type"})
+_HALF_TYPES = ("float16", "half", "bfloat16", "HalfTensor")
+_FLOAT_SAMPLES = frozenset(
+    f"torch.distributions.{name}"
+    for name in (
+        *("Normal", "Bernoulli", "Beta", "Gamma", "Dirichlet", "Exponential", "Laplace", "LogNormal", "Uniform"),
+        *("MultivariateNormal", "OneHotCategorical", "RelaxedBernoulli", "RelaxedOneHotCategorical"),
+    )
+)
+"""Distributions that draw numbers in the format of their parameters."""
+_OF_DISTRIBUTIONS = frozenset({"log_prob", "entropy", "mean", "stddev", "variance"})
+"""What yields numbers in that format whatever is drawn."""
 
 _ARRAYS = frozenset({"numpy", "sklearn", "scipy", "PIL", "cv2", "pandas", "matplotlib"})
 _RECURRENT = frozenset(
@@ -343,7 +380,7 @@ class Formats:
             case ast.Name() | ast.Attribute() if ast.unparse(node) in self.names:
                 return self.names[ast.unparse(node)]
             case ast.Attribute(value, name):
-                return self.of(value) if name in _SAME_ATTRIBUTES else Format.OTHER
+                return self._attribute(value, name)
             case ast.Subscript(value, index):
                 second = isinstance(index, ast.Constant) and index.value == 1 and _last_name(value) in _INDICES_SECOND
                 return Format.OTHER if second else self.of(value)
@@ -371,6 +408,13 @@ class Formats:
                     default=Format.OTHER,
                 )
 
+    def _attribute(self, value: ast.expr, name: str) -> Format:
+        """What an attribute holds: of a tensor, of several in one object, or of what ``max(dim)`` returns."""
+        whole = self.of(value)
+        if whole is Format.UNKNOWN:
+            return Format.OTHER if name in _PLAIN_ATTRIBUTES else Format.UNKNOWN
+        return whole if name in _SAME_ATTRIBUTES else Format.OTHER
+
     def _call(self, call: ast.Call) -> Format:
         values = self.flow.values(call.func)
         name = _last_name(call)
@@ -382,16 +426,50 @@ class Formats:
         if self.calls_model(call):
             is_several = any(each.name in _RECURRENT for each in values)
             return Format.NARROW if self._is_tensor(call) and not is_several else Format.UNKNOWN
+        if isinstance(call.func, ast.Attribute):
+            drawn = self._of_distribution(call.func)
+            if drawn is not None:
+                return drawn
         if name in _NOT_FLOAT or name in _WIDE or name.endswith(("_loss", "entropy", "entropy_with_logits")):
             return Format.OTHER
+        asked = self._asked_for(call, name)
+        if asked is not None:
+            return asked
         operands = [*call.args, *(each.value for each in call.keywords)]
         if isinstance(call.func, ast.Attribute):
             operands.append(call.func.value)
         formats = [self.of(each.value if isinstance(each, ast.Starred) else each) for each in operands]
         widest = max(formats, default=Format.OTHER)
-        if widest is Format.UNKNOWN and self._is_tensor(call):
-            return Format.NARROW
-        return widest
+        if widest is Format.OTHER or self._is_tensor(call):
+            return Format.OTHER if widest is Format.OTHER else Format.NARROW
+        of_torch = [
+            each for each in values if each.name.startswith("torch.") and each.sort in {Sort.EXTERNAL, Sort.MADE}
+        ]
+        is_method = isinstance(call.func, ast.Attribute) and self.of(call.func.value) is Format.NARROW
+        return widest if is_method or (of_torch and len(of_torch) == len(values)) else Format.UNKNOWN
+
+    def _of_distribution(self, function: ast.Attribute) -> Format | None:
+        """What a method of a distribution yields; None where it is none of a distribution's."""
+        names = {each.name for each in self.flow.values(function.value) if each.sort is Sort.MADE}
+        if not names or not all(each.startswith("torch.distributions.") for each in names):
+            return None
+        if names == {"torch.distributions.Categorical"} and function.attr == "sample":
+            return Format.OTHER
+        is_known = names <= _FLOAT_SAMPLES or function.attr in _OF_DISTRIBUTIONS
+        return Format.NARROW if is_known else Format.UNKNOWN
+
+    def _asked_for(self, call: ast.Call, name: str) -> Format | None:
+        """The format that the call asks for by ``dtype=…``, ``.to(torch.long)`` or ``.type(…)``; None where none."""
+        given = [each.value for each in call.keywords if each.arg == "dtype"]
+        if name in _CONVERTS and isinstance(call.func, ast.Attribute):
+            given += call.args
+        texts = [ast.unparse(each) for each in given]
+        types = [text for text in texts if "torch." in text or text.endswith(("dtype", "Tensor"))]
+        if name == "type" and not types:
+            types = texts
+        if any("cuda" in text and "Tensor" not in text for text in types) or not types:
+            return None
+        return Format.NARROW if any(half in text for text in types for half in _HALF_TYPES) else Format.OTHER
 
     def _run_by(self, call: ast.Call) -> list[Callee]:
         """The project's functions that the call runs, where they are all that it may run."""
@@ -440,6 +518,50 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def vanishing(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a number that fp16 takes for zero is to keep a 16-bit tensor from being zero: ``x / (x.std() + 1e-8)``.
+
+    Of what a function is given it is not known, so it counts as 16 bits wide.
+    """
+    for where, node in reach.code(module, nodes):
+        formats = Formats(reach.flow, calls_model)
+        if isinstance(node, _FUNCTIONS):
+            given = node.args
+            formats.names |= dict.fromkeys(
+                (each.arg for each in (*given.posonlyargs, *given.args) if each.arg != "self"), Format.NARROW
+            )
+        formats.run(_statements(node, nodes))
+        for kept, number in _kept_from_zero(node):
+            if is_tiny(where, number) and formats.of(kept) is not Format.OTHER:
+                return Hazard(where, number, f"{where.code(number)} is zero in fp16", only_fp16=True)
+    return None
+
+
+def _statements(node: ast.AST, nodes: Sequence[ast.AST]) -> list[ast.stmt]:
+    """The statements that run with the node: those of its function, or of the block that it is a part of."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return node.body
+    return [] if isinstance(node, ast.Lambda) else [each for each in nodes if isinstance(each, ast.stmt)]
+
+
+def _kept_from_zero(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is kept from being zero by a number, and the number: ``x + 1e-8``, ``x.clamp(min=1e-8)``."""
+    for sum_ in own(node, ast.BinOp):
+        if isinstance(sum_.op, ast.Add):
+            yield from [(sum_.left, sum_.right), (sum_.right, sum_.left)]
+    for call in own(node, ast.Call):
+        name = _last_name(call)
+        if name not in {"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "add", "maximum", "max"}:
+            continue
+        operands = [*call.args, *(each.value for each in call.keywords if each.arg in {"min", "other"})]
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.expr):
+            operands.insert(0, call.func.value)
+        yield from ((operands[0], each) for each in operands[1:])
+        yield from ((operands[1], each) for each in operands[2:])
+
+
 # --- uses after the block -------------------------------------------------------------------------------------------
 
 
@@ -468,6 +590,8 @@ class Uses:
         """What the block writes and other code reads, each once, unless every use is harmless in 16 bits."""
         targets = {ast.unparse(node): (node, statement) for statement in block for node in stores(statement)}
         for text, (target, statement) in targets.items():
+            if isinstance(target, ast.Name) and self._is_carried(target):
+                continue
             use = next((each for each in self._reads(text, target, block) if not self.is_harmless(each)), None)
             if use is not None:
                 yield Escape(target, statement, use)
@@ -488,6 +612,60 @@ class Uses:
             since = block[-1] if is_after else loop
             if (is_after or is_next_pass) and since is not None and not self._bound_between(text, since.lineno, name):
                 yield name
+
+    def _is_carried(self, target: ast.Name) -> bool:
+        """Whether other code only detaches it for the next pass: ``state = tuple(each.detach() for each in state)``.
+
+        Autocast takes a state in any format.
+        """
+        scope = self.module.function(target) or self.module.tree
+        names = [each for each in own(scope, ast.Name) if each.id == target.id and isinstance(each.ctx, ast.Load)]
+        reads = [each for each in names if not self._is_inside(each)]
+        return bool(reads) and all(self._only_detaches(each, target.id) for each in reads)
+
+    def _only_detaches(self, node: ast.Name, name: str) -> bool:
+        """Whether the use compares it with None, or assigns it to the same name, detached."""
+        parent = self.module.parent(node)
+        if isinstance(parent, ast.Compare):
+            return isinstance(parent.ops[0], (ast.Is, ast.IsNot))
+        statement = self.module.statement(node)
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            return False
+        return ast.unparse(statement.targets[0]) == name and self._is_detached(statement.value, name, frozenset())
+
+    def _is_detached(self, node: ast.expr, name: str, seen: frozenset[Callee]) -> bool:
+        """Whether the expression is what the name holds, detached: a tensor, or several in a tuple or list."""
+        match node:
+            case ast.Name():
+                return node.id == name
+            case ast.Attribute(value, "data") | ast.Call(ast.Attribute(value, "detach" | "clone"), [], []):
+                return self._is_detached(value, name, seen)
+            case ast.Subscript(value):
+                return self._is_detached(value, name, seen)
+            case ast.Tuple(elements) | ast.List(elements):
+                return all(self._is_detached(each, name, seen) for each in elements)
+            case ast.IfExp(_, one, other):
+                return self._is_detached(one, name, seen) and self._is_detached(other, name, seen)
+            case ast.Call(ast.Name("tuple" | "list"), [inner], []):
+                return self._is_detached(inner, name, seen)
+            case ast.GeneratorExp(element, [loop]) | ast.ListComp(element, [loop]) if isinstance(loop.target, ast.Name):
+                is_over = self._is_detached(loop.iter, name, seen)
+                return is_over and self._is_detached(element, loop.target.id, seen)
+            case ast.Call(_, [argument], []):
+                functions = list(project_functions(self.flow.values(node.func)))
+                known = self._is_detached(argument, name, seen) and bool(functions)
+                return known and all(self._detaches(each, seen) for each in functions)
+        return False
+
+    def _detaches(self, function: Callee, seen: frozenset[Callee]) -> bool:
+        """Whether the function returns its argument, detached."""
+        if function in seen or isinstance(function, ast.Lambda) or not function.args.args:
+            return function in seen
+        results = [each.value for each in own(function, ast.Return)]
+        name = function.args.args[0].arg
+        return bool(results) and all(
+            each is not None and self._is_detached(each, name, seen | {function}) for each in results
+        )
 
     def _bound_between(self, text: str, line: int, node: ast.expr) -> bool:
         """Whether the name surely gets another value between the line and the place where it is read."""
@@ -526,6 +704,8 @@ class Uses:
                 return parent.test is node
             case ast.BinOp(left, ast.Mod()) if isinstance(left, ast.Constant) and left is not node:
                 return True
+            case ast.BinOp(_, operator) if isinstance(operator, ast.MatMult):
+                return False
             case ast.BinOp() | ast.UnaryOp():
                 return self.is_harmless(parent, depth)
             case ast.Subscript(value) if value is node:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.names import bound_names
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.values import TENSOR_SORTS, Sort
 
@@ -20,15 +22,22 @@ if TYPE_CHECKING:
     from codemods.facts.source import Module
 
 _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
-_AUTOCAST = frozenset({"autocast", "GradScaler", "custom_fwd", "custom_bwd"})
+_AUTOCAST = frozenset({"autocast", "GradScaler"})
 _BCE = frozenset({"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"})
 _LARGEST_HALF = 65504
+_LARGEST_BFLOAT = 3.39e38
 _FILLS = frozenset({"masked_fill", "masked_fill_", "fill_", "full_like", "where", "index_fill_", "fill"})
-_SCATTERS = frozenset(
-    {"scatter_", "scatter_add_", "index_copy_", "index_add_", "masked_scatter_", "index_put_", "scatter"}
-)
-_SOURCE = 2
-"""The position of what they write: after the dimension and the index."""
+_TINIEST_HALF = 2.0**-24
+"""A smaller number is zero in fp16, or becomes this one."""
+_WRITTEN = {
+    **dict.fromkeys(("scatter_", "scatter_add_", "scatter", "scatter_reduce_", "scatter_reduce"), (2, "src")),
+    **dict.fromkeys(("index_add_", "index_add", "index_copy_", "index_copy"), (2, "source")),
+    **dict.fromkeys(("masked_scatter_", "masked_scatter"), (1, "source")),
+    "index_put_": (1, "values"),
+}
+"""What these write into a tensor, by the position and the name of the argument; autocast does not convert it."""
+_PRODUCTS = frozenset({"mm", "bmm", "mv", "matmul", "addmm", "addmv", "addbmm", "baddbmm", "addr", "einsum", "linear"})
+"""Operations that autocast runs in 16 bits, unless they write into a tensor that is there."""
 _WITHOUT_KERNELS = ("torch.linalg.", "torch.fft.", "torch.sparse.")
 _WITHOUT_KERNEL = frozenset(
     f"torch.{name}"
@@ -88,12 +97,83 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
 
 
 def custom_function(script: Script) -> ast.ClassDef | None:
-    """A class of the script that derives from ``torch.autograd.Function``."""
+    """A class that derives from ``torch.autograd.Function``, is used, and is not made for autocast."""
     for module in script.modules:
         for class_ in module.nodes(ast.ClassDef):
-            if any(base == "torch.autograd.Function" for base in script.flow.bases(class_)):
+            is_function = any(base == "torch.autograd.Function" for base in script.flow.bases(class_))
+            if (
+                is_function
+                and "custom_fwd" not in {_last(each) for each in _decorators(class_)}
+                and any(
+                    each.id == class_.name and class_ not in module.ancestors(each) for each in module.nodes(ast.Name)
+                )
+            ):
                 return class_
     return None
+
+
+def _decorators(class_: ast.ClassDef) -> Iterator[ast.expr]:
+    """What decorates the methods of the class, without arguments."""
+    for method in class_.body:
+        for each in method.decorator_list if isinstance(method, ast.FunctionDef) else ():
+            yield each.func if isinstance(each, ast.Call) else each
+
+
+def _last(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def scripted(script: Script) -> ast.expr | None:
+    """Where the script has a model or function that TorchScript runs, which has its own rules for autocast."""
+    flow = script.flow
+    for module in script.modules:
+        for definition in module.nodes(ast.FunctionDef, ast.ClassDef):
+            given: list[ast.expr] = [*definition.decorator_list, *getattr(definition, "bases", ())]
+            for each in given:
+                if any(value.name in _SCRIPTED for value in flow.values(each)):
+                    return each
+        called = {ast.unparse(each.func) for each in module.nodes(ast.Call)}
+        for assignment in module.nodes(ast.Assign):
+            made = assignment.value
+            if (
+                isinstance(made, ast.Call)
+                and any(value.name in _SCRIPTED for value in flow.values(made.func))
+                and any(ast.unparse(each) in called for each in assignment.targets)
+            ):
+                return made
+    return None
+
+
+_SCRIPTED = frozenset(
+    {"torch.jit.script", "torch.jit.trace", "torch.jit.script_method", "torch.jit.ScriptModule", "torch.jit.freeze"}
+)
+
+
+def line_search(script: Script) -> ast.Call | None:
+    """Where an LBFGS is made that compares losses along a line, which differ too little in 16 bits."""
+    for call in script.entry.nodes(ast.Call):
+        given = [each.value for each in call.keywords if each.arg == "line_search_fn"]
+        is_search = any(not (isinstance(each, ast.Constant) and each.value is None) for each in given)
+        if is_search and any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
+            return call
+    return None
+
+
+def gradient_hook(script: Script) -> ast.Call | None:
+    """Where the script hangs a hook on gradients."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _GRADIENT_HOOKS:
+                return call
+    return None
+
+
+_GRADIENT_HOOKS = frozenset(
+    {
+        *("register_hook", "register_backward_hook", "register_full_backward_hook"),
+        *("register_full_backward_pre_hook", "register_post_accumulate_grad_hook"),
+    }
+)
 
 
 def data_parallel(script: Script) -> ast.Call | None:
@@ -145,40 +225,86 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
     """What breaks under autocast in the nodes and the code they reach."""
     for where, node in reach.code(module, nodes):
         for call in own(node, ast.Call):
-            yield from (Hazard(where, call, *each) for each in _of_call(reach.flow, call))
+            yield from (Hazard(where, call, *each) for each in _of_call(reach.flow, where, call))
         for assignment in own(node, ast.Assign):
-            yield from (Hazard(where, assignment, *each) for each in _of_assignment(reach.flow, assignment))
+            yield from (Hazard(where, assignment, *each) for each in _of_assignment(reach.flow, where, assignment))
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
 
 
-def _of_call(flow: Flow, call: ast.Call) -> Iterator[tuple[str, bool]]:
+def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[tuple[str, bool]]:
     """What is wrong with the call, and whether only in fp16."""
     externals = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
-    arguments = [*call.args, *(each.value for each in call.keywords)]
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     for external in externals:
         if external.startswith(_WITHOUT_KERNELS) or external in _WITHOUT_KERNEL:
             yield f"{external} has no 16-bit kernel", False
-    if name in _FILLS and any(_is_too_large(each) for each in arguments):
+        if external.startswith(_OPERATIONS_OF_OTHERS):
+            yield f"custom operation {external}, which autocast does not know", False
+    if name in _FILLS:
+        yield from _of_fill(module, call, name)
+    if name in _PRODUCTS and any(each.arg == "out" for each in call.keywords):
+        yield f"{name}(out=...) is not cast by autocast; assign what it returns", False
+    if isinstance(call.func, ast.Attribute) and not list(project_functions(flow.values(call.func))):
+        yield from _of_method(flow, call, call.func, externals)
+
+
+def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[tuple[str, bool]]:
+    arguments = [*call.args, *(each.value for each in call.keywords)]
+    if any(_is_too_large(module, each, _LARGEST_BFLOAT) for each in arguments):
+        yield f"{name}() with a number that does not fit 16 bits; use torch.finfo of the tensor's own dtype", False
+    elif any(_is_too_large(module, each) for each in arguments):
         yield f"{name}() with a number that does not fit fp16", True
-    if not isinstance(call.func, ast.Attribute) or externals or list(project_functions(flow.values(call.func))):
+
+
+def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: set[str]) -> Iterator[tuple[str, bool]]:
+    """The same for ``tensor.method(…)``, and for ``torch.function(…)`` of that name."""
+    name, of_torch = function.attr, any(each.startswith("torch.") for each in externals)
+    if name in _WRITTEN and (of_torch or not externals) and _is_written(call, name, shift=1 if of_torch else 0):
+        yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False
+    if externals:
         return
-    is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(call.func.value))
+    is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(function.value))
     if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
         yield f".{name}() has no 16-bit kernel", False
-    source = call.args[_SOURCE] if len(call.args) > _SOURCE else None
-    if name in _SCATTERS and source is not None and not isinstance(source, ast.Constant):
-        yield f".{name}() needs both tensors in one number format", False
+    if name.endswith("_") and name[:-1] in _PRODUCTS:
+        yield f".{name}() is not cast by autocast; use {name[:-1]}()", False
 
 
-def _of_assignment(flow: Flow, assignment: ast.Assign) -> Iterator[tuple[str, bool]]:
+_OPERATIONS_OF_OTHERS = ("torch.ops.", "torch.utils.cpp_extension.")
+_ONE_FORMAT = "needs both tensors in one number format; convert what is written with .to(dtype) of the other"
+
+
+def _is_written(call: ast.Call, name: str, *, shift: int) -> bool:
+    """Whether the call writes a tensor into another one, of which it is not sure to have the format."""
+    position, keyword = _WRITTEN[name]
+    given = call.args[position + shift : position + shift + 1]
+    given += [each.value for each in call.keywords if each.arg == keyword]
+    return any(not isinstance(each, ast.Constant) and not _is_converted(each) for each in given)
+
+
+def _is_converted(node: ast.expr) -> bool:
+    """``source.to(destination.dtype)``, ``source.type_as(destination)``."""
+    match node:
+        case ast.Call(ast.Attribute(_, "type_as")):
+            return True
+        case ast.Call(ast.Attribute(_, "to"), arguments, keywords):
+            given = [*arguments, *(each.value for each in keywords)]
+            return any(isinstance(each, ast.Attribute) and each.attr == "dtype" for each in given)
+    return False
+
+
+def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterator[tuple[str, bool]]:
     for target in assignment.targets:
         if isinstance(target, ast.Subscript) and _is_mask(flow, target.slice):
-            if _is_too_large(assignment.value):
+            if _is_too_large(module, assignment.value):
                 yield "a number that does not fit fp16 is assigned", True
-            elif not isinstance(assignment.value, (ast.Constant, ast.UnaryOp)):
-                yield "masked assignment needs both tensors in one number format", False
+            elif (
+                not any(numbers(module, assignment.value))
+                and not isinstance(assignment.value, (ast.Constant, ast.UnaryOp))
+                and not _is_converted(assignment.value)
+            ):
+                yield f"masked assignment {_ONE_FORMAT}", False
 
 
 def _is_mask(flow: Flow, index: ast.expr) -> bool:
@@ -190,12 +316,61 @@ def _is_mask(flow: Flow, index: ast.expr) -> bool:
     )
 
 
-def _is_too_large(node: ast.expr) -> bool:
-    value = node.operand if isinstance(node, ast.UnaryOp) else node
-    if isinstance(value, ast.Call) and len(value.args) == 1 and ast.unparse(value.func) == "float":
-        value = value.args[0].operand if isinstance(value.args[0], ast.UnaryOp) else value.args[0]
-    return (
-        isinstance(value, ast.Constant)
-        and isinstance(value.value, (int, float))
-        and _LARGEST_HALF < abs(value.value) < float("inf")
-    )
+def _is_too_large(module: Module, node: ast.expr, largest: float = _LARGEST_HALF) -> bool:
+    return any(largest < abs(each) < float("inf") for each in numbers(module, node))
+
+
+def is_tiny(module: Module, node: ast.expr) -> bool:
+    """Whether it may be a number that fp16 takes for zero."""
+    return any(0 < abs(each) < _TINIEST_HALF for each in numbers(module, node))
+
+
+def numbers(module: Module, node: ast.expr, depth: int = 3) -> Iterator[float]:
+    """The numbers that the expression is seen to stand for, whatever their sign: written out, or held by a name."""
+    match node:
+        case ast.Constant(int() | float() as value) if not isinstance(value, bool):
+            yield float(value)
+        case ast.UnaryOp(ast.USub() | ast.UAdd(), operand):
+            yield from numbers(module, operand, depth)
+        case ast.BinOp(left, ast.Mult() | ast.Pow() as operator, right):
+            pairs = product(list(numbers(module, left, depth)), list(numbers(module, right, depth)))
+            yield from (_computed(one, other, is_power=isinstance(operator, ast.Pow)) for one, other in pairs)
+        case ast.Call(ast.Name("float"), [ast.Constant(str() as text)], []):
+            yield from [float(text)] if _IS_NUMBER.match(text) else []
+        case ast.Call(ast.Name("float"), [argument], []):
+            yield from numbers(module, argument, depth)
+        case ast.Attribute(ast.Call(ast.Name("finfo") | ast.Attribute(_, "finfo"), [type_]), "min" | "max"):
+            yield from [_LARGEST_FLOAT] if _IS_FLOAT.search(ast.unparse(type_)) else []
+        case ast.Name() | ast.Attribute(ast.Name("self")) if depth:
+            for each in _held(module, node):
+                yield from numbers(module, each, depth - 1)
+
+
+def _computed(one: float, other: float, *, is_power: bool) -> float:
+    if not is_power:
+        return one * other
+    return float(one**other) if one > 0 and abs(other) <= _LARGEST_EXPONENT else 0.0
+
+
+def _held(module: Module, node: ast.expr) -> Iterator[ast.expr]:
+    """What is assigned to the name or attribute of ``self``: in its function, by default, else in the module."""
+    text = ast.unparse(node)
+    function = module.function(node)
+    if isinstance(node, ast.Name) and function is not None and node.id in bound_names(function):
+        given = function.args
+        positional = [*given.posonlyargs, *given.args]
+        named: list[tuple[ast.arg, ast.expr | None]] = [*zip(positional[::-1], given.defaults[::-1], strict=False)]
+        named += zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        yield from (default for argument, default in named if argument.arg == node.id and default is not None)
+    elif isinstance(node, ast.Name):
+        function = None
+    for assignment in module.nodes(ast.Assign):
+        is_here = isinstance(node, ast.Attribute) or module.function(assignment) is function
+        if is_here and any(ast.unparse(each) == text for each in assignment.targets):
+            yield assignment.value
+
+
+_LARGEST_EXPONENT = 30
+_LARGEST_FLOAT = 3.4028235e38
+_IS_NUMBER = re.compile(r"[+-]?(\d+\.?\d*(e[+-]?\d+)?|inf|nan)$", re.IGNORECASE)
+_IS_FLOAT = re.compile(r"float(32|64)?$|double$")

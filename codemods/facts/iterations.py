@@ -119,13 +119,14 @@ class Iterations:
         for module, call in self.backwards:
             for owner, where in self._owners(module, call, _DEEPEST):
                 owners.setdefault(owner, where)
-        found = []
-        for owner, module in owners.items():
-            around = _Around(module, (), (), module.function(owner), _DEEPEST)
-            body = getattr(owner, "body", [])
-            events = self._events(body if isinstance(body, list) else [body], around)
-            found.append(TrainingIteration(module, owner, tuple(events)))
-        return tuple(found)
+        return tuple(self.of(owner, module) for owner, module in owners.items())
+
+    def of(self, owner: ast.AST, module: Module) -> TrainingIteration:
+        """One pass through the body of a loop, a function or a module."""
+        around = _Around(module, (), (), module.function(owner), _DEEPEST)
+        body = getattr(owner, "body", [])
+        events = self._events(body if isinstance(body, list) else [body], around)
+        return TrainingIteration(module, owner, tuple(events))
 
     def _owners(self, module: Module, node: ast.AST, depth: int) -> Iterator[tuple[ast.AST, Module]]:
         """The loops whose pass the node is part of, or else the functions that no loop here calls."""

@@ -187,6 +187,13 @@ class Phases:
                 found |= self._flow.values(call.func)
         return frozenset(found)
 
+    def called(self, nodes: Sequence[ast.AST]) -> Values:
+        """The models that the nodes call themselves, without their layers; all that they run where they call none."""
+        calls = [call for node in nodes for call in own(node, ast.Call) if is_model_call(self._flow, call)]
+        found = {value for call in calls for value in self._flow.values(call.func)}
+        direct = {each.of if each.sort is Sort.METHOD and each.of is not None else each for each in found}
+        return frozenset(direct) or self.models_in(nodes)
+
     def _any_model_call(self, node: ast.AST) -> bool:
         return any(self.calls_model(each) for each in own(node, ast.Call))
 
@@ -194,7 +201,7 @@ class Phases:
         """Whether the call runs a model, itself or in a function of the project."""
         if is_model_call(self._flow, call) or self._is_called_like_a_model(call):
             return True
-        functions = self.reach.functions([call])
+        functions = self.reach.run_by(call)
         return any(is_model_call(self._flow, each) for callee in functions for each in own(callee, ast.Call))
 
     def _is_called_like_a_model(self, call: ast.Call) -> bool:

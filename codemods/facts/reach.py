@@ -71,6 +71,11 @@ class Reach:
                 todo.extend(self._called_by(callee))
         return frozenset(found)
 
+    def run_by(self, call: ast.Call) -> frozenset[Callee]:
+        """The functions that the call itself may run, directly or not; not those that its arguments' calls run."""
+        direct = frozenset(self._run_by(call))
+        return direct | self.functions(direct)
+
     def code(self, module: Module, nodes: Iterable[ast.AST]) -> Iterator[tuple[Module, ast.AST]]:
         """The nodes, and the bodies of the functions that they reach, each with its module."""
         nodes = list(nodes)
@@ -86,11 +91,14 @@ class Reach:
 
     def _called_in(self, node: ast.AST) -> Iterator[Callee]:
         for call in own(node, ast.Call):
-            values = self.flow.values(call.func)
-            yield from project_functions(values)
-            for value in values:
-                if value.sort in {Sort.INSTANCE, Sort.MADE}:
-                    yield from self._forwards(value)
+            yield from self._run_by(call)
+
+    def _run_by(self, call: ast.Call) -> Iterator[Callee]:
+        values = self.flow.values(call.func)
+        yield from project_functions(values)
+        for value in values:
+            if value.sort in {Sort.INSTANCE, Sort.MADE}:
+                yield from self._forwards(value)
 
     def _forwards(self, value: Value) -> tuple[Callee, ...]:
         """The project's code that a call of the object runs."""

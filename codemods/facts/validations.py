@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.hazards import is_bce
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.passes import loop_around
 from codemods.facts.phases import read
 from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
 from codemods.facts.values import Sort
@@ -21,7 +22,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def validations(script: Script, phases: Phases) -> Iterator[Block]:
-    """Neighbouring statements, from a call of a model to the last loss that is computed from what it returns."""
+    """Neighbouring statements in a loop, from a call of a model to the last loss that is computed from its output."""
     module, flow = script.entry, script.flow
     taken = {each for phase in phases.all for node in phase.code for each in ast.walk(node)}
     open_calls = {call for region in script.evaluations if region.why_not is None for call in region.calls}
@@ -30,6 +31,7 @@ def validations(script: Script, phases: Phases) -> Iterator[Block]:
         if (
             call in taken
             or not is_model_call(flow, call)
+            or loop_around(flow, module, call) is None
             or not (call in open_calls or _without_gradients(script, call))
         ):
             continue

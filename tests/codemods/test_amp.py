@@ -1495,8 +1495,9 @@ class Square(torch.autograd.Function):
 
 
 """
-        + STEP,
-        "custom autograd.Function Square (line 11) would get mixed number formats",
+        + STEP.replace("model(x)", "Square.apply(model(x))"),
+        "custom autograd.Function Square (line 11) would get mixed number formats; decorate its forward with "
+        "torch.amp.custom_fwd and its backward with torch.amp.custom_bwd",
     ),
     "replicas that forget bf16": (
         HEAD
@@ -1822,7 +1823,7 @@ model = Net().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
         + STEP,
-        "masked_fill() with a number that does not fit fp16 (line 16)",
+        "masked_fill() with a number that does not fit fp16 (line 16); the bf16 form can do it",
     ),
     "a Fourier transform": (
         """\
@@ -1900,7 +1901,8 @@ model = Net().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
         + STEP,
-        "masked assignment needs both tensors in one number format (line 16)",
+        "masked assignment needs both tensors in one number format; convert what is "
+        "written with .to(dtype) of the other (line 16)",
     ),
     "scattered assignment": (
         """\
@@ -1926,7 +1928,8 @@ model = Net().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
         + STEP,
-        ".scatter_() needs both tensors in one number format (line 16)",
+        ".scatter_() needs both tensors in one number format; convert what is "
+        "written with .to(dtype) of the other (line 16)",
     ),
     "binary cross entropy in a model": (
         """\
@@ -1991,13 +1994,14 @@ for value in losses():
         HEAD
         + DATA
         + """\
+    optimizer.zero_grad()
     output = model(x)
     guess = output.detach().cpu().numpy().argmax(1)
     loss = F.cross_entropy(output, y)
     loss.backward()
     optimizer.step()
 """,
-        "an array is made from a tensor in 16 bits (line 12)",
+        "an array is made from a tensor in 16 bits (line 13)",
     ),
     "something unknown that leaves the block": (
         """\
@@ -2023,13 +2027,14 @@ model = Net().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
     output, extra = model(x)
     loss = F.cross_entropy(output, y)
     loss.backward()
     optimizer.step()
     np.save("extra.npy", extra)
 """,
-        "'extra' leaves the block in 16 bits (line 27), and what it holds is not known",
+        "'extra' leaves the block in 16 bits (line 28), and what it holds is not known",
     ),
     "something that leaves the block now and then": (
         """\
@@ -2044,6 +2049,7 @@ model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
     loss = 0
     for part in x.chunk(2):
         output = model(part)
@@ -2052,7 +2058,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     optimizer.step()
     np.save("output.npy", output.detach().cpu().numpy())
 """,
-        "'output' leaves the block in 16 bits (line 18), and what it holds is not known",
+        "'output' leaves the block in 16 bits (line 19), and what it holds is not known",
     ),
     "a function that other code calls": (
         """\
@@ -2062,6 +2068,7 @@ from torch import nn
 
 def train(rank, model, optimizer):
     for x in torch.randn(6, 16, 8).cuda():
+        optimizer.zero_grad()
         loss = model(x).pow(2).mean()
         loss.backward()
         optimizer.step()
@@ -2114,6 +2121,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model.to(device)
 for x in torch.randn(6, 16, 8):
+    optimizer.zero_grad()
     loss = model(x.to(device)).pow(2).mean()
     loss.backward()
     optimizer.step()
@@ -2164,6 +2172,7 @@ for epoch in range(2):
         loss.backward()
         if epoch:
             optimizer.step()
+            optimizer.zero_grad()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """,
         "no place is after all optimizers and before all their uses",
