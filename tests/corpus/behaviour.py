@@ -72,6 +72,8 @@ class Entry:
     """A Python file that is run in the copy before anything else, to make the input files of the script."""
     items: str = ""
     """How many items the data sets have, as ``standin_datasets`` wants it."""
+    iterations: int | None = None
+    """Of each run, where the script trains something else first."""
 
     @classmethod
     def of(cls, line: str, beside: Path) -> Entry:
@@ -92,6 +94,8 @@ class Entry:
                 options[name] = beside / value
             elif name == "items":
                 options[name] = value
+            elif name == "iterations":
+                options[name] = int(value)
             elif (name, value) == ("alone", "yes"):
                 options["alone"] = True
             else:
@@ -166,7 +170,7 @@ class Bench:
         self.draws_anew = False
         """Whether the default level changes which random numbers are drawn, as ``loader-persistent`` says it does."""
         self._scratch = scratch
-        self._iterations = iterations
+        self._iterations = entry.iterations or iterations
         self._timeout = timeout
         self._options = options
         self._runs: dict[tuple[str, str, int, int], Run] = {}

@@ -11,7 +11,7 @@ SEEDS = [[2.0, 1.0, 0.5], [2.1, 1.3, 0.6], [1.9, 1.2, 0.4]]
 
 
 def test_a_line_is_read_with_its_options() -> None:
-    line = "recipe=words.py folder=../models items=50,20 ../models/lstm/train.py --text 'a b'  # slow"
+    line = "recipe=words.py folder=../models items=50,20 iterations=40 ../models/lstm/train.py --text 'a b'  # slow"
 
     entry = Entry.of(line, Path("lists"))
 
@@ -21,6 +21,7 @@ def test_a_line_is_read_with_its_options() -> None:
         folder=Path("lists/../models"),
         recipe=Path("lists/words.py"),
         items="50,20",
+        iterations=40,
     )
 
 
