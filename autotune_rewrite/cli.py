@@ -279,6 +279,7 @@ def _write(done: Done, *, apply: bool, output: str | None) -> None:
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "simulated"]), help="Where both run.")
 @click.option("--capability", metavar="X.Y", help="Of the simulated CUDA device; 7.0 has float16 only.  [default: 9.0]")
 @click.option("--timeout", type=float, help="Seconds that one run may take.")
+@click.option("--keep", is_flag=True, default=None, help="Keep the copies of the project that the scripts ran in.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def verify(*, form: Format, **choices: Any) -> None:  # noqa: ANN401 - the plan says what they are
     """Run two scripts in pairs of fresh processes: is the second faster, and does it compute the same?"""

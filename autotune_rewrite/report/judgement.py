@@ -48,13 +48,15 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
         "not_measured": list(judgement.not_measured),
         "environment": dict(judgement.environment),
         "output": list(judgement.output),
+        "written": list(judgement.written),
+        "copies": list(judgement.copies),
     }
 
 
 def as_text(judgement: Judgement) -> str:
     """The judgement in words, then the ratios, then the reason; without a final newline."""
     if judgement.run != "ok":
-        return "\n".join([judgement.reason, *(f"  {line}" for line in judgement.output), *_not_measured(judgement)])
+        return "\n".join([judgement.reason, *(f"  {line}" for line in judgement.output), *_notes(judgement)])
     lines = [f"The rewritten script {SPEED[judgement.speed]}; it {EQUALITY[judgement.equality]}."]
     if judgement.whole is not None and judgement.basis is not None:
         lines.append(f"  whole run  {_ratio_as_text(judgement.whole)}{BASIS[judgement.basis]}")
@@ -65,13 +67,21 @@ def as_text(judgement: Judgement) -> str:
     lines.append(
         f"Seen: {pairs} of runs with {judgement.losses} losses each, promise {judgement.promise}, {_where(judgement)}."
     )
-    return "\n".join([*lines, *_not_measured(judgement)])
+    return "\n".join([*lines, *_notes(judgement)])
 
 
-def _not_measured(judgement: Judgement) -> list[str]:
-    if not judgement.not_measured:
-        return []
-    return [f"Not measured here, because they cannot act on this device: {', '.join(judgement.not_measured)}."]
+def _notes(judgement: Judgement) -> list[str]:
+    """What else the user should know."""
+    notes = []
+    if judgement.not_measured:
+        named = ", ".join(judgement.not_measured)
+        notes.append(f"Not measured here, because they cannot act on this device: {named}.")
+    if judgement.written:
+        named = ", ".join(judgement.written)
+        notes.append(f"Changed while the scripts ran, as they were too large for the copy of the project: {named}.")
+    if judgement.copies:
+        notes.append(f"Copies of the project: {', '.join(judgement.copies)}.")
+    return notes
 
 
 def _where(judgement: Judgement) -> str:

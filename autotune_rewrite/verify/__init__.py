@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.verify.comparison import Comparison, Pair
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
 from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
-from autotune_rewrite.verify.run import Run, probe, run_script
+from autotune_rewrite.verify.run import Environment, Run, probe, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,24 +38,32 @@ def verify(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Ju
         VerifyError: The plan cannot be carried out; nothing was run.
     """
     plan.check()
-    environment = probe(plan)
+    taken: list[Run] = []
+    judgement = _judged(plan, probe(plan), progress, taken)
+    written = dict.fromkeys(path for run in taken for path in run.written)
+    return replace(judgement, written=tuple(written), copies=tuple(run.copy for run in taken if run.copy))
+
+
+def _judged(
+    plan: Plan, environment: Environment, progress: Callable[[Progress], None] | None, taken: list[Run]
+) -> Judgement:
+    """Runs both scripts until there is something to say; all runs come into ``taken``."""
     total = 2 * plan.pairs
-    number = 0
 
     def take(turn: Turn) -> Run:
-        nonlocal number
-        number += 1
+        number = len(taken) + 1
         if progress is not None:
             progress(Progress(number, max(number, total), turn.side))
-        return run_script(plan, turn)
+        taken.append(run_script(plan, turn))
+        return taken[-1]
 
     pairs: list[Pair] = []
     for turns in plan.pair_turns:
         runs: dict[Side, Run] = {}
         for turn in turns:
-            taken = runs[turn.side] = take(turn)
+            run = runs[turn.side] = take(turn)
             # A rewritten script that fails first says nothing as long as the original was not seen to work.
-            if taken.outcome != "ok" and (turn.side == "original" or pairs):
+            if run.outcome != "ok" and (turn.side == "original" or pairs):
                 break
         failures = [runs[side] for side in ("original", "rewritten") if side in runs and runs[side].outcome != "ok"]
         if failures:

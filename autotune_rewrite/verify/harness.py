@@ -16,7 +16,6 @@ import ctypes
 import functools
 import hashlib
 import json
-import linecache
 import math
 import os
 import platform
@@ -61,8 +60,6 @@ class Config(TypedDict):
 
     script: str | None
     """The file to run, or None to only describe this machine."""
-    shown_as: str
-    """The path that the script sees as ``__file__``."""
     argv: list[str]
     path: list[str]
     """The directories that take the place of the script's own at the head of ``sys.path``."""
@@ -324,38 +321,30 @@ def environment(capability: str | None = None) -> dict[str, str | int | bool]:
 
 def main_module(config: Config, script: str) -> tuple[types.ModuleType, types.CodeType]:
     """A fresh ``__main__`` for the script, as ``python script.py`` makes it, and the code to execute in it."""
-    shown_as = config["shown_as"]
     source = Path(script).read_bytes()
-    if shown_as != script or config["capability"] is not None:
-        stand_in_for_spawned_workers(config, script)
-    if shown_as != script:
-        # Tracebacks and inspect.getsource find the text that runs, not what lies at the shown path.
-        text = source.decode("utf-8", errors="replace")
-        linecache.cache[shown_as] = (len(text), None, text.splitlines(keepends=True), shown_as)
+    if config["capability"] is not None:
+        simulate_in_spawned_workers(config["capability"], config, script)
     sys.modules["__torchfast_harness__"] = sys.modules["__main__"]  # keeps this module's names alive
     module = types.ModuleType("__main__")
-    module.__file__ = shown_as
-    module.__loader__ = SourceFileLoader("__main__", shown_as)
+    module.__file__ = script
+    module.__loader__ = SourceFileLoader("__main__", script)
     module.__dict__.update(__builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = module
-    return module, compile(source, shown_as, "exec", dont_inherit=True)
+    return module, compile(source, script, "exec", dont_inherit=True)
 
 
-def stand_in_for_spawned_workers(config: Config, script: str) -> None:
-    """Lets workers that start by importing the main file find the script that runs, under the path it is shown as.
-
-    And a simulated CUDA device, where there is one.
+def simulate_in_spawned_workers(capability: str, config: Config, script: str) -> None:
+    """Lets workers that start by importing the main file believe in the simulated CUDA device before they do.
 
     Args:
+        capability: Of the device.
         config: Of this run.
         script: The file that runs.
     """
-    shown_as = config["shown_as"]
     stand_in = Path(config["record"]).with_name("main_for_workers.py")
-    capability = config["capability"]
-    simulation = f"__import__('runpy').run_path({__file__!r})['simulate']({capability!r})\n" if capability else ""
     stand_in.write_text(
-        simulation + f"__file__ = {shown_as!r}\n"
+        f"__import__('runpy').run_path({__file__!r})['simulate']({capability!r})\n"
+        f"__file__ = {script!r}\n"
         f"with open({script!r}, 'rb') as script:\n"
         "    code = compile(script.read(), __file__, 'exec', dont_inherit=True)\n"
         "exec(code)\n",
@@ -366,7 +355,7 @@ def stand_in_for_spawned_workers(config: Config, script: str) -> None:
     @functools.wraps(prepare)
     def prepared(name: str) -> dict[str, Any]:
         data = prepare(name)
-        if data.get("init_main_from_path") == os.path.normpath(shown_as):
+        if data.get("init_main_from_path") == os.path.normpath(script):
             data["init_main_from_path"] = str(stand_in)
         return data
 

@@ -55,6 +55,10 @@ class Judgement:
     """Rules that were applied and cannot act on this device."""
     simulated: bool = False
     """Whether the device was: then speed cannot be told, and does not count."""
+    written: tuple[str, ...] = ()
+    """Files and directories of the user that a run wrote to: too large to be copied, they were linked."""
+    copies: tuple[str, ...] = ()
+    """Where the copies of the project are, one for each run, if they were to be kept."""
 
     @property
     def exit_code(self) -> int:

@@ -62,6 +62,8 @@ class Plan:
     """
     length: int | None = None
     """The backward calls of a whole run, for a caller who knows them; runs that were cut are extrapolated to it."""
+    keep: bool = False
+    """Leave each run's copy of the project where it is."""
     capability: str | None = None
     """Of the simulated device: below 8.0 mixed precision is in float16, with a gradient scaler."""
 

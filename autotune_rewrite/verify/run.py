@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
+from autotune_rewrite.verify.scratch import copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +59,10 @@ class Run:
     import_seconds: float = 0.0
     script_seconds: float = 0.0
     bookkeeping_seconds: float = 0.0
+    written: tuple[str, ...] = ()
+    """Files and directories of the user that it wrote to, as its copy of the project only links to them."""
+    copy: str = ""
+    """Where its copy of the project was left; empty where it was not."""
 
     @property
     def cut(self) -> bool:
@@ -95,7 +100,6 @@ def probe(plan: Plan) -> Environment:
     """
     config: Config = {
         "script": None,
-        "shown_as": "",
         "argv": [""],
         "path": [],
         "capability": plan.simulated,
@@ -116,30 +120,34 @@ def probe(plan: Plan) -> Environment:
 
 
 def run_script(plan: Plan, turn: Turn) -> Run:
-    """Runs the turn's script to its end, to the plan's number of iterations, or to the timeout."""
-    script = plan.script(turn.side).absolute()
-    directories = [script.resolve().parent]
-    shown_as = plan.script(turn.side)
-    if turn.side == "rewritten":
-        beside = plan.script_directory
-        if beside is not None:
-            shown_as = beside / script.name
-            directories = [beside.resolve()]
-        original = plan.original.resolve().parent
-        if original not in directories:
-            directories.append(original)
-    config: Config = {
-        "script": str(script),
-        "shown_as": str(shown_as.absolute()),
-        "argv": [str(shown_as), *plan.arguments],  # relative where the user typed it so
-        "path": [str(directory) for directory in directories],
-        "capability": plan.simulated,
-        "seed": plan.seed + turn.offset,
-        "offset": turn.offset,
-        "iterations": plan.iterations,
-        "record": "",
-    }
-    ended = _execute(config, _child_environment(plan), plan.timeout)
+    """Runs the turn's script, in a copy of its project, to its end, the plan's number of iterations, or the timeout."""
+    text = plan.script(turn.side)
+    typed = text
+    if turn.side == "rewritten" and plan.script_directory is not None:
+        typed = plan.script_directory / text.name
+    started = Path.cwd()
+    with copied(typed, started, keep=plan.keep) as scratch:
+        script = scratch.place(typed.resolve())
+        if typed != text:
+            script.unlink(missing_ok=True)  # it may be a link
+            script.write_bytes(text.read_bytes())
+        directories = [script.parent]
+        if turn.side == "rewritten" and typed.resolve().parent != plan.original.resolve().parent:
+            directories.append(plan.original.resolve().parent)
+        config: Config = {
+            "script": str(script),
+            # Relative where the user typed it so.
+            "argv": [str(script if typed.is_absolute() else typed), *plan.arguments],
+            "path": [str(directory) for directory in directories],
+            "capability": plan.simulated,
+            "seed": plan.seed + turn.offset,
+            "offset": turn.offset,
+            "iterations": plan.iterations,
+            "record": "",
+        }
+        ended = _execute(config, _child_environment(plan), plan.timeout, scratch.place(started.resolve()))
+        output = tuple(scratch.as_original(line) for line in ended.output)
+        written, copy = scratch.written(), str(scratch.root) if plan.keep else ""
     record = ended.record or {}
     if ended.status is None:
         outcome: Outcome = "timed-out"
@@ -155,8 +163,10 @@ def run_script(plan: Plan, turn: Turn) -> Run:
         offset=turn.offset,
         outcome=outcome,
         problem=problem,
-        output=ended.output,
+        output=output,
         wall_seconds=ended.wall_seconds,
+        written=written,
+        copy=copy,
         ended=record.get("ended", ""),
         times=tuple(record.get("times", ())),
         losses=tuple(float(loss) for loss in record.get("losses", ())),
@@ -178,7 +188,7 @@ class _Ended:
     record: dict[str, Any] | None
 
 
-def _execute(config: Config, environment: dict[str, str], timeout: float) -> _Ended:
+def _execute(config: Config, environment: dict[str, str], timeout: float, started: Path | None = None) -> _Ended:
     with TemporaryDirectory(prefix="torchfast-") as directory:
         path = Path(directory) / "record.json"
         command = [sys.executable, str(HARNESS), json.dumps({**config, "record": str(path)})]
@@ -186,6 +196,7 @@ def _execute(config: Config, environment: dict[str, str], timeout: float) -> _En
         child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
             command,
             env=environment,
+            cwd=started,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from autotune_rewrite.report.judgement import as_json, as_text
 from autotune_rewrite.verify.comparison import Ratio
@@ -66,3 +67,14 @@ def test_json_of_a_crash_has_nulls_where_nothing_was_measured() -> None:
     nothing = {"estimate": None, "low": None, "high": None}
     assert values["ratios"] == {"iteration": nothing, "run": {**nothing, "basis": None}}
     assert (values["side"], values["output"][-1]) == ("rewritten", "ValueError: no")
+
+
+def test_what_was_written_past_the_copy_and_where_copies_are_is_said() -> None:
+    judgement = replace(CRASHED, written=("data/big.bin",), copies=("/tmp/a", "/tmp/b"))  # noqa: S108 - only named
+
+    assert as_text(judgement).splitlines()[-2:] == [
+        "Changed while the scripts ran, as they were too large for the copy of the project: data/big.bin.",
+        "Copies of the project: /tmp/a, /tmp/b.",
+    ]
+    assert as_json(judgement)["written"] == ["data/big.bin"]
+    assert as_json(judgement)["copies"] == ["/tmp/a", "/tmp/b"]

@@ -1,0 +1,140 @@
+"""The copy of a project that a run gets: what is in it, where its paths lead, and what is seen of writes past it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from autotune_rewrite.verify import scratch as scratches
+from autotune_rewrite.verify.plan import Plan, Turn
+from autotune_rewrite.verify.run import run_script
+from autotune_rewrite.verify.scratch import copied
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of one script, with data beside it and above it."""
+    made = tmp_path / "home" / "project"
+    (made / "conf").mkdir(parents=True)
+    (made / "train.py").write_text("print('training')\n")
+    (made / "conf" / "lr.txt").write_text("0.1")
+    (made.parent / "data").mkdir()
+    (made.parent / "data" / "digits.bin").write_bytes(b"12")
+    return made
+
+
+def test_what_is_written_in_the_copy_stays_there(project: Path) -> None:
+    (project / "train.py").chmod(0o750)
+
+    with copied(project / "train.py", project) as scratch:
+        copy = scratch.place(project / "train.py")
+        assert copy.read_text() == "print('training')\n"
+        assert copy.stat().st_mode == (project / "train.py").stat().st_mode
+        copy.write_text("changed")
+        (copy.parent / "conf" / "lr.txt").write_text("1")
+        (copy.parent / "model.pth").write_bytes(b"new")
+        assert scratch.written() == ()
+
+    assert not scratch.root.exists()
+    assert (project / "train.py").read_text() == "print('training')\n"
+    assert (project / "conf" / "lr.txt").read_text() == "0.1"
+    assert not (project / "model.pth").exists()
+
+
+def test_paths_that_lead_out_of_the_project_lead_to_the_same_things(project: Path) -> None:
+    with copied(project / "train.py", project) as scratch:
+        beside = scratch.place(project / "train.py").parent / ".." / "data" / "digits.bin"
+        assert beside.read_bytes() == b"12"
+
+
+def test_a_script_that_is_started_elsewhere_has_both_directories(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "started").mkdir()
+    (tmp_path / "started" / "settings.txt").write_text("x")
+
+    with copied(project / "train.py", tmp_path / "started") as scratch:
+        assert (scratch.place(tmp_path / "started") / "settings.txt").read_text() == "x"
+        assert scratch.place(project / "train.py").read_text() == "print('training')\n"
+        assert scratch.place(tmp_path / "other") == tmp_path / "other"
+
+
+def test_a_home_is_not_copied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+
+    with copied(project / "train.py", project.parent) as scratch:
+        assert set(scratch.places) == {project}
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "linked"),
+    [
+        pytest.param("COPIED_BYTES", 4, "large.bin", id="a large file"),
+        pytest.param("COPIED_IN_ALL", 22, "train.py", id="more bytes than a copy may take"),
+        pytest.param("COPIED_FILES", 1, "train.py", id="more files than a copy may have"),
+        pytest.param("FILES_OF_CODE", 1, "images", id="a directory with many files"),
+    ],
+)
+def test_what_is_large_is_linked_and_writes_through_the_link_are_seen(
+    project: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, linked: str
+) -> None:
+    (project / "large.bin").write_bytes(b"12345")
+    (project / "images").mkdir()
+    for name in "a", "b":
+        (project / "images" / name).touch()
+    monkeypatch.setattr(scratches, limit, value)
+
+    with copied(project / "train.py", project) as scratch:
+        place = scratch.place(project / linked)
+        assert place.is_symlink()
+        assert scratch.written() == ()
+        if place.is_dir():
+            (place / "c").touch()
+        else:
+            place.write_bytes(b"other bytes")
+        assert scratch.written() == (str(project / linked),)
+
+
+def test_links_and_caches_of_the_project_stay_what_they_are(project: Path) -> None:
+    (project / "latest").symlink_to("conf")
+    (project / "__pycache__").mkdir()
+    (project / ".git").mkdir()
+    os.mkfifo(project / "pipe")
+
+    with copied(project / "train.py", project) as scratch:
+        copy = scratch.place(project)
+        assert (copy / "latest").readlink() == Path("conf")
+        assert (copy / ".git").is_symlink()
+        assert sorted(each.name for each in copy.iterdir()) == [".git", "conf", "latest", "train.py"]
+
+
+def test_a_copy_is_kept_where_it_was_asked_for(project: Path) -> None:
+    with copied(project / "train.py", project, keep=True) as scratch:
+        pass
+
+    assert scratch.place(project / "train.py").exists()
+
+
+def test_a_run_leaves_the_user_s_files_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = """
+        from pathlib import Path
+
+        Path("log.txt").write_text("here")
+        Path(__file__).with_name("model.pth").write_bytes(b"there")
+        Path("../data/digits.bin").write_bytes(b"changed")
+        raise SystemExit(f"wrote beside {__file__}")
+    """
+    (project / "train.py").write_text(dedent(script))
+    monkeypatch.chdir(project)
+    plan = Plan(Path("train.py"), Path("train.py"), timeout=60.0)
+
+    seen = run_script(plan, Turn("original", 0))
+    kept = run_script(replace(plan, keep=True), Turn("original", 0))
+
+    assert seen.output == (f"wrote beside {project / 'train.py'}",)
+    assert sorted(each.name for each in project.iterdir()) == ["conf", "train.py"]
+    assert seen.written == (str(project.parent / "data"),)
+    assert seen.copy == ""
+    assert [path.name for path in Path(kept.copy).rglob("*.pth")] == ["model.pth"]
