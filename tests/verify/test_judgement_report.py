@@ -70,11 +70,11 @@ def test_json_of_a_crash_has_nulls_where_nothing_was_measured() -> None:
 
 
 def test_what_was_written_past_the_copy_and_where_copies_are_is_said() -> None:
-    judgement = replace(CRASHED, written=("data/big.bin",), copies=("/tmp/a", "/tmp/b"))  # noqa: S108 - only named
+    judgement = replace(CRASHED, written=("data/big.bin",), copies=("copies/a", "copies/b"))
 
     assert as_text(judgement).splitlines()[-2:] == [
         "Changed while the scripts ran, as they were too large for the copy of the project: data/big.bin.",
-        "Copies of the project: /tmp/a, /tmp/b.",
+        "Copies of the project: copies/a, copies/b.",
     ]
     assert as_json(judgement)["written"] == ["data/big.bin"]
-    assert as_json(judgement)["copies"] == ["/tmp/a", "/tmp/b"]
+    assert as_json(judgement)["copies"] == ["copies/a", "copies/b"]
