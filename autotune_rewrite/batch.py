@@ -63,15 +63,21 @@ def one(path: str, options: Options, *, check: bool) -> Result:
         return error
 
 
-def process(source: Source, options: Options, *, check: bool) -> Done:
+def process(source: Source, options: Options, *, check: bool, without: frozenset[str] = frozenset()) -> Done:
     """Put a file that was read through the rules; one that does not mention torch is not even parsed.
+
+    Args:
+        source: The file.
+        options: What was chosen on the command line.
+        check: Find the sites only.
+        without: Rules that do not run, whatever was chosen.
 
     Raises:
         FileError: when it, or the configuration for it, cannot be used.
     """
     if not source.mentions_torch:
         return Done(source, Rewrite(source.path, source.text, source.text))
-    settings = config.settings(Path(source.path).absolute().parent, options)
+    settings = config.settings(Path(source.path).absolute().parent, options, without=without)
     return Done(source, rewrite(source.path, source.text, settings, check=check))
 
 

@@ -175,14 +175,16 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
         output = _STDIN
     report = _Report(form, quiet, gains=False, to_stderr=output == _STDIN)
     judgement: Judgement | None = None
+    shown = not apply and output is None
     for result in _results(paths, options, check=False):
         if isinstance(result, FileError):
             report.fail(result)
             continue
-        report.add(result.rewrite, diff=not apply and output is None, whole=diff)
         try:
             if verify:
-                judgement = _verified(result, report)
+                result, judgement = _verified(result, options, report, diff=shown, whole=diff)  # noqa: PLW2901 - the one that holds
+            else:
+                report.add(result.rewrite, diff=shown, whole=diff)
             if judgement is None or judgement.fit:
                 _write(result, apply=apply, output=output)
         except FileError as error:
@@ -297,12 +299,40 @@ def verify(*, form: Format, **choices: Any) -> None:  # noqa: ANN401 - the plan 
     sys.exit(judgement.exit_code)
 
 
-def _verified(done: Done, report: _Report) -> Judgement | None:
+def _verified(
+    done: Done, options: Options, report: _Report, *, diff: bool, whole: bool
+) -> tuple[Done, Judgement | None]:
+    """Run a script and its rewrite, and say what came of it.
+
+    A rule that a failure points to is left out, and the rest is verified again.
+
+    Returns:
+        The rewrite that was judged last, and the judgement; None where nothing was rewritten.
+
+    Raises:
+        FileError: when they cannot be run at all.
+    """
+    from autotune_rewrite import batch
+
+    without: frozenset[str] = frozenset()
+    while True:
+        report.add(done.rewrite, diff=diff, whole=whole)
+        judgement = _judged(done, report)
+        if judgement is None or not judgement.blamed:
+            return done, judgement
+        report.rewrites.pop()
+        without |= frozenset(judgement.blamed)
+        click.echo(f"{' and '.join(judgement.blamed)} left out; what is left is verified again", err=True)
+        done = batch.process(done.source, options, check=False, without=without)
+
+
+def _judged(done: Done, report: _Report) -> Judgement | None:
     """Run a script and its rewrite, and say what came of it; None where nothing was rewritten.
 
     Raises:
         FileError: when they cannot be run at all.
     """
+    from autotune_rewrite.catalogue import RULES
     from autotune_rewrite.report.judgement import as_text
     from autotune_rewrite.verify import Plan, VerifyError
     from autotune_rewrite.verify import verify as run
@@ -316,7 +346,8 @@ def _verified(done: Done, report: _Report) -> Judgement | None:
         rewritten = Path(directory, original.name)
         rewritten.write_bytes(source.encode(rewrite.after))
         promise = cast("PromiseName", str(rewrite.promise))
-        plan = Plan(original, rewritten, promise, script_directory=original.parent)
+        signatures = tuple((name, RULES[name].failures) for name in sorted(rewrite.rules))
+        plan = Plan(original, rewritten, promise, signatures=signatures, script_directory=original.parent)
         try:
             judgement = run(plan, _progress)
         except VerifyError as error:

@@ -86,8 +86,13 @@ class Settings:
     choices: Choices = field(default_factory=Choices)
 
 
-def settings(directory: Path, command_line: Options) -> Settings:
+def settings(directory: Path, command_line: Options, *, without: frozenset[str] = frozenset()) -> Settings:
     """What runs on the files of an absolute directory.
+
+    Args:
+        directory: Where the files are.
+        command_line: What was chosen there.
+        without: Rules that do not run, whatever was chosen.
 
     Raises:
         FileError: when the configuration there cannot be followed.
@@ -100,7 +105,7 @@ def settings(directory: Path, command_line: Options) -> Settings:
         return next((value for value in values if value is not None), otherwise)
 
     select = chosen("select", ("DEFAULT",))
-    rules = _rules(select) - _rules(chosen("ignore", ()))
+    rules = _rules(select) - _rules(chosen("ignore", ())) - without
     version = chosen("target_torch", None)
     usual = Choices()
     return Settings(

@@ -560,6 +560,55 @@ def test_what_is_not_fit_is_not_applied(
     assert not (naive.parent / "fast.py").exists()
 
 
+def test_a_rule_that_a_crash_points_to_is_left_out_and_the_rest_verified_again(
+    torchfast: Run, naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autotune_rewrite import verify
+
+    plans: list[tuple[Plan, str]] = []
+
+    def run(plan: Plan, _: object) -> Judgement:
+        plans.append((plan, plan.rewritten.read_text()))
+        if "non_blocking" not in plans[-1][1]:
+            return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise)
+        blamed = ("h2d-non-blocking",)
+        return verify.Judgement("crashed", "not-checked", "not-checked", "Crashed.", plan.promise, blamed=blamed)
+
+    monkeypatch.setattr(verify, "verify", run)
+
+    answer = torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE)
+
+    assert answer.code == 0
+    assert dict(plans[0][0].signatures).keys() == {"loader-pin", "h2d-non-blocking", "zero-grad-none"}
+    assert dict(plans[0][0].signatures)["loader-pin"] == RULES["loader-pin"].failures
+    assert [text for _, text in plans] == [FAST, FAST.replace(", non_blocking=True", "")]
+    assert naive.read_text() == plans[1][1]
+    assert "h2d-non-blocking left out; what is left is verified again\n" in answer.err
+    assert answer.out.endswith(
+        "Fine.\nSeen: 0 pairs of runs with 0 losses each, promise bitwise, torch ?, Python ?, ? CPU cores.\nNot measured here, because they cannot act on this device: loader-pin.\n"
+    )
+
+
+def test_json_has_the_findings_of_what_was_verified_last(
+    torchfast: Run, naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autotune_rewrite import verify
+
+    def run(plan: Plan, _: object) -> Judgement:
+        blamed = ("zero-grad-none",) if "set_to_none=True" in plan.rewritten.read_text() else ()
+        return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise, blamed=blamed)
+
+    monkeypatch.setattr(verify, "verify", run)
+
+    said = json.loads(torchfast("rewrite", "train.py", "--verify", "--format", "json", *BITWISE).out)
+
+    assert {each["rule"] for each in said["findings"] if each["status"] == "rewrites"} == {
+        "loader-pin",
+        "h2d-non-blocking",
+    }
+    assert naive.read_text() == NAIVE
+
+
 def test_an_inconclusive_speed_is_not_punished(
     torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:

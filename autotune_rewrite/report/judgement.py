@@ -48,6 +48,7 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
         "not_measured": list(judgement.not_measured),
         "environment": dict(judgement.environment),
         "output": list(judgement.output),
+        "blamed": list(judgement.blamed),
         "written": list(judgement.written),
         "copies": list(judgement.copies),
     }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from autotune_rewrite.verify.comparison import MARGIN_SPREADS, MIN_SEEDS, Basis, Ratio, Summary
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autotune_rewrite.verify.comparison import Comparison, Pair
     from autotune_rewrite.verify.plan import Plan, PromiseName, Side
     from autotune_rewrite.verify.run import Environment, Outcome, Run
@@ -25,6 +28,7 @@ FIRST_LOSS_TOLERANCE = 1e-2
 """Relative, before any training: what 16-bit numbers may do to a loss. Another summation order does 1e-5."""
 
 
+DIVERGED = "A loss of the rewritten script is not finite, while all of the original's are."
 SIMULATED = "The CUDA device was simulated on the CPU"
 NOT_TIMED: tuple[Speed, str] = ("not-checked", f"{SIMULATED}, which says nothing about speed.")
 
@@ -53,6 +57,8 @@ class Judgement:
     environment: Environment = field(default_factory=dict)
     not_measured: tuple[str, ...] = ()
     """Rules that were applied and cannot act on this device."""
+    blamed: tuple[str, ...] = ()
+    """Rules that the failure of the rewritten script points to."""
     simulated: bool = False
     """Whether the device was: then speed cannot be told, and does not count."""
     written: tuple[str, ...] = ()
@@ -85,6 +91,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         environment: Of the runs.
     """
     timed = plan.simulated is None
+    diverged = any(pair.diverged for pair in comparison.pairs)
     speed, of_speed = judge_speed(comparison) if timed else NOT_TIMED
     equality, of_equality = judge_equality(comparison, plan.promise)
     return Judgement(
@@ -100,6 +107,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         losses=min(len(pair.original.losses) for pair in comparison.pairs),
         environment=environment,
         not_measured=plan.not_measured if timed else (),
+        blamed=_blamed(plan, [DIVERGED]) if diverged else (),
         simulated=not timed,
     )
 
@@ -117,6 +125,9 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
     reason = f"The {failed.side} script {failed.problem}."
     if other is not None:
         reason += f" The {other.side} script {other.problem}, too."
+    blamed = _blamed(plan, failed.output) if failed.side == "rewritten" and other is None else ()
+    if blamed:
+        reason += f" That points to {' and '.join(blamed)}."
     simulated = plan.simulated is not None
     if simulated:
         reason += f" {SIMULATED}."
@@ -131,7 +142,17 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
         output=failed.output,
         environment=environment,
         not_measured=() if simulated else plan.not_measured,
+        blamed=blamed,
         simulated=simulated,
+    )
+
+
+def _blamed(plan: Plan, said: Sequence[str]) -> tuple[str, ...]:
+    """The rules one of whose signatures stands in what was said."""
+    return tuple(
+        rule
+        for rule, patterns in plan.signatures
+        if any(re.search(pattern, line) for pattern in patterns for line in said)
     )
 
 
@@ -191,7 +212,7 @@ def _certain_difference(comparison: Comparison, promise: PromiseName) -> str | N
         if pair.lengths_differ and not (comparison.lengths_vary and pair.rewritten.losses):
             return f"The original has {len(pair.original.losses)} losses, the rewritten {len(pair.rewritten.losses)}."
         if pair.diverged:
-            return "A loss of the rewritten script is not finite, while all of the original's are."
+            return DIVERGED
     unequal, repeated = comparison.unequal, comparison.repeated
     if promise == "bitwise" and unequal is not None and repeated is not None and repeated.equal:
         return _first_difference(unequal)

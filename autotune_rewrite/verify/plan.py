@@ -55,6 +55,8 @@ class Plan:
     """Of both scripts."""
     not_measured: tuple[str, ...] = ()
     """Rules that were applied and cannot act on this device: they are reported as such, never as a gain or a loss."""
+    signatures: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The rules that were applied, each with regular expressions over what a run says that fails because of it."""
     script_directory: Path | None = None
     """Where the rewritten script acts as if it lay, for a text that has no file in the project yet.
 

@@ -295,6 +295,40 @@ def test_training_is_never_judged_as_equal() -> None:
     assert (judgement.equality, judgement.exit_code) == ("not-checked", 1)
 
 
+BLAMING = Plan(
+    Path("a.py"),
+    Path("b.py"),
+    "precision",
+    signatures=(("amp", (r"same dtype", r"not finite")), ("compile", (r"Inductor",))),
+)
+
+
+@pytest.mark.parametrize(
+    ("side", "other", "line", "blamed"),
+    [
+        pytest.param(
+            "rewritten", False, "mat1 and mat2 must have the same dtype", ("amp",), id="what a rule may cause"
+        ),
+        pytest.param("rewritten", False, "ValueError: no", (), id="what no rule may cause"),
+        pytest.param("rewritten", True, "InductorError", (), id="what the original does, too"),
+        pytest.param("original", False, "InductorError", (), id="what only the original does"),
+    ],
+)
+def test_a_failure_points_to_rules_by_their_signatures(
+    side: Side, line: str, blamed: tuple[str, ...], *, other: bool
+) -> None:
+    failed = Run(side, 0, "crashed", "ended with exit status 1", ("Traceback", line), 1.0)
+    judgement = judge_failure(BLAMING, failed, failed if other else None, 2, {})
+    assert judgement.blamed == blamed
+    assert judgement.reason.endswith("That points to amp.") == bool(blamed)
+
+
+@pytest.mark.parametrize(("last", "blamed"), [(NAN, ("amp",)), (0.5, ())])
+def test_a_loss_that_is_not_finite_points_to_rules_by_their_signatures(last: float, blamed: tuple[str, ...]) -> None:
+    pair = Pair(record(losses=(1.0, 0.5)), record("rewritten", losses=(1.0, last)))
+    assert judge(BLAMING, Comparison((pair,)), {}).blamed == blamed
+
+
 def test_a_failure_is_told_with_its_side_and_output() -> None:
     failed = Run("rewritten", 0, "crashed", "ended with exit status 1", ("ValueError: no",), 1.0)
     judgement = judge_failure(Plan(Path("a.py"), Path("b.py")), failed, None, 2, {})
