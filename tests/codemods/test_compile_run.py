@@ -181,7 +181,18 @@ LATE_HOOK = (
 )
 TAKEN = HEAD.replace("        self.second =", "        self.compile = False\n        self.second =") + MODEL + TRAINING
 
-AGAIN = "model(x.to(device)).square().mean()"
+REPLICA = (
+    HEAD
+    + MODEL
+    + """\
+x = torch.randn(3, 8)
+replica = model._replicate_for_data_parallel()
+replica.second = nn.Linear(8, 8)
+answer = torch.equal(replica(x), replica.second(F.relu(replica.first(x))))
+"""
+)
+"""What ``nn.DataParallel`` does for each device in each iteration."""
+
 WORKS = {
     "two backwards through one graph": TRAINING.replace(
         "loss.backward()", "loss.backward(retain_graph=True)\n    loss.backward()"
@@ -279,7 +290,13 @@ def scripts() -> list[str]:
     """All that is run, each text once."""
     left = [each[0] for each in (*CRASHES.values(), *USELESS.values())] + [LATE_HOOK, TAKEN]
     rewritten = [HEAD + MODEL + each for each in WORKS.values()] + [HEAD + GAN, NORMS]
-    texts = [*left, *map(compiled, left), *rewritten, *(run(Compile, each).after for each in (*left, *rewritten))]
+    texts = [
+        *left,
+        REPLICA,
+        *map(compiled, (*left, REPLICA)),
+        *rewritten,
+        *(run(Compile, each).after for each in (*left, *rewritten)),
+    ]
     return list(dict.fromkeys(texts))
 
 
@@ -329,6 +346,14 @@ def test_hooks_that_come_later_would_not_run() -> None:
 
     assert {site.message for site in result.sites} == {because}
     assert (outcomes()[result.after][0], outcomes()[compiled(LATE_HOOK)][0]) == (1, 0)
+
+
+def test_replicas_would_call_the_model_that_they_were_copied_from() -> None:
+    result = run(Compile, HEAD + "model = nn.DataParallel(Net().to(device))\n" + TRAINING)
+    because = "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first"
+
+    assert {site.message for site in result.sites} == {because}
+    assert (outcomes()[REPLICA][0], outcomes()[compiled(REPLICA)][0]) == (True, False)
 
 
 def test_an_attribute_of_the_name_compile_is_not_called() -> None:
