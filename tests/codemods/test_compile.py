@@ -401,6 +401,11 @@ LEFT = {
         TRAINING,
         "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
     ),
+    "DataParallel around a wrapper": (
+        "model = nn.DataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(Net().to(device)))\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
     "DataParallel in one branch, something else in the other": (
         "model = Net().cuda()\nif __debug__:\n    model = nn.DataParallel(model)\nelse:\n"
         "    model = nn.parallel.DistributedDataParallel(model)\n",
