@@ -275,7 +275,8 @@ for x in torch.randn(4, 16, 8).cuda():
         if script.framework is not None:
             raise LeftError(f"the training step runs inside {script.framework}; use its own switch for mixed precision")
         if not conditions.are_about_cuda:
-            raise LeftError("no CUDA: nothing in this file moves a model or its batches to a CUDA device")
+            nothing = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+            raise LeftError(conditions.why_not or nothing)
         other = other_precision(script)
         if other is not None:
             node, what = other

@@ -47,12 +47,19 @@ class Condition:
 class Conditions:
     """Finds out on which condition some code of the entry script runs on CUDA."""
 
-    def __init__(self, script: Script, moves: Sequence[Transfer], of_script: Sequence[Transfer]) -> None:
+    def __init__(
+        self,
+        script: Script,
+        moves: Sequence[Transfer],
+        of_script: Sequence[Transfer],
+        considered: Sequence[Transfer] | None = None,
+    ) -> None:
         self._script = script
         self._flow = script.flow
         self._module = script.entry
         self._moves = moves
         self._of_script = of_script
+        self._considered = of_script if considered is None else considered
 
     @classmethod
     def of_script(cls, script: Script) -> Conditions:
@@ -63,8 +70,7 @@ class Conditions:
             is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}
             if is_move and may(flow, flow.values(call.func.value), Kind.MODEL):  # type: ignore[attr-defined]
                 moves.append(Transfer(flow, module, call))
-        to_cuda = [each for each in moves if each.may_reach_cuda]
-        return cls(script, to_cuda, to_cuda)
+        return cls(script, [each for each in moves if each.may_reach_cuda], moves)
 
     def of_code(self, reach: Reach, nodes: Sequence[ast.AST], models: Values) -> Conditions:
         """The conditions of the moves of these models, and of tensors in this code and what it calls."""
@@ -73,12 +79,21 @@ class Conditions:
         if any(each.sort is Sort.UNKNOWN for each in models):
             return self
         moves = [each for each in self._of_script if each.call in inside or self._flow.values(each.receiver) & models]
-        return Conditions(self._script, moves, self._of_script)
+        return Conditions(self._script, [each for each in moves if each.may_reach_cuda], self._of_script, moves)
 
     @property
     def are_about_cuda(self) -> bool:
         """Whether anything is moved to CUDA at all."""
         return bool(self._moves)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why nothing is known to be moved to CUDA, where something is moved; None where nothing is."""
+        for move in self._considered:
+            if move.device.kind is DeviceKind.UNKNOWN and move.device.node is not None and move.device.reason:
+                text = ast.unparse(move.device.node)
+                return f"whether {text} is a CUDA device is not known (line {move.call.lineno}): {move.device.reason}"
+        return None
 
     def at(self, place: ast.stmt) -> Condition | None:
         """The condition as it can be said at the place; None where it cannot."""
@@ -106,8 +121,25 @@ class Conditions:
         node = move.device.node
         if move.device.kind is not DeviceKind.CONDITIONAL or node is None or move.method == "type":
             return None
-        if not means_the_same(self._flow, self._module, node, place):
+        if not means_the_same(self._flow, self._module, node, place) and not self._is_set_once(node, place):
             return None
         text = self._module.code(node)
         test = is_on_cuda(self._flow, node, text, self._script.quote(self._module))
         return None if test is None else Condition(test, text)
+
+    def _is_set_once(self, node: ast.expr, place: ast.stmt) -> bool:
+        """Whether it is an attribute of ``self`` that only ``__init__`` sets, and the place is in another method."""
+        here, there = self._module.function(place), self._module.function(node)
+        if not isinstance(node, ast.Attribute) or here is None or there is None:
+            return False
+        owner, text = self._module.parent(here), ast.unparse(node)
+        if (
+            not isinstance(owner, ast.ClassDef)
+            or self._module.parent(there) is not owner
+            or not text.startswith("self.")
+        ):
+            return False
+        writes = [each for each in self._module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
+        functions = [self._module.function(each) for each in writes if ast.unparse(each) == text]
+        names = {each.name for each in functions if isinstance(each, ast.FunctionDef)}
+        return names == {"__init__"} and here not in functions

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from codemods.amp_reasons import LeftError
@@ -197,7 +198,22 @@ class Scaling:
                 return f"optimizers step at different rates (the loop in line {inner[0].lineno})"
         if len(stepped) < 2:  # noqa: PLR2004 - one optimizer
             return None
+        for anchor, step in self._updates():
+            suite = self._module.suite(anchor)
+            if not any(self._steps_surely(each) for each in suite[: suite.index(anchor) + 1]):
+                return f"an iteration may pass without a step (line {step.call.lineno})"
         return self._why_parameters_mixed(list(stepped.values()))
+
+    def _steps_surely(self, statement: ast.stmt) -> bool:
+        """Whether one of the optimizers steps whenever the statement runs."""
+        if any(each.statement is statement for each in self.steps):
+            return True
+        match statement:
+            case ast.If(_, body, other):
+                return any(map(self._steps_surely, body)) and any(map(self._steps_surely, other))
+            case ast.With(_, body) | ast.For(_, _, body) | ast.Try(body):
+                return any(map(self._steps_surely, body))
+        return False
 
     def _why_parameters_mixed(self, steps: Sequence[Step]) -> str | None:
         seen: dict[Value, Step] = {}
@@ -287,11 +303,11 @@ class Scaling:
         for event in self._readers:
             line = getattr(event.node, "lineno", 0)
             place = self._unscale_place(event)
+            if place is None and len(self._all_values) > 1 and not any(self._is_of(event, each) for each in self.steps):
+                return f"it is not known whose gradients are read in line {line}"
             if place is None:
                 return f"gradients are read or changed outside the branch of the step (line {line})"
             step, statement = place
-            if len({each.values for each in self.steps}) > 1 and not self._is_of(event, step):
-                return f"it is not known whose gradients are read in line {line}"
             suite = self._module.suite(statement)
             between = suite[suite.index(statement) : suite.index(step.statement)]
             if any(isinstance(node, _LEAVES) for each in between for node in ast.walk(each)):
@@ -307,7 +323,7 @@ class Scaling:
         """The step whose gradients the event reads, and the statement beside it in whose course it does."""
         index = self.events.index(event)
         for step in self.steps:
-            if self.events.index(step.event) < index:
+            if self.events.index(step.event) < index or (len(self._all_values) > 1 and not self._is_of(event, step)):
                 continue
             suite = self._module.suite(step.statement)
             for statement in suite[: suite.index(step.statement)]:
@@ -365,7 +381,9 @@ class Scaling:
             layers = {layer for value in values for layer in self._owned(value)}
             stale = waiting = polluted = False
             for event in (*self.events, None, *self.events):
-                if event is None:
+                if event is not None and self._fills_with_zeros(event):
+                    stale = waiting = polluted = False
+                elif event is None:
                     # The scaler has been updated: what another optimizer's backward has left is scaled otherwise.
                     stale = stale or (waiting and len(self._all_values) > 1)
                 elif event.kind is EventKind.ZERO and self._zeroes(event, values, layers):
@@ -380,6 +398,13 @@ class Scaling:
                         polluted = polluted or stale
                         waiting = True
         return None
+
+    def _fills_with_zeros(self, event: Event) -> bool:
+        """``parameter.grad.zero_()``, ``parameter.grad.data.zero_()``."""
+        above = [*islice(event.module.ancestors(event.node), 3)]
+        return event.kind is EventKind.GRADIENT and any(
+            isinstance(each, ast.Attribute) and each.attr == "zero_" for each in above
+        )
 
     @cached_property
     def _all_values(self) -> set[Values]:

@@ -111,7 +111,8 @@ class Site:
                 raise LeftError(f"{BCE}, and a model computes it (line {inside.lineno}); use its with_logits form")
 
         if not self.conditions.are_about_cuda:
-            raise LeftError("no CUDA: this loop moves neither its model nor its batches to a CUDA device")
+            nothing = "no CUDA: this loop moves neither its model nor its batches to a CUDA device"
+            raise LeftError(self.conditions.why_not or nothing)
 
     # Blocks.
 

@@ -273,6 +273,25 @@ for x in torch.randn(6, 16, 8):
 """,
         f"optimizers step at different rates (the loop in line 12){OF_FP16}",
     ),
+    "an iteration without a step": (
+        GAN
+        + """\
+for i, x in enumerate(torch.randn(6, 16, 8)):
+    z = torch.randn(16, 2, device=device)
+    if i % 2 == 0:
+        opt_D.zero_grad()
+        d_loss = D(x.to(device)).pow(2).mean()
+        d_loss.backward()
+        opt_D.step()
+    if i % 3 == 0:
+        opt_G.zero_grad()
+        g_loss = D(G(z)).pow(2).mean()
+        g_loss.backward()
+        opt_G.step()
+    print(d_loss.item(), g_loss.item())
+""",
+        f"an iteration may pass without a step (line 22){OF_FP16}",
+    ),
     "a closure for LBFGS": (
         HEAD.replace("SGD", "LBFGS")
         + DATA
@@ -433,6 +452,16 @@ library.impl("act", lambda x: torch.from_numpy(x.detach().numpy() + 0.0) + x * 0
 class Net""",
         ),
         "custom operation torch.ops.theirs.act, which autocast does not know (line 21)",
+    ),
+    "a device that nobody here knows": (
+        START.replace("device = ", "from configuration import device  # ")
+        + """\
+model = nn.Linear(8, 4).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+        + DATA
+        + STEP,
+        "whether device is a CUDA device is not known (line 10): the device comes from configuration.device",
     ),
     "an object that holds outputs": (
         START
@@ -677,6 +706,81 @@ for x in torch.randn(6, 16, 8):
     loss.backward()
     optimizer.step()
     print(loss.item())
+""",
+    "an optimizer for each of two models, clipped together": GAN
+    + """\
+
+
+def step(x):
+    opt_D.zero_grad()
+    opt_G.zero_grad()
+    loss = sum(D(G(x) + i).pow(2).mean() for i in range(3))
+    loss.backward()
+    nn.utils.clip_grad_norm_(G.parameters(), 0.5)
+    nn.utils.clip_grad_norm_(D.parameters(), 0.5)
+    opt_D.step()
+    opt_G.step()
+    return loss.item() / 3
+
+
+for x in torch.randn(6, 16, 2):
+    print(step(x.to(device)))
+""",
+    "one step in each of two branches": GAN
+    + """\
+for i, x in enumerate(torch.randn(6, 16, 8)):
+    if i % 2:
+        opt_D.zero_grad()
+        loss = D(x.to(device)).pow(2).mean()
+        loss.backward()
+        opt_D.step()
+    else:
+        opt_G.zero_grad()
+        loss = D(G(torch.randn(16, 2, device=device))).pow(2).mean()
+        loss.backward()
+        opt_G.step()
+        opt_D.zero_grad()
+    print(loss.item())
+""",
+    "gradients that are filled with zeros by hand": HEAD
+    + DATA
+    + STEP.replace(
+        "    optimizer.zero_grad()\n",
+        """\
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.detach_()
+            parameter.grad.zero_()
+""",
+    ),
+    "a class that accumulates in one method and steps in another": START
+    + """\
+
+
+class Trainer:
+    def __init__(self, model):
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = model.to(self.device)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.01)
+
+    def fit(self, batches):
+        for i, (x, y) in enumerate(batches):
+            loss = self.loss(x.to(self.device), y.to(self.device)) / 2
+            loss.backward()
+            if i % 2:
+                self.step()
+            print(loss.item())
+
+    def loss(self, x, y):
+        return F.cross_entropy(self.model(x), y)
+
+    def step(self):
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+Trainer(nn.Linear(8, 4)).fit(list(zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16)))))
 """,
     "a check of the loss": HEAD
     + DATA
