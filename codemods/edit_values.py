@@ -101,13 +101,14 @@ class Insert:
 class Wrap:
     """Neighbouring statements of one suite go, indented, under ``header`` (``with torch.no_grad():``).
 
-    Comments and blank lines above the first statement stay above the header. Of two wraps of the same statements the
-    later one is outside.
+    Comments and blank lines above the first statement stay above the header, or the comments next to it go along. Of
+    two wraps of the same statements the later one is outside.
     """
 
     module: Module
     statements: tuple[ast.stmt, ...]
     header: str
+    takes_comments: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import ast
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import libcst as cst
@@ -313,8 +314,9 @@ class _Editor(cst.CSTTransformer):
                 match edit:
                     case Insert(_, _, code, where, outside):
                         suite.slots[index, where, outside] += self._code(code)
-                    case Wrap(module, statements, header):
-                        suite.wraps.insert(0, (index, at_start[module.span(statements[-1])[0]], header))
+                    case Wrap(module, statements, header, takes_comments):
+                        last = at_start[module.span(statements[-1])[0]]
+                        suite.wraps.insert(0, _Around(index, last, header, takes_comments))
                     case Remove():
                         suite.parts[index] = []
                     case Unwrap():
@@ -359,6 +361,16 @@ def _any_within(offsets: Sequence[int], start: int, end: int) -> bool:
 # --- suites ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """A wrap, by the indices of its first and last statement."""
+
+    first: int
+    last: int
+    header: str
+    takes_comments: bool
+
+
 class _Suite:
     """The statements of one suite, and what goes before, after, around and in the place of each."""
 
@@ -369,8 +381,8 @@ class _Suite:
         self.parts: list[_Lines] = [[statement.with_changes(leading_lines=())] for statement in statements]
         self.slots: defaultdict[tuple[int, str, bool], _Lines] = defaultdict(list)
         """By the statement's index, ``before`` or ``after``, and outside or inside a wrap that starts or ends here."""
-        self.wraps: list[tuple[int, int, str]] = []
-        """First and last statement and header; of wraps of the same statements the first one is outside."""
+        self.wraps: list[_Around] = []
+        """Of wraps of the same statements the first one is outside."""
 
     def unwrap(self, index: int) -> None:
         (statement,) = self.parts[index]
@@ -391,17 +403,17 @@ class _Suite:
         self.parts[index] = lines
 
     def lines(self) -> _Lines:
-        wraps = sorted(self.wraps, key=lambda wrap: wrap[0] - wrap[1])
+        wraps = sorted(self.wraps, key=lambda wrap: wrap.first - wrap.last)
         return list(self._lines(0, len(self.parts) - 1, wraps))
 
-    def _lines(
-        self, first: int, last: int, wraps: Sequence[tuple[int, int, str]]
-    ) -> Iterator[cst.EmptyLine | _Statement]:
+    def _lines(self, first: int, last: int, wraps: Sequence[_Around]) -> Iterator[cst.EmptyLine | _Statement]:
         at = first
         while at <= last:
+            wrap = next((each for each in wraps if each.first == at), None)
+            inside = self._comments_next_to(at) if wrap is not None and wrap.takes_comments else []
             yield from self._once(self.above[at])
             yield from self._once(self.slots[at, "before", True])
-            wrap = next((each for each in wraps if each[0] == at), None)
+            self.above[at] = inside
             if wrap is None:
                 yield from self.slots[at, "before", False]
                 yield from self.parts[at]
@@ -409,11 +421,18 @@ class _Suite:
                 yield from self._once(self.slots[at, "after", True])
                 at += 1
             else:
-                _, end, header = wrap
-                after = list(self._once(self.slots[end, "after", True]))
-                yield self._wrapped(header, list(self._lines(at, end, wraps[wraps.index(wrap) + 1 :])))
+                after = list(self._once(self.slots[wrap.last, "after", True]))
+                yield self._wrapped(wrap.header, list(self._lines(at, wrap.last, wraps[wraps.index(wrap) + 1 :])))
                 yield from after
-                at = end + 1
+                at = wrap.last + 1
+
+    def _comments_next_to(self, index: int) -> list[cst.EmptyLine]:
+        """Takes the comments off that stand above a statement with no blank line between."""
+        above = self.above[index]
+        start = next((at + 1 for at in reversed(range(len(above))) if above[at].comment is None), 0)
+        comments = above[start:]
+        del above[start:]
+        return comments
 
     @staticmethod
     def _once(lines: list[cst.EmptyLine] | _Lines) -> Iterator[cst.EmptyLine | _Statement]:
@@ -641,10 +660,10 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     last_row = module.line_of(module.span(present[-1])[1]) if present else 0
     last_line = module.lines[last_row - 1].rstrip()
     width = len(last_line) + moved
-    # Of several calls in one expression none can be broken well: the line stays one.
-    holders = list(module.ancestors(call))
-    expressions = holders[: holders.index(module.statement(call))]
-    alone = all(isinstance(each, (ast.Call, ast.keyword)) for each in expressions)
+    # Of several calls side by side in a line none can be broken well: it stays one.
+    holders = (call, *module.ancestors(call))
+    beside = (each for each in module.nodes(ast.Call) if each.lineno == last_row and each not in holders)
+    alone = all(call in module.ancestors(each) for each in beside)
     if not present or not alone or width > _WIDEST or width + sum(len(f", {text}") for text in texts) <= _WIDEST:
         return [None] * len(added)
     # New lines stand below the first argument of the last line that has one.

@@ -48,7 +48,7 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
         return needs
     quote = script.quote(module)
     guard = f"if __name__ == {quote}__main__{quote}:"
-    return (*found, *(Wrap(module, part, guard) for part in workers.unguarded.parts))
+    return (*found, *(Wrap(module, part, guard, takes_comments=True) for part in workers.unguarded.parts))
 
 
 def _can_import_torch(module: Module, site: Site) -> bool:

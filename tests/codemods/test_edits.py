@@ -157,6 +157,11 @@ LONG = "x" * 90
             id="one of several calls stays on its line",
         ),
         pytest.param(
+            f"loaders = {{x: f({LONG}, len(x))\n           for x in y}}\n",
+            f"loaders = {{x: f({LONG}, len(x),\n                first='{'a' * 60}', second=1)\n           for x in y}}\n",
+            id="in a comprehension, with calls inside",
+        ),
+        pytest.param(
             f"if x:\n\tloader = f({LONG})\n",
             f"if x:\n\tloader = f({LONG}, first='{'a' * 60}', second=1)\n",
             id="behind tabs, whose width is anybody's, the line stays a line",
@@ -436,6 +441,20 @@ def test_comments_between_wrapped_statements_move_with_them() -> None:
     before = "a\n# why b\nb\n\n# why c\nc\nd\n"
     after = "a\n# why b\nwith w:\n    b\n\n    # why c\n    c\nd\n"
     assert edited(before, lambda module: [Wrap(module, tuple(module.tree.body[1:3]), "with w:")]) == after
+
+
+def test_comments_next_to_the_first_statement_go_along_where_they_should() -> None:
+    def edits(module: Module) -> list[Edit]:
+        statements = tuple(module.tree.body[1:])
+        return [
+            Wrap(module, statements[:1], "with w:"),
+            Wrap(module, statements, "if x:", takes_comments=True),
+            Insert(module, statements[0], "c", "before"),
+        ]
+
+    before = "a\n# of the part\n\n# of the statement\n# it says why\nb\nd\n"
+    after = "a\n# of the part\n\nc\nif x:\n    # of the statement\n    # it says why\n    with w:\n        b\n    d\n"
+    assert edited(before, edits) == after
 
 
 def test_wraps_nest_and_of_equal_ones_the_later_is_outside() -> None:
