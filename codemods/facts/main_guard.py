@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from codemods.facts.names import bound_names
+from codemods.facts.names import bound_names, words
 from codemods.facts.passes import FUNCTIONS, passes, top_statements
 from codemods.facts.source import is_main_guard
 from codemods.facts.worker_state import changes
@@ -38,11 +38,15 @@ _CONSTANT_PARTS = (
 )
 
 
-# What each worker that imports the script had better not do again: use CUDA, write, report.
-_WEIGHTY_METHODS = frozenset({"cuda", "to"})
-_WEIGHTY = frozenset(
-    {"shutil.rmtree", "os.remove", "torch.save", "torch.cuda.set_device", "torch.distributed.init_process_group"}
-    | {"wandb.init", "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter"}
+# What each worker that imports the script had better not do again: use CUDA, write files, start programs.
+_WEIGHTY_METHODS = frozenset({"cuda", "to", "extract", "extractall"})
+_WEIGHTY = words(
+    """
+    os.remove os.rename os.system os.unlink shutil.copy shutil.copyfile shutil.copytree shutil.move shutil.rmtree
+    shutil.unpack_archive subprocess.call subprocess.check_call subprocess.Popen subprocess.run
+    urllib.request.urlretrieve gdown.download wandb.init torch.save torch.cuda.set_device
+    torch.distributed.init_process_group torch.utils.tensorboard.SummaryWriter tensorboardX.SummaryWriter
+    """
 )
 _MOST_GUARDS = 3
 """Beyond that, a reader is served better by definitions that stand above the code that runs."""
@@ -97,15 +101,13 @@ def _reached(script: Script, code: WorkerCode) -> Iterator[tuple[Module, ast.stm
 def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[int, ...]:
     """Where the first guard may begin, the best place first: what is above is done again by each worker.
 
-    Best is before loaders are made and CUDA is used; else after the definitions that stand above the first reading.
+    Best is before data sets and loaders are made and CUDA is used; else after what stands above the first reading.
     """
     body = script.entry.tree.body
-    made = (
-        body.index(each)
-        for code in codes
-        for _, each in top_statements(script.flow, code.loader.module, code.loader.call)
-        if each in body
-    )
+    flow = script.flow
+    sites = [(code, site) for code in codes for site in (code.loader.call, *_sites(code))]
+    tops = [top for code, site in sites for _, top in top_statements(flow, code.loader.module, site)]
+    made = (body.index(each) for each in tops if each in body)
     weighty = (index for index in range(first) if _is_weighty(script, body[index]))
     fixed = [index for index in range(first) if _stays(body[index], codes) or isinstance(body[index], _IMPORTS)]
 
@@ -116,6 +118,12 @@ def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[in
 
     after_definitions = max(fixed, default=-1) + 1
     return with_what_is_above(min([first, *made, *weighty])), with_what_is_above(after_definitions)
+
+
+def _sites(code: WorkerCode) -> Iterator[ast.AST]:
+    """Where the data sets of a loader are made, in its module."""
+    sites = (each.site for each in code.loader.dataset.parts)
+    return (each for each in sites if each is not None and code.loader.module.holds(each))
 
 
 def _is_weighty(script: Script, statement: ast.stmt) -> bool:

@@ -67,7 +67,7 @@ REWRITES = {
     "all of it, less settings and imports": (HEAD + MADE + READ, HEAD + guarded(MADE + READ)),
     "two parts: a class stands between": (
         HEAD + MADE + NET + "# Train\nmodel = Net()\n" + READ,
-        HEAD + guarded(MADE) + NET + "# Train\n" + guarded("model = Net()\n" + READ),
+        HEAD + guarded(MADE) + NET + guarded("# Train\nmodel = Net()\n" + READ),
     ),
     "a class that comes late": (HEAD + MADE + READ + NET, HEAD + guarded(MADE + READ) + NET),
     "three parts": (
@@ -97,6 +97,14 @@ REWRITES = {
     "what writes a file goes along": (
         HEAD + 'log = open("log.txt", "w")\nrate = 0.1\n' + MADE + READ,
         HEAD + guarded('log = open("log.txt", "w")\nrate = 0.1\n' + MADE + READ),
+    ),
+    "what starts a program goes along": (
+        HEAD + 'import os\nos.system("make data")\nrate = 0.1\n' + MADE + READ,
+        HEAD + "import os\n" + guarded('os.system("make data")\nrate = 0.1\n' + MADE + READ),
+    ),
+    "the data set goes along, however far above": (
+        HEAD + MADE.replace("loader =", "rate = 0.1\nloader =") + READ,
+        HEAD + guarded(MADE.replace("loader =", "rate = 0.1\nloader =") + READ),
     ),
     "what reads a file may stay": (
         HEAD + 'names = open("names.txt", "r")\nrate = 0.1\n' + MADE + READ,

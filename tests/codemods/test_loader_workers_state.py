@@ -159,6 +159,7 @@ SENT = {
         made("self.odd = paths or (lambda x: x)"),
         f"a lambda {UNSENT}: make it a function of the module",
     ),
+    "a generator": (made("self.odd = (path for path in paths)"), f"a generator {UNSENT}"),
     "what a method yields": (
         made("self.odd = self.use()").replace(
             "    def __len__", "    def use(self):\n        yield 1\n\n    def __len__"
