@@ -664,7 +664,10 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     holders = (call, *module.ancestors(call))
     beside = (each for each in module.nodes(ast.Call) if each.lineno == last_row and each not in holders)
     alone = all(call in module.ancestors(each) for each in beside)
-    if not present or not alone or width > _WIDEST or width + sum(len(f", {text}") for text in texts) <= _WIDEST:
+    rows = {each.lineno for each in present}
+    one_per_line = len(present) > 1 and len(rows) == len(present)  # it has a layout that new arguments follow
+    fits = width + sum(len(f", {text}") for text in texts) <= _WIDEST
+    if not present or not alone or one_per_line or fits or width > _WIDEST:
         return [None] * len(added)
     # New lines stand below the first argument of the last line that has one.
     first = next(each for each in present if each.lineno == present[-1].lineno)

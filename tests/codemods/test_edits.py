@@ -142,6 +142,11 @@ LONG = "x" * 90
             id="in the layout of a call of several lines",
         ),
         pytest.param(
+            f"loader = f(a,\n           {LONG})\n",
+            f"loader = f(a,\n           {LONG},\n           first='{'a' * 60}',\n           second=1)\n",
+            id="one argument to a line stays one to a line",
+        ),
+        pytest.param(
             f"loader = f({LONG}, **more)\n",
             f"loader = f({LONG},\n           first='{'a' * 60}', second=1, **more)\n",
             id="before a spread dictionary",
