@@ -275,12 +275,14 @@ def _write(done: Done, *, apply: bool, output: str | None) -> None:
     show_default=True,
     help="How far the results may differ.",
 )
-@click.option("--pairs", type=int, help="Pairs of runs.")
+@click.option("--pairs", type=int, help="Pairs of runs, at most.  [default: 8]")
+@click.option("--time-budget", type=float, help="Seconds that all runs together should take.  [default: 300]")
 @click.option("--iterations", type=int, help="End every run after so many iterations.")
 @click.option("--seed", type=int, help="Seed of the first pair.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "simulated"]), help="Where both run.")
 @click.option("--capability", metavar="X.Y", help="Of the simulated CUDA device; 7.0 has float16 only.  [default: 9.0]")
 @click.option("--timeout", type=float, help="Seconds that one run may take.")
+@click.option("--margin", type=float, help="How much larger the last losses may be.  [default: as seeds move them]")
 @click.option("--keep", is_flag=True, default=None, help="Keep the copies of the project that the scripts ran in.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def verify(*, form: Format, **choices: Any) -> None:  # noqa: ANN401 - the plan says what they are

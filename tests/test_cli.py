@@ -651,13 +651,27 @@ def test_verify_passes_on_what_was_asked(torchfast: Run, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(verify, "verify", run)
     options = ("--promise", "random", "--pairs", "3", "--iterations", "9", "--seed", "7", "--device", "cpu")
+    more = ("--time-budget", "60", "--margin", "0.1", "--keep")
 
     answer = torchfast(
-        "verify", "a.py", "b.py", *options, "--timeout", "1.5", "--format", "json", "--", "--epochs", "2"
+        "verify", "a.py", "b.py", *options, *more, "--timeout", "1.5", "--format", "json", "--", "--epochs", "2"
     )
 
     assert plans == [
-        verify.Plan(Path("a.py"), Path("b.py"), "random", 3, 9, 7, "cpu", 1.5, ("--epochs", "2")),
+        verify.Plan(
+            Path("a.py"),
+            Path("b.py"),
+            "random",
+            pairs=3,
+            iterations=9,
+            time_budget=60.0,
+            seed=7,
+            device="cpu",
+            timeout=1.5,
+            arguments=("--epochs", "2"),
+            margin=0.1,
+            keep=True,
+        ),
     ]
     assert answer.code == 1
     assert json.loads(answer.out)["speed"] == "slower"

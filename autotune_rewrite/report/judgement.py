@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
         "not_measured": list(judgement.not_measured),
         "environment": dict(judgement.environment),
         "output": list(judgement.output),
+        "sized": judgement.sized,
+        "break_even": "never" if judgement.break_even == math.inf else judgement.break_even,
         "blamed": list(judgement.blamed),
         "written": list(judgement.written),
         "copies": list(judgement.copies),
@@ -63,6 +66,8 @@ def as_text(judgement: Judgement) -> str:
         lines.append(f"  whole run  {_ratio_as_text(judgement.whole)}{BASIS[judgement.basis]}")
     if judgement.iteration is not None:
         lines.append(f"  iteration  {_ratio_as_text(judgement.iteration)}")
+    if judgement.break_even is not None:
+        lines.append(f"  the longer start {_paid_back(judgement.break_even)}")
     lines.append(judgement.reason)
     pairs = "1 pair" if judgement.pairs == 1 else f"{judgement.pairs} pairs"
     lines.append(
@@ -73,7 +78,7 @@ def as_text(judgement: Judgement) -> str:
 
 def _notes(judgement: Judgement) -> list[str]:
     """What else the user should know."""
-    notes = []
+    notes = [judgement.sized] if judgement.sized else []
     if judgement.not_measured:
         named = ", ".join(judgement.not_measured)
         notes.append(f"Not measured here, because they cannot act on this device: {named}.")
@@ -83,6 +88,10 @@ def _notes(judgement: Judgement) -> list[str]:
     if judgement.copies:
         notes.append(f"Copies of the project: {', '.join(judgement.copies)}.")
     return notes
+
+
+def _paid_back(iterations: float) -> str:
+    return "is never paid back" if math.isinf(iterations) else f"is paid back after {math.ceil(iterations)} iterations"
 
 
 def _where(judgement: Judgement) -> str:
@@ -104,4 +113,4 @@ def _ratio_as_text(ratio: Ratio) -> str:
     text = f"{ratio.estimate:.2f} times as fast"
     if ratio.low is None or ratio.high is None:
         return f"{text} (no interval from one pair)"
-    return f"{text} ({ratio.low:.2f} to {ratio.high:.2f}, 95 % interval)"
+    return f"{text} ({ratio.low:.2f} to {ratio.high:.2f}, {100 * ratio.confidence:.0f} % interval)"

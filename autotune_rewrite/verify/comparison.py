@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.run import Run
 
 CONFIDENCE = 0.95
+LOOK_CONFIDENCE = 1 - 0.0294
+"""Of each of two looks, after half and after all of the pairs: errors come to 5 % in all (Pocock's bounds)."""
 MARGIN_SPREADS = 2.0
 """The margin of non-inferiority, in standard deviations of the original over its seeds: about what luck does to it."""
 MIN_SEEDS = 3
@@ -29,23 +31,31 @@ class Ratio:
 
     estimate: float
     low: float | None
-    """Of the 95 % interval; None where one pair shows no spread."""
+    """Of the interval; None where one pair shows no spread."""
     high: float | None
+    confidence: float = CONFIDENCE
+    """Of the interval."""
 
     @classmethod
-    def of(cls, originals: Sequence[float], rewritten: Sequence[float]) -> Ratio:
+    def of(cls, originals: Sequence[float], rewritten: Sequence[float], confidence: float = CONFIDENCE) -> Ratio:
         """The geometric mean of the paired ratios with a t interval on their logarithms.
 
         Args:
             originals: Seconds, one for each pair.
             rewritten: Seconds, of the same pairs.
+            confidence: Of the interval.
         """
         logs = [math.log(before / after) for before, after in zip(originals, rewritten, strict=True)]
         mean = statistics.fmean(logs)
         if len(logs) == 1:
-            return cls(math.exp(mean), None, None)
-        half = quantile_of_t((1 + CONFIDENCE) / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+            return cls(math.exp(mean), None, None, confidence)
+        half = quantile_of_t((1 + confidence) / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), confidence)
+
+    @property
+    def resolution(self) -> float | None:
+        """The smallest change, as a part of 1, that the interval could tell from none; None without an interval."""
+        return None if self.high is None else self.high / self.estimate - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +114,19 @@ class Summary:
     worse: float
     """The mean over the pairs of the rewritten script's figure less the original's."""
     low: float
-    """Of the one-sided 95 % bounds."""
+    """Of the one-sided bounds."""
     high: float
     margin: float
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair]) -> Summary | None:
-        """The comparison, or None where there are too few seeds or a figure is not a number."""
+    def of(cls, pairs: Sequence[Pair], confidence: float = CONFIDENCE, margin: float | None = None) -> Summary | None:
+        """The comparison, or None where there are too few seeds or a figure is not a number.
+
+        Args:
+            pairs: One for each seed.
+            confidence: Of the bounds.
+            margin: How much worse is no worse; None: so many of the original's standard deviations over its seeds.
+        """
         if len(pairs) < MIN_SEEDS:
             return None
         originals = [last_tenth(pair.original.losses) for pair in pairs]
@@ -119,8 +135,9 @@ class Summary:
             return None
         differences = [after - before for before, after in zip(originals, rewritten, strict=True)]
         worse = statistics.fmean(differences)
-        half = quantile_of_t(CONFIDENCE, len(pairs) - 1) * statistics.stdev(differences) / math.sqrt(len(pairs))
-        return cls(worse, worse - half, worse + half, MARGIN_SPREADS * statistics.stdev(originals))
+        half = quantile_of_t(confidence, len(pairs) - 1) * statistics.stdev(differences) / math.sqrt(len(pairs))
+        margin = MARGIN_SPREADS * statistics.stdev(originals) if margin is None else margin
+        return cls(worse, worse - half, worse + half, margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +149,8 @@ class Comparison:
     """The original of ``unequal`` again, with the same seed."""
     length: int | None = None
     """The iterations of a whole run, where that is known although runs were cut."""
+    confidence: float = CONFIDENCE
+    """Of every interval."""
 
     @property
     def basis(self) -> Basis:
@@ -153,7 +172,28 @@ class Comparison:
         for measurements in self._measurements:
             lengths = [self.length or measurement.iterations for measurement in measurements]
             sides.append([imports + one.seconds_at(length) for one, length in zip(measurements, lengths, strict=True)])
-        return Ratio.of(*sides)
+        return Ratio.of(sides[0], sides[1], self.confidence)
+
+    @property
+    def break_even(self) -> float | None:
+        """After how many iterations a longer start (workers, compiling) is paid back; infinite where it never is.
+
+        None where the start is no longer, as far as can be told.
+        """
+        sides = self._measurements
+        if len(self.pairs) == 1 or any(one.iteration_seconds is None for side in sides for one in side):
+            return None
+        each = [[one.iteration_seconds or 0.0 for one in side] for side in sides]
+        starts = [
+            [one.script_seconds - one.iterations * seconds for one, seconds in zip(side, iterations, strict=True)]
+            for side, iterations in zip(sides, each, strict=True)
+        ]
+        longer = [after - before for before, after in zip(*starts, strict=True)]
+        half = quantile_of_t((1 + self.confidence) / 2, len(longer) - 1) * statistics.stdev(longer)
+        if statistics.fmean(longer) <= half / math.sqrt(len(longer)):
+            return None
+        gained = statistics.fmean(each[0]) - statistics.fmean(each[1])
+        return statistics.fmean(longer) / gained if gained > 0 else math.inf
 
     @property
     def iteration(self) -> Ratio | None:
@@ -162,7 +202,7 @@ class Comparison:
         known = [[seconds for seconds in side if seconds is not None] for side in sides]
         if known != sides:
             return None
-        return Ratio.of(*known)
+        return Ratio.of(known[0], known[1], self.confidence)
 
     @property
     def unequal(self) -> Pair | None:

@@ -44,6 +44,9 @@ VERSION = 1
 CHUNK = 4096
 """Losses in one buffer; the next buffer is allocated when this one is full."""
 
+FEWEST = 20
+"""Iterations that a run has before it is ended because of its time: fewer say little."""
+
 KEPT_OPTIMIZERS = 8
 """The last optimizers, whose parameters are kept alive for the digest; older models may be freed by the script."""
 
@@ -70,6 +73,8 @@ class Config(TypedDict):
     """Is added to every seed that the script sets by itself, so that runs with different seeds do differ."""
     iterations: int | None
     """Ends the run at the start of the backward call after this many, or never."""
+    seconds: float | None
+    """Ends the run at the start of the first backward call after so many seconds of the script, or never."""
     record: str
     """Where the record is written."""
 
@@ -129,8 +134,9 @@ class Losses:
 class Recorder:
     """The hooks, and what they have seen."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: int | None, seconds: float | None = None) -> None:
         self.limit = limit
+        self.end = math.inf if seconds is None else time.perf_counter() + seconds
         self.times = array("d")
         self.cut: float | None = None
         """When the run was ended because it had its iterations."""
@@ -180,7 +186,7 @@ class Recorder:
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
         now = time.perf_counter()
         iteration = len(self.times)
-        if self.limit is not None and iteration >= self.limit:
+        if (self.limit is not None and iteration >= self.limit) or (now >= self.end and iteration >= FEWEST):
             self.cut = self.cut or now
             raise Enough(0)
         self.times.append(now)
@@ -376,7 +382,7 @@ def execute(config: Config, script: str) -> int | str | None:
     Returns:
         The status to exit with, as the script would have left it.
     """
-    recorder = Recorder(config["iterations"])
+    recorder = Recorder(config["iterations"], config["seconds"])
     recorder.install()
     seed_everything(config["seed"], config["offset"])
     module, code = main_module(config, script)

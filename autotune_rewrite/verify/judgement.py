@@ -57,6 +57,10 @@ class Judgement:
     environment: Environment = field(default_factory=dict)
     not_measured: tuple[str, ...] = ()
     """Rules that were applied and cannot act on this device."""
+    sized: str = ""
+    """What was done to keep to the time budget, in a sentence; else empty."""
+    break_even: float | None = None
+    """After how many iterations a longer start is paid back; infinite: never; None where nothing is to be."""
     blamed: tuple[str, ...] = ()
     """Rules that the failure of the rewritten script points to."""
     simulated: bool = False
@@ -72,6 +76,11 @@ class Judgement:
         if self.run != "ok":
             return 2
         return 0 if self.fit and (self.simulated or self.speed in ("faster", "no-difference")) else 1
+
+    @property
+    def tells_enough(self) -> bool:
+        """Whether more pairs of runs could not change the answers, but for their digits."""
+        return self.speed != "inconclusive" and self.equality != "inconclusive"
 
     @property
     def fit(self) -> bool:
@@ -93,7 +102,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
     timed = plan.simulated is None
     diverged = any(pair.diverged for pair in comparison.pairs)
     speed, of_speed = judge_speed(comparison) if timed else NOT_TIMED
-    equality, of_equality = judge_equality(comparison, plan.promise)
+    equality, of_equality = judge_equality(comparison, plan.promise, plan.margin)
     return Judgement(
         run="ok",
         speed=speed,
@@ -105,6 +114,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         basis=comparison.basis if timed else None,
         pairs=len(comparison.pairs),
         losses=min(len(pair.original.losses) for pair in comparison.pairs),
+        break_even=comparison.break_even if timed else None,
         environment=environment,
         not_measured=plan.not_measured if timed else (),
         blamed=_blamed(plan, [DIVERGED]) if diverged else (),
@@ -177,8 +187,9 @@ def judge_speed(comparison: Comparison) -> tuple[Speed, str]:
     if comparison.basis == "extrapolated":
         return word, f"Speed is extrapolated from runs that were cut to the script's {comparison.length} iterations."
     if comparison.basis == "whole":
-        if word == "inconclusive":
-            return word, "The runs vary too much to tell their speeds apart: more pairs or longer runs may."
+        if word == "inconclusive" and comparison.run.resolution is not None:
+            seen = f"below {100 * comparison.run.resolution:.1f} %"
+            return word, f"The runs vary too much to see a change {seen}: more pairs or longer runs may show it."
         return word, "Speed is that of whole runs."
     # A whole run's ratio lies between that of the run as it was cut and that of an iteration, whatever its length.
     if comparison.iteration is not None and speed_word(comparison.iteration) == word != "inconclusive":
@@ -189,7 +200,7 @@ def judge_speed(comparison: Comparison) -> tuple[Speed, str]:
     )
 
 
-def judge_equality(comparison: Comparison, promise: PromiseName) -> tuple[Equality, str]:
+def judge_equality(comparison: Comparison, promise: PromiseName, margin: float | None = None) -> tuple[Equality, str]:
     """Whether the rewritten script computes the same under its promise, and why."""
     pairs = comparison.pairs
     if not all(pair.original.losses for pair in pairs):
@@ -203,7 +214,7 @@ def judge_equality(comparison: Comparison, promise: PromiseName) -> tuple[Equali
         return "different", certain
     if promise == "training":
         return "not-checked", "Training was meant to change: its results are shown, and never judged as equal."
-    return _judge_spread(comparison, promise)
+    return _judge_spread(comparison, promise, margin)
 
 
 def _certain_difference(comparison: Comparison, promise: PromiseName) -> str | None:
@@ -237,22 +248,22 @@ def _first_difference(pair: Pair) -> str:
     )
 
 
-def _judge_spread(comparison: Comparison, promise: PromiseName) -> tuple[Equality, str]:
+def _judge_spread(comparison: Comparison, promise: PromiseName, margin: float | None) -> tuple[Equality, str]:
     """Non-inferiority of the last tenth of the losses, beside the original's own spread over seeds."""
     because = ""
     if promise == "bitwise":
         because = "The original is not repeatable: it differs from itself with the same seed. "
-    summary = Summary.of(comparison.pairs)
+    summary = Summary.of(comparison.pairs, comparison.confidence, margin)
     if summary is None:
         few = f"fewer than {MIN_SEEDS} pairs say nothing of a spread"
         why = few if len(comparison.pairs) < MIN_SEEDS else "the last losses are not finite"
         return "inconclusive", f"{because}Results differ, and {why}."
     if summary.margin == 0:
         return "inconclusive", f"{because}Results differ, and the original shows no spread over its seeds to judge by."
+    which = "" if margin is not None else f", {MARGIN_SPREADS:g} standard deviations of the original over its seeds"
     figures = (
         f"the mean of the last tenth of the losses is {summary.worse:+.3g} ({summary.low:+.3g} to {summary.high:+.3g}) "
-        f"against the original's, with a margin of {summary.margin:.3g}, {MARGIN_SPREADS:g} standard deviations of the "
-        "original over its seeds."
+        f"against the original's, with a margin of {summary.margin:.3g}{which}."
     )
     if summary.low > summary.margin or summary.high < -summary.margin:
         # Much better is no more "the same" than much worse: perhaps the loss itself was changed.

@@ -44,9 +44,12 @@ class Plan:
     rewritten: Path
     promise: PromiseName = "precision"
     """How far the results may differ."""
-    pairs: int = 4
+    pairs: int = 8
+    """At most; a first look after half of a multiple of 4 may be enough."""
     iterations: int | None = None
     """Every run ends after this many backward calls, or runs to its own end."""
+    time_budget: float = 300.0
+    """Seconds that all runs together should take: fewer pairs are run, or runs are cut, to keep to it."""
     seed: int = 0
     device: Device = "auto"
     timeout: float = 600.0
@@ -64,6 +67,8 @@ class Plan:
     """
     length: int | None = None
     """The backward calls of a whole run, for a caller who knows them; runs that were cut are extrapolated to it."""
+    margin: float | None = None
+    """How much larger the mean of the last tenth of the losses may be; None: as much as seeds move the original's."""
     keep: bool = False
     """Leave each run's copy of the project where it is."""
     capability: str | None = None
@@ -73,6 +78,11 @@ class Plan:
     def simulated(self) -> str | None:
         """The capability of the simulated CUDA device; None where the device is none, or a real one."""
         return (self.capability or CAPABILITY) if self.device == "simulated" else None
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """After how many pairs the runs are judged: after half, if that can be enough, and after all."""
+        return (self.pairs // 2, self.pairs) if self.pairs % 4 == 0 and self.pairs > 4 else (self.pairs,)  # noqa: PLR2004
 
     @property
     def pair_turns(self) -> tuple[tuple[Turn, Turn], ...]:
@@ -96,15 +106,28 @@ class Plan:
         Raises:
             VerifyError: A number is out of range, a script is missing or does not compile, or a package is missing.
         """
+        self._check_numbers()
+        for script in (self.original, self.rewritten):
+            check_script(script)
+        for package in NEEDED:
+            if find_spec(package) is None:
+                message = f"verifying needs {package}, which is not installed: pip install 'autotune-rewrite[verify]'"
+                raise VerifyError(message)
+
+    def _check_numbers(self) -> None:
         if self.pairs < 1:
             message = f"the number of pairs is {self.pairs}, but at least 1 is needed"
             raise VerifyError(message)
         if self.iterations is not None and self.iterations < 1:
             message = f"the number of iterations is {self.iterations}, but at least 1 is needed"
             raise VerifyError(message)
-        if not self.timeout > 0:
-            message = f"the timeout is {self.timeout:g} seconds, but it has to be positive"
+        if self.margin is not None and not self.margin > 0:
+            message = f"the margin is {self.margin:g}, but it has to be positive"
             raise VerifyError(message)
+        for name, seconds in (("time budget", self.time_budget), ("timeout", self.timeout)):
+            if not seconds > 0:
+                message = f"the {name} is {seconds:g} seconds, but it has to be positive"
+                raise VerifyError(message)
         if not 0 <= self.seed < 2**32 - self.pairs:
             message = f"the seed is {self.seed}, but it has to be between 0 and 2**32 - 1 - pairs"
             raise VerifyError(message)
@@ -114,12 +137,6 @@ class Plan:
         if self.capability is not None and not re.fullmatch(r"\d+\.\d", self.capability):
             message = f"the capability is {self.capability!r}, but it has to look like {CAPABILITY}"
             raise VerifyError(message)
-        for script in (self.original, self.rewritten):
-            check_script(script)
-        for package in NEEDED:
-            if find_spec(package) is None:
-                message = f"verifying needs {package}, which is not installed: pip install 'autotune-rewrite[verify]'"
-                raise VerifyError(message)
 
 
 def check_script(script: Path) -> None:

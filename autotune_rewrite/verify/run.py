@@ -106,6 +106,7 @@ def probe(plan: Plan) -> Environment:
         "seed": 0,
         "offset": 0,
         "iterations": None,
+        "seconds": None,
         "record": "",
     }
     ended = _execute(config, _child_environment(plan), PROBE_TIMEOUT)
@@ -119,8 +120,14 @@ def probe(plan: Plan) -> Environment:
     return environment
 
 
-def run_script(plan: Plan, turn: Turn) -> Run:
-    """Runs the turn's script, in a copy of its project, to its end, the plan's number of iterations, or the timeout."""
+def run_script(plan: Plan, turn: Turn, seconds: float | None = None) -> Run:
+    """Runs the turn's script, in a copy of its project.
+
+    Args:
+        plan: How many iterations it has at most, and after how many seconds it is stopped as one that hangs.
+        turn: Which script, and with which seeds.
+        seconds: After so many it is ended cleanly, at the next iteration.
+    """
     text = plan.script(turn.side)
     typed = text
     if turn.side == "rewritten" and plan.script_directory is not None:
@@ -143,6 +150,7 @@ def run_script(plan: Plan, turn: Turn) -> Run:
             "seed": plan.seed + turn.offset,
             "offset": turn.offset,
             "iterations": plan.iterations,
+            "seconds": seconds,
             "record": "",
         }
         ended = _execute(config, _child_environment(plan), plan.timeout, scratch.place(started.resolve()))
