@@ -95,37 +95,38 @@ def judgements(plan: Plan, machine: Machine, monkeypatch: pytest.MonkeyPatch, co
         yield verify(replace(plan, seed=seed))
 
 
+@pytest.mark.parametrize("count", [300, pytest.param(1250, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sd", [0.01, 0.03, 0.06, 0.12])
 def test_of_the_same_against_itself_at_most_six_in_a_hundred_are_told_apart(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch, sd: float
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, sd: float, count: int
 ) -> None:
-    words = Counter(each.speed for each in judgements(plan, Machine(sd), monkeypatch, 1250))
-    assert words["faster"] + words["slower"] <= 0.06 * 1250, words
+    words = Counter(each.speed for each in judgements(plan, Machine(sd), monkeypatch, count))
+    assert words["faster"] + words["slower"] <= 0.06 * count, words
 
 
 @pytest.mark.parametrize(("sd", "least"), [(0.01, 0.9), (0.02, 0.9), (0.03, 0.75)])
 def test_five_percent_are_found(plan: Plan, monkeypatch: pytest.MonkeyPatch, sd: float, least: float) -> None:
     machine = Machine(sd, gain=1.05, outliers=0.0, drift=0.02)
-    words = Counter(each.speed for each in judgements(plan, machine, monkeypatch, 400))
-    assert words["faster"] >= least * 400, words
+    words = Counter(each.speed for each in judgements(plan, machine, monkeypatch, 200))
+    assert words["faster"] >= least * 200, words
     assert words["slower"] == 0
 
 
 @pytest.mark.parametrize("sd", [0.01, 0.02])
 def test_no_difference_is_said_where_there_is_none(plan: Plan, monkeypatch: pytest.MonkeyPatch, sd: float) -> None:
     machine = Machine(sd, outliers=0.0, drift=0.02)
-    words = Counter(each.speed for each in judgements(plan, machine, monkeypatch, 400))
-    assert words["no-difference"] >= 0.8 * 400, words
+    words = Counter(each.speed for each in judgements(plan, machine, monkeypatch, 200))
+    assert words["no-difference"] >= 0.8 * 200, words
 
 
 def test_losses_that_end_worse_by_the_margin_seldom_pass(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    worse = judgements(replace(plan, margin=0.9), Machine(0.02, worse=0.9), monkeypatch, 1000)
+    worse = judgements(replace(plan, margin=0.9), Machine(0.02, worse=0.9), monkeypatch, 400)
     words = Counter(each.equality for each in worse)
-    assert words["non-inferior"] <= 0.06 * 1000, words
+    assert words["non-inferior"] <= 0.06 * 400, words
 
 
 @pytest.mark.parametrize("margin", [None, 0.9])
 def test_losses_that_end_no_worse_pass(plan: Plan, monkeypatch: pytest.MonkeyPatch, margin: float | None) -> None:
-    same = judgements(replace(plan, margin=margin), Machine(0.02), monkeypatch, 400)
+    same = judgements(replace(plan, margin=margin), Machine(0.02), monkeypatch, 200)
     words = Counter(each.equality for each in same)
-    assert words["non-inferior"] >= 0.8 * 400, words
+    assert words["non-inferior"] >= 0.8 * 200, words
