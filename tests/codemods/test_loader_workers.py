@@ -486,6 +486,12 @@ def test_loaders_that_are_left(code: str, because: str) -> None:
     left(head + main(MNIST + code), because)
 
 
+def test_a_class_of_loaders_with_an_init_of_its_own() -> None:
+    own = "class Loader(DataLoader):\n    def __init__(self, data):\n        super().__init__(data, 64)\n\n\n"
+    code = HEAD + own + main(MNIST + "loader = Loader(data)\n" + ON_CUDA)
+    left(code, "class Loader has an __init__ of its own: num_workers belongs into its call")
+
+
 def test_one_worker_is_not_mentioned_where_none_would_do() -> None:
     data = "data = TensorDataset(torch.ones(9))\n"
     check_silent(LoaderWorkers, HEAD + main(data + "loader = DataLoader(data, 64, num_workers=1)\n" + ON_CUDA))
