@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
-from codemods.edit_values import AddArgument
+from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.kinds import described
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from codemods.declaration import Finding
     from codemods.facts.data import Loader
     from codemods.facts.script import Script
-    from codemods.facts.source import Module
+    from codemods.facts.source import FunctionNode, Module
     from codemods.facts.transfers import Transfer
 
+_FALSE = Value(Sort.LITERAL, "False")
 _MPS = "the device may be MPS, where a batch copied without blocking may be read too early: compare it with 'cuda'"
 _NO_TENSOR = "its collate_fn may return something else than tensors"
 # Methods that end in an underscore and leave the elements as they are.
@@ -38,6 +39,7 @@ class H2dNonBlocking(Codemod):
     Why it is faster:
         The host queues the copy and goes on to queue the forward pass, instead of waiting until the batch has arrived.
         Kernels that use the batch are queued behind the copy on the same stream, so that nothing reads it too early.
+        Where ``non_blocking`` is a parameter that nobody passes, its default becomes ``True``.
 
     When it is left:
         The batch is not in pinned memory, and cannot be. The target is not CUDA, or is not known: from a device to the
@@ -100,6 +102,35 @@ for images, labels in loader:
                 yield self._site(script, move)
             elif isinstance(given, ast.Constant) and not given.value:
                 yield self.left(move.module, move.call, because="non_blocking=False is written there")
+            elif {each for each in script.flow.values(given) if each.sort is not Sort.UNBOUND} == {_FALSE}:
+                yield self._parameter(script, move, given)
+
+    def _parameter(self, script: Script, move: Transfer, given: ast.expr) -> Finding:
+        """A site where ``non_blocking`` is False wherever it comes from: the default of a parameter becomes True."""
+        module, text = move.module, move.module.code(given)
+        function = module.function(move.call)
+        default = None if function is None else _default(function, text)
+        if (
+            function is None
+            or default is None
+            or any(_passes(call, function, text) for call in script.flow.callers(function))
+        ):
+            return self.left(module, move.call, because=f"{text} is False wherever this runs")
+        same = [
+            each
+            for each in script.transfers
+            if isinstance(each.non_blocking, ast.Name)
+            and each.non_blocking.id == text
+            and module.function(each.call) is function
+        ]
+        uses = [each for each in module.nodes(ast.Name) if each.id == text and module.function(each) is function]
+        reasons = [_why_not(script, each) or (_MPS if each.may_reach_mps else None) for each in same]
+        if len(uses) != len(same):
+            reasons.append(f"{text} is False wherever this runs, and is used for something else, too")
+        reason = next((each for each in reasons if each is not None), None)
+        if reason is not None:
+            return self.left(module, move.call, because=reason)
+        return self.rewrites(module, move.call, _MESSAGE, Replace(module, default, "True"))
 
     def _site(self, script: Script, move: Transfer) -> Finding:
         reason = _why_not(script, move)
@@ -111,6 +142,24 @@ for images, labels in loader:
         return self.rewrites(
             move.module, move.call, _MESSAGE, AddArgument(move.module, move.call, "non_blocking", value)
         )
+
+
+def _default(function: FunctionNode | ast.Lambda, name: str) -> ast.expr | None:
+    """The default of a parameter, where that is ``False``."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = list(zip(reversed(positional), reversed(arguments.defaults), strict=False))
+    defaults += [(one, each) for one, each in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if each]
+    found = next((default for parameter, default in defaults if parameter.arg == name), None)
+    return found if isinstance(found, ast.Constant) and found.value is False else None
+
+
+def _passes(call: ast.Call, function: FunctionNode | ast.Lambda, name: str) -> bool:
+    """Whether a call may pass the parameter, with whatever value."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args) if each.arg not in {"self", "cls"}]
+    place = names.index(name) if name in names else len(call.args)
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return starred or len(call.args) > place or any(each.arg in {name, None} for each in call.keywords)
 
 
 def _is_about_batches(move: Transfer) -> bool:

@@ -32,6 +32,10 @@ def leaves(code: str, because: str) -> None:
     check_leaves(H2dNonBlocking, HEAD + code, because)
 
 
+def indented(code: str) -> str:
+    return "".join(f"    {line}" for line in code.splitlines(keepends=True))
+
+
 FORMS = {
     "to(device)": ("x.to(device)", "x.to(device, non_blocking=True)"),
     "to(device=device)": ("x.to(device=device)", "x.to(device=device, non_blocking=True)"),
@@ -485,6 +489,65 @@ device = torch.device(args.device)
         'device.type == "cuda"',
     ),
 }
+
+
+PARAMETER = """\
+def train(model, loader, non_blocking=False):
+    for x, y in loader:
+        model(x.to(device, non_blocking=non_blocking)).backward()
+
+train(nn.Linear(1, 1), loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(PARAMETER, PARAMETER.replace("=False", "=True"), id="a parameter that nobody passes"),
+        pytest.param(
+            PARAMETER.replace("loader, non", "loader, *, non"),
+            PARAMETER.replace("loader, non", "loader, *, non").replace("=False", "=True"),
+            id="a parameter that is passed by name alone",
+        ),
+    ],
+)
+def test_the_default_of_a_parameter_becomes_true(before: str, after: str) -> None:
+    rewrites(before, after)
+
+
+@pytest.mark.parametrize(
+    ("code", "because"),
+    [
+        pytest.param(
+            PARAMETER + "train(nn.Linear(1, 1), loader, False)\n",
+            "non_blocking is False wherever this runs",
+            id="every caller passes False",
+        ),
+        pytest.param(
+            "class Trainer:\n"
+            + indented(PARAMETER.partition("\n\n")[0].replace("(model", "(self, model"))
+            + "\nTrainer().train(nn.Linear(1, 1), loader, False)\n",
+            "non_blocking is False wherever this runs",
+            id="a caller of the method passes False",
+        ),
+        pytest.param(
+            PARAMETER.replace("):\n", "):\n    print(non_blocking)\n", 1),
+            "non_blocking is False wherever this runs, and is used for something else, too",
+            id="the parameter is used for something else",
+        ),
+        pytest.param(
+            PARAMETER.replace("model(x.to", "x = x * 2\n        model(x.to"),
+            PAGEABLE.replace(" (line {})", ""),
+            id="what is moved is not pinned",
+        ),
+    ],
+)
+def test_the_default_of_a_parameter_is_left_where(code: str, because: str) -> None:
+    leaves(code, because)
+
+
+def test_a_parameter_that_some_caller_passes_is_the_script_s_business() -> None:
+    check_silent(H2dNonBlocking, HEAD + PARAMETER.replace("Linear(1, 1), loader)", "Linear(1, 1), loader, True)"))
 
 
 @pytest.mark.parametrize(("start", "value"), MAY_BE_MPS.values(), ids=MAY_BE_MPS)
