@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from codemods import placing
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, AddItem, Import
-from codemods.facts import placement
 from codemods.facts.devices import cuda_branches
 from codemods.facts.kinds import LOADER
 
@@ -133,21 +132,13 @@ for (x,) in loader:
             return self.left(module, loader.call, because=reason)
         edits = _in_dictionary(script, loader)
         if not edits:
-            place = module.statement(loader.call)
             condition = script.cuda_condition(loader, loader.call)
             edits = [AddArgument(module, loader.call, "pin_memory", condition or _IS_AVAILABLE)]
             if condition is None:
-                if not _can_import_torch(module, place):
+                if not placing.can_import(module, "torch", loader.call):
                     return self.left(module, loader.call, because="torch cannot be imported before the loader is made")
                 edits.append(Import(module, "import torch"))
         return self.rewrites(module, loader.call, _MESSAGE, *edits)
-
-
-def _can_import_torch(module: Module, place: ast.stmt) -> bool:
-    """Whether ``import torch``, put to the module's other imports, is there when the place is reached."""
-    found = placing.import_place(module, "import torch")
-    tops = [place, *(each for each in module.ancestors(place) if isinstance(each, ast.stmt))]
-    return found is not None and found[1].lineno < tops[-1].lineno and placement.is_free_for(module, "torch", "torch")
 
 
 def _is_partial_loader(script: Script, call: ast.Call) -> bool:

@@ -28,6 +28,8 @@ from codemods.edit_values import (
     Unwrap,
     Wrap,
 )
+from codemods.facts.names import bound_names, declared_outer
+from codemods.facts.placement import is_free_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -276,6 +278,23 @@ def import_place(module: Module, code: str) -> Place:
             last = next(at for at, following in zip(run, [*run[1:], -1], strict=True) if following != at + 1)
             return "after", body[last]
     return ("before", body[0]) if body else None
+
+
+def can_import(module: Module, name: str, node: ast.AST) -> bool:
+    """Whether ``import name``, put beside the other imports, is what is read as ``name`` where the node stands.
+
+    Args:
+        module: The module.
+        name: Of a top-level package.
+        node: An expression or a statement of the module.
+    """
+    place = import_place(module, f"import {name}")
+    holders = (node, *module.ancestors(node))
+    top = [each for each in holders if isinstance(each, ast.stmt)][-1]
+    functions = [each for each in holders if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+    local = frozenset().union(*(bound_names(each) | declared_outer(each) for each in functions))
+    is_before = place is not None and place[1].lineno < top.lineno
+    return is_before and name not in local and is_free_for(module, name, name)
 
 
 def _packages(statement: ast.stmt) -> set[str]:

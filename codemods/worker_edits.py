@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 from codemods import placing
 from codemods.edit_values import AddArgument, AddItem, Import, Replace, Wrap
-from codemods.facts.names import bound_names, declared_outer
-from codemods.facts.passes import FUNCTIONS
-from codemods.facts.placement import is_free_for
 
 if TYPE_CHECKING:
     from codemods.edit_values import Edit
@@ -36,7 +33,7 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
         else:
             found.append(pass_(module, count.site, "num_workers", count.text))
         if not count.is_imported:
-            if not _can_import_torch(module, count.site):
+            if not placing.can_import(module, "torch", count.site):
                 return "torch cannot be imported before the loader is made"
             found.append(Import(module, "import torch"))
     if workers.unguarded is None:
@@ -49,16 +46,6 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
     quote = script.quote(module)
     guard = f"if __name__ == {quote}__main__{quote}:"
     return (*found, *(Wrap(module, part, guard, takes_comments=True) for part in workers.unguarded.parts))
-
-
-def _can_import_torch(module: Module, site: Site) -> bool:
-    """Whether ``import torch``, put to the module's other imports, is what the site reads."""
-    place = placing.import_place(module, "import torch")
-    top = next(each for each in module.tree.body if each.lineno <= site.lineno <= (each.end_lineno or each.lineno))
-    functions = [each for each in module.ancestors(site) if isinstance(each, FUNCTIONS)]
-    local = frozenset().union(*(bound_names(each) | declared_outer(each) for each in functions))
-    is_before = place is not None and place[1].lineno < top.lineno
-    return is_before and "torch" not in local and is_free_for(module, "torch", "torch")
 
 
 def pass_(module: Module, site: Site, name: str, value: str) -> Edit:

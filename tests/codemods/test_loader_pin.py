@@ -822,6 +822,25 @@ device = 'cuda:0' if cuda.is_available() else 'cpu'
             LoaderPin, before, before.replace("DataLoader(data)", "DataLoader(data, pin_memory=cuda.is_available())")
         )
 
+    @pytest.mark.parametrize("first", ["", "    global torch\n"])
+    def test_not_where_the_function_binds_the_name_itself(self, first: str) -> None:
+        code = f"""\
+from torch.utils.data import DataLoader
+from torchvision import datasets
+import argparse
+
+def main():
+{first}    args = argparse.ArgumentParser().parse_args()
+    for x, y in DataLoader(datasets.MNIST('data')):
+        x = x.to(args.device)
+    import torch
+    torch.save(x, 'x')
+
+main()
+"""
+
+        check_leaves(LoaderPin, code, "torch cannot be imported before the loader is made")
+
     def test_not_where_the_name_is_another_thing(self) -> None:
         code = (
             "from torch.utils.data import DataLoader\n"
