@@ -10,7 +10,9 @@ from codemods.amp_home import path
 from codemods.amp_reasons import LeftError
 from codemods.edit_values import AddArgument, AddParameter, Import, Insert
 from codemods.facts import placement
+from codemods.facts.names import bound_names
 from codemods.facts.placement import dominates
+from codemods.facts.source import is_main_guard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,8 +192,26 @@ class Wording:
             return isinstance(function, _FUNCTIONS) and self.script.flow.owner(function) is home.owner
         is_global = {module.function(each) for each in home.anchors} == {None}
         if is_global and function is not None:
-            return self._runs_after(home.anchors, function)
+            return self._runs_after(home.anchors, function) and not self._is_imported_alone(home.anchors, function)
         return any(dominates(module, each, place) for each in home.anchors)
+
+    def _is_imported_alone(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
+        """Whether another file may import the function, and call it, though nothing below the guard has run."""
+        module = self.script.entry
+
+        def is_guarded(node: ast.AST) -> bool:
+            return any(is_main_guard(each) for each in module.ancestors(node))
+
+        if not any(map(is_guarded, anchors)):
+            return False
+        own_names = bound_names(function)
+        read = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        bindings: dict[str, list[bool]] = {}
+        for name in module.nodes(ast.Name):
+            if isinstance(name.ctx, ast.Store) and module.function(name) is None and name.id in read - own_names:
+                bindings.setdefault(name.id, []).append(is_guarded(name))
+        # A function that reads what is bound under the guard alone is no use to others.
+        return not any(all(each) for each in bindings.values())
 
     def _runs_after(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
         """Whether every run of the function starts once the header is there, as far as the module's calls say."""

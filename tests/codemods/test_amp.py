@@ -1310,6 +1310,55 @@ def test_forms(name: str) -> None:
     check_rewrites(Amp, *PAIRS[name])
 
 
+GUARDED = """\
+import torch
+from torch import nn
+
+def train(model, optimizer, batches, device):
+    for x in batches:
+        optimizer.zero_grad()
+        loss = model(x.to(device)).mean()
+        loss.backward()
+        optimizer.step()
+
+def validate(model, batches, device):
+    with torch.no_grad():
+        return sum(nn.functional.mse_loss(model(x.to(device)), x.to(device)).item() for x in batches)
+
+def losses(model, batches, device):
+    total = 0.0
+    with torch.no_grad():
+        for x in batches:
+            total += model(x.to(device)).mean().item()
+    return total
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(8, 8).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = torch.randn(4, 16, 8)
+    train(model, optimizer, batches, device)
+    print(losses(model, batches, device))
+"""
+
+
+def test_a_function_that_others_may_import_reads_nothing_that_is_bound_under_the_guard() -> None:
+    after = rewritten(GUARDED, "auto")
+    assert "def train(model, optimizer, batches, device, scaler):" in after
+    body = after.partition("def losses")[2].partition("if __name__")[0]
+    assert "torch.autocast" in body
+    assert "scaler" not in body
+    assert "torch.cuda.get_device_capability(device)[0] >= 8" in body
+
+
+def test_a_function_that_reads_what_is_bound_under_the_guard_reads_the_scaler_too() -> None:
+    code = GUARDED.replace("losses(model, batches, device):", "losses(model, device):").replace(
+        "losses(model, batches, device))", "losses(model, device))"
+    )
+    body = rewritten(code, "auto").partition("def losses")[2].partition("if __name__")[0]
+    assert "scaler.is_enabled()" in body
+
+
 def test_a_rewritten_script_is_not_mentioned_again() -> None:
     for _, after in PAIRS.values():
         check_silent(Amp, after)
@@ -2094,7 +2143,7 @@ def train(model, optimizer: torch.optim.Optimizer):
         loss.backward()
         optimizer.step()
 """,
-        "the step after the backward in line 9 is not seen; the bf16 form needs no scaler",
+        "what steps in line 10 is not known; the bf16 form needs no scaler",
     ),
     "names that are taken": (
         """\
