@@ -71,6 +71,11 @@ def test_the_first_loss_is_judged_as_the_others_where_batches_are_drawn_anew() -
     assert judge(SEEDS, [2.4, 1.0, 0.5], same_batches=False).word == "differs"
 
 
+def test_the_small_difference_of_large_terms_may_be_off_by_their_rounding() -> None:
+    assert judge([[0.012, 0.1], [0.023, 0.1], [-0.001, 0.1]], [0.009, 0.1]).word == "within"
+    assert judge([[0.012, 0.1], [0.014, 0.1], [0.011, 0.1]], [0.009, 0.1]).word == "differs"
+
+
 def test_what_is_not_a_number_as_published_may_be_none_as_rewritten() -> None:
     assert judge([[1.0, NAN]] * 3, [1.0, NAN]).word == "within"
     assert judge([[1.0, NAN]] * 3, [1.0, 1.0]).word == "differs"
