@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind, is_on_cuda
-from codemods.facts.kinds import Kind, may
+from codemods.facts.kinds import Kind, kind, may
+from codemods.facts.names import bound_names
 from codemods.facts.placement import means_the_same
 from codemods.facts.reach import own
 from codemods.facts.transfers import Transfer
@@ -67,9 +68,12 @@ class Conditions:
         module, flow = script.entry, script.flow
         moves = [each for each in script.transfers if each.module is module]
         for call in module.nodes(ast.Call):
-            is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}
-            if is_move and may(flow, flow.values(call.func.value), Kind.MODEL):  # type: ignore[attr-defined]
-                moves.append(Transfer(flow, module, call))
+            if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
+                values = flow.values(call.func.value)
+                # What other libraries make may be a model: that is asked where it is called like one.
+                is_made = bool(values) and all(each.sort is Sort.MADE and kind(flow, each) is None for each in values)
+                if is_made or may(flow, values, Kind.MODEL):
+                    moves.append(Transfer(flow, module, call))
         return cls(script, [each for each in moves if each.may_reach_cuda], moves)
 
     def of_code(self, reach: Reach, nodes: Sequence[ast.AST], models: Values) -> Conditions:
@@ -78,7 +82,7 @@ class Conditions:
         inside = {call for part in parts for call in own(part, ast.Call)}
         if any(each.sort is Sort.UNKNOWN for each in models):
             return self
-        moves = [each for each in self._of_script if each.call in inside or self._flow.values(each.receiver) & models]
+        moves = [each for each in self._of_script if each.call in inside or self._moved(each) & models]
         return Conditions(self._script, [each for each in moves if each.may_reach_cuda], self._of_script, moves)
 
     @property
@@ -108,6 +112,20 @@ class Conditions:
             return Condition(f"{name}()") if name is not None else None
         return None
 
+    def _moved(self, move: Transfer) -> Values:
+        """What it moves, and what it returns."""
+        return self._flow.values(move.receiver) | self._flow.values(move.call)
+
+    def _is_read_here(self, node: ast.expr, place: ast.stmt) -> bool:
+        """Whether the function of the place reads the module's name itself, which is bound once, perhaps below it."""
+        function = self._module.function(place)
+        if not isinstance(node, ast.Name) or function is None or self._module.function(node) is not function:
+            return False
+        bindings = [
+            each for each in self._module.nodes(ast.Name) if each.id == node.id and isinstance(each.ctx, ast.Store)
+        ]
+        return node.id not in bound_names(function) and [self._module.function(each) for each in bindings] == [None]
+
     def _flag(self, move: Transfer, place: ast.stmt) -> Condition | None:
         for branch in reversed(move.cuda_branches):
             test, holds = branch.test, branch.holds
@@ -121,7 +139,9 @@ class Conditions:
         node = move.device.node
         if move.device.kind is not DeviceKind.CONDITIONAL or node is None or move.method == "type":
             return None
-        if not means_the_same(self._flow, self._module, node, place) and not self._is_set_once(node, place):
+        if not means_the_same(self._flow, self._module, node, place) and not (
+            self._is_set_once(node, place) or self._is_read_here(node, place)
+        ):
             return None
         text = self._module.code(node)
         test = is_on_cuda(self._flow, node, text, self._script.quote(self._module))

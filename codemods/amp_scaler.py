@@ -122,6 +122,9 @@ class Scaling:
 
     def _why_not_simple_steps(self) -> str | None:
         if not self.steps:
+            unknown = self._why_order_unknown()
+            if unknown is not None:
+                return unknown
             if any(each.kind is EventKind.GRADIENT for each in self.events):
                 return "gradients are applied by hand, and nothing would unscale them"
             return f"the step after the backward in line {self.phases[0].call.lineno} is not seen"
