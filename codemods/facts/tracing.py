@@ -39,6 +39,8 @@ _FALLS_BACK = (
 )
 
 
+# Its backward formula has no symbolic sizes: the second size of a batch, such as the last one's, raises.
+_ONE_SIZE = frozenset({"torch.nn.functional.affine_grid", "torch.affine_grid_generator"})
 _NOISE = frozenset(
     f"torch.{name}"
     for name in (
@@ -165,6 +167,8 @@ def _call_breaks(flow: Flow, call: ast.Call) -> str | None:
             return f"forward has data-dependent Python: {callee.name.removeprefix('builtins.')}() of a tensor"
         if callee.name.partition(".")[0] in _OWN_KERNELS or callee.name.startswith(_FALLS_BACK):
             return f"forward calls {callee.name}, which is not compiled"
+        if callee.name in _ONE_SIZE:
+            return f"forward calls {callee.name}, which fails compiled where batches differ in size"
     if isinstance(call.func, ast.Attribute) and call.func.attr in _TO_PYTHON and not call.args:
         return f"forward has data-dependent Python: .{call.func.attr}()"
     return None

@@ -112,6 +112,17 @@ answer = model.first.weight.grad.tolist()
         "torch.jit.script() has made TorchScript of it, which is not compiled again: remove that first",
         "compile is not supported on ScriptModules",
     ),
+    "a grid is computed for batches of several sizes": (
+        HEAD.replace(
+            "        return self.second(F.relu(self.first(x)))",
+            "        grid = F.affine_grid(self.first(x)[:, :6].view(-1, 2, 3), (len(x), 1, 2, 4))\n"
+            "        return F.grid_sample(x.view(-1, 1, 2, 4), grid, align_corners=False)",
+        )
+        + MODEL
+        + TRAINING.replace("torch.randn(4, 6, 8)", "torch.randn(21, 8).split(6)"),
+        "forward calls torch.nn.functional.affine_grid, which fails compiled where batches differ in size (line 17)",
+        "SymInt",
+    ),
 }
 """Scripts that run, why they are left, and how they fail when the model is compiled after all."""
 
