@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _AROUND = (*LOOPS, *FUNCTIONS, ast.Module)
-_FP16 = "the fp16 form is right there"
+_FP16 = "--amp fp16 is right there"
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
 
 
@@ -216,7 +216,7 @@ for x in torch.randn(4, 16, 8).cuda():
 
     optimizer.step(closure)
 """,
-            because="optimizer.step(closure) is not supported by GradScaler (line 14); the bf16 form needs no scaler",
+            because="optimizer.step(closure) is not supported by GradScaler (line 14); --amp bf16 needs no scaler",
         ),
         Leaves(
             code="""\

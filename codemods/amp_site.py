@@ -64,7 +64,7 @@ class Site:
         if self.form != "bf16":
             reason = scaling.why_not()
             if reason is not None:
-                raise LeftError(f"{reason}; the bf16 form needs no scaler")
+                raise LeftError(f"{reason}; --amp bf16 needs no scaler")
             home = Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
         blocks = Blocks(self.script, self.phases)
         pieces = [(phase, piece) for phase in self.group for piece in blocks.of(phase)]

@@ -44,6 +44,11 @@ for epoch in range(2):
 """A script with a site of ``loader-pin`` (line 8), ``h2d-non-blocking`` (13) and ``zero-grad-none`` (14)."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups of tests that run one after the other, most of which take long, come first, or all wait for the last."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a command said."""

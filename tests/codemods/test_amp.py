@@ -1554,7 +1554,7 @@ class Square(torch.autograd.Function):
 model = nn.DataParallel(model)
 """
         + STEP,
-        "DataParallel would compute in fp16 where bf16 is asked for (line 9); the fp16 form is right there",
+        "DataParallel would compute in fp16 where bf16 is asked for (line 9); --amp fp16 is right there",
     ),
     "a model in 16 bits": (
         HEAD
@@ -1601,7 +1601,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
 
     optimizer.step(closure)
 """,
-        "optimizer.step(closure) is not supported by GradScaler (line 18); the bf16 form needs no scaler",
+        "optimizer.step(closure) is not supported by GradScaler (line 18); --amp bf16 needs no scaler",
     ),
     "double backward": (
         HEAD
@@ -1614,7 +1614,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     loss.backward()
     optimizer.step()
 """,
-        "double backward (line 13): a gradient penalty would be scaled twice; the bf16 form needs no scaler",
+        "double backward (line 13): a gradient penalty would be scaled twice; --amp bf16 needs no scaler",
     ),
     "gradients applied by hand": (
         """\
@@ -1632,7 +1632,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     for p in model.parameters():
         p.data -= 0.1 * p.grad
 """,
-        "gradients are applied by hand, and nothing would unscale them; the bf16 form needs no scaler",
+        "gradients are applied by hand, and nothing would unscale them; --amp bf16 needs no scaler",
     ),
     "a step that is not seen": (
         """\
@@ -1648,7 +1648,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     loss = F.cross_entropy(model(x), y)
     loss.backward()
 """,
-        "the step after the backward in line 11 is not seen; the bf16 form needs no scaler",
+        "the step after the backward in line 11 is not seen; --amp bf16 needs no scaler",
     ),
     "another step that is not known": (
         """\
@@ -1670,7 +1670,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     optimizer.step()
     other.step()
 """,
-        "what steps in line 17 is not known; the bf16 form needs no scaler",
+        "what steps in line 17 is not known; --amp bf16 needs no scaler",
     ),
     "a step in an expression": (
         HEAD
@@ -1681,7 +1681,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     loss.backward()
     print(optimizer.step())
 """,
-        "optimizer.step() in line 14 is more than a plain statement; the bf16 form needs no scaler",
+        "optimizer.step() in line 14 is more than a plain statement; --amp bf16 needs no scaler",
     ),
     "a step without a backward": (
         HEAD
@@ -1692,7 +1692,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
         loss.backward()
     optimizer.step()
 """,
-        "optimizer.step() in line 14 may run without a backward before it; the bf16 form needs no scaler",
+        "optimizer.step() in line 14 may run without a backward before it; --amp bf16 needs no scaler",
     ),
     "a step on the other side": (
         HEAD
@@ -1704,7 +1704,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     else:
         optimizer.step()
 """,
-        "optimizer.step() in line 15 may run without a backward before it; the bf16 form needs no scaler",
+        "optimizer.step() in line 15 may run without a backward before it; --amp bf16 needs no scaler",
     ),
     "optimizers that share parameters": (
         """\
@@ -1722,7 +1722,7 @@ for x in torch.randn(6, 16, 8).cuda():
     one.step()
     two.step()
 """,
-        "optimizers share parameters (lines 12 and 13); the bf16 form needs no scaler",
+        "optimizers share parameters (lines 12 and 13); --amp bf16 needs no scaler",
     ),
     "an optimizer without gradients": (
         """\
@@ -1740,7 +1740,7 @@ for x in torch.randn(6, 16, 8).cuda():
     one.step()
     two.step()
 """,
-        "the optimizer in line 13 may step without gradients; the bf16 form needs no scaler",
+        "the optimizer in line 13 may step without gradients; --amp bf16 needs no scaler",
     ),
     "optimizers of unknown parameters": (
         """\
@@ -1759,7 +1759,7 @@ for x in torch.randn(6, 16, 8).cuda():
     one.step()
     two.step()
 """,
-        "the parameters of the optimizer in line 14 are not known, and there are others; the bf16 form needs no scaler",
+        "the parameters of the optimizer in line 14 are not known, and there are others; --amp bf16 needs no scaler",
     ),
     "an optimizer that steps twice beside another": (
         """\
@@ -1780,7 +1780,7 @@ for x in torch.randn(6, 16, 8).cuda():
     loss.backward()
     one.step()
 """,
-        "an optimizer steps twice in an iteration (lines 12 and 16), others with it; the bf16 form needs no scaler",
+        "an optimizer steps twice in an iteration (lines 12 and 16), others with it; --amp bf16 needs no scaler",
     ),
     "steps at different rates": (
         """\
@@ -1801,7 +1801,7 @@ for x in torch.randn(6, 16, 8).cuda():
     loss.backward()
     two.step()
 """,
-        "optimizers step at different rates (the loop in line 10); the bf16 form needs no scaler",
+        "optimizers step at different rates (the loop in line 10); --amp bf16 needs no scaler",
     ),
     "gradients that are read in every iteration": (
         HEAD
@@ -1814,7 +1814,7 @@ for i, (x, y) in enumerate(zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16)))
     if i % 2:
         optimizer.step()
 """,
-        "gradients are read or changed outside the branch of the step (line 13); the bf16 form needs no scaler",
+        "gradients are read or changed outside the branch of the step (line 13); --amp bf16 needs no scaler",
     ),
     "a step that is left out after clipping": (
         HEAD
@@ -1827,7 +1827,7 @@ for i, (x, y) in enumerate(zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16)))
         continue
     optimizer.step()
 """,
-        "the step may be skipped after gradients were read (line 13); the bf16 form needs no scaler",
+        "the step may be skipped after gradients were read (line 13); --amp bf16 needs no scaler",
     ),
     "gradients of nobody knows whom": (
         """\
@@ -1846,7 +1846,7 @@ for x in torch.randn(6, 16, 8).cuda():
     one.step()
     two.step()
 """,
-        "it is not known whose gradients are read in line 12; the bf16 form needs no scaler",
+        "it is not known whose gradients are read in line 12; --amp bf16 needs no scaler",
     ),
     "a mask too large for fp16": (
         """\
@@ -2143,7 +2143,7 @@ def train(model, optimizer: torch.optim.Optimizer):
         loss.backward()
         optimizer.step()
 """,
-        "what steps in line 10 is not known; the bf16 form needs no scaler",
+        "what steps in line 10 is not known; --amp bf16 needs no scaler",
     ),
     "names that are taken": (
         """\

@@ -58,7 +58,7 @@ opt_D = torch.optim.SGD(D.parameters(), lr=0.1)
 opt_G = torch.optim.SGD(G.parameters(), lr=0.1)
 """
 )
-OF_FP16 = "; the bf16 form needs no scaler"
+OF_FP16 = "; --amp bf16 needs no scaler"
 TO_WIDEN = "needs both tensors in one number format; convert what is written with .to(dtype) of the other"
 
 
