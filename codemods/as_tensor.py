@@ -11,7 +11,7 @@ from codemods.facts.arrays import Array, Arrays
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import loop_around
-from codemods.facts.sharing import is_alone, is_copied
+from codemods.facts.sharing import is_alone, is_copied, is_stacked
 from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ for i in range(100):
             script.flow, script.loaders, module, call, given
         ):
             reason = _shared(call, array)
+        elif not array.is_dense and not is_stacked(script.flow, script.loaders, module, call):
+            reason = "its elements may not lie in the order of its axes, as those of a copy do"
         if reason is not None:
             return self.left(module, call, because=reason)
         holes = [("data", data), *((str(name), node) for name, node in wanted.items())]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.facts.values import TENSOR_SORTS, Sort, without_none
+from codemods.facts.values import NONE, TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,9 +40,16 @@ _CONSTRUCTORS = {
     "hstack": 1,
     "column_stack": 1,
 }
-_RANDOM_FLOATS = frozenset(
-    f"random.{name}" for name in ("rand", "randn", "random", "random_sample", "normal", "uniform", "standard_normal")
-)
+# Functions that draw arrays of float64, with the position of their size; without one they draw a Python number.
+_RANDOM_FLOATS = {
+    "random.rand": 0,
+    "random.randn": 0,
+    "random.random": 0,
+    "random.random_sample": 0,
+    "random.standard_normal": 0,
+    "random.normal": 2,
+    "random.uniform": 2,
+}
 # Functions that make new arrays of arrays; of a tensor they make a tensor.
 _COMPUTE = frozenset(
     {
@@ -81,6 +88,9 @@ _VIEWS = frozenset(
     {"asarray", "ascontiguousarray", "squeeze", "expand_dims", "reshape", "transpose", "moveaxis", "swapaxes", "ravel"}
 )
 _VIEW_METHODS = frozenset({"reshape", "transpose", "squeeze", "ravel", "swapaxes"})
+_TURNED = frozenset({"transpose", "moveaxis", "swapaxes"})
+# Their results lie in the order of their axes, whatever they are given.
+_LAID_OUT = frozenset({"ravel", "ascontiguousarray", "flatten", "copy", "repeat"})
 _NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum"})
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
 _MANY = 6
@@ -99,6 +109,8 @@ class Array:
     """The attribute or name whose memory it shares."""
     has_axes: bool = False
     """Whether it has one dimension or more for certain, and is no single number."""
+    is_dense: bool = False
+    """Whether its elements lie in the order of its axes, without gaps: those of a slice or a transpose do not."""
 
 
 class Arrays:
@@ -128,9 +140,10 @@ class Arrays:
                 inner = self.array(module, operand)
                 return None if inner is None else replace(inner, is_new=True, owner=None)
             case ast.Subscript(value):
-                return self._item(module, value)
+                return self._item(module, value, node.slice)
             case ast.Attribute(value, "T"):
-                return self.array(module, value)
+                inner = self.array(module, value)
+                return None if inner is None else replace(inner, is_dense=False)
             case ast.Name() | ast.Attribute():
                 return self._named(module, node)
         return None
@@ -145,24 +158,32 @@ class Arrays:
 
     def _function(self, module: Module, name: str, call: ast.Call) -> Array | None:
         keywords = {each.arg for each in call.keywords}
-        if "out" in keywords or None in keywords or "copy" in keywords or not call.args:
+        if keywords & {"out", "copy", "order", "like", None}:
+            return None
+        if name in _RANDOM_FLOATS:
+            sizes = [*call.args[_RANDOM_FLOATS[name] :], *(each.value for each in call.keywords if each.arg == "size")]
+            is_number = not sizes or any(self._flow.values(each) & {NONE} for each in sizes)
+            return None if is_number else Array("float64", is_new=True, is_dense=True)
+        if not call.args:
             return None
         if name in _FLOATS:
             given = self._given_format(call, _FLOATS[name], "float64")
-            return Array(given, is_new=True, has_axes=not _is_no_shape(call.args[0]))
-        if name in _RANDOM_FLOATS:
-            return Array("float64", is_new=True)
+            return Array(given, is_new=True, has_axes=not _is_no_shape(call.args[0]), is_dense=True)
         if name in _CONSTRUCTORS:
             inner = self.array(module, call.args[0]) or self.list_of(module, call.args[0])
             default = inner.format if name == "array" and inner is not None else None
             axes = name not in {"array", "full"} or isinstance(call.args[0], _SEQUENCES)
             axes = axes or (name == "array" and inner is not None and inner.has_axes)
-            return Array(self._given_format(call, _CONSTRUCTORS[name], default), is_new=True, has_axes=axes)
+            of_list = name == "array" and self._is_list(module, call.args[0])
+            is_dense = of_list or name in {"full", "arange"} or (inner is not None and inner.is_dense)
+            given = self._given_format(call, _CONSTRUCTORS[name], default)
+            return Array(given, is_new=True, has_axes=axes, is_dense=is_dense)
         if name in FORMATS:
             # `np.float32(a)` converts, unless it is that already.
             inner = self.array(module, call.args[0])
             is_new = inner is not None and inner.format not in {None, name}
-            return Array(name, is_new, call.args[0], inner is not None and inner.has_axes)
+            axes, is_dense = inner is not None and inner.has_axes, inner is not None and inner.is_dense
+            return Array(name, is_new, call.args[0], axes, is_dense)
         if name == "load":
             # An archive's arrays are new, too; what is pickled, or mapped from the file, is another matter.
             return Array(is_new=True) if not keywords and len(call.args) == 1 else None
@@ -170,8 +191,9 @@ class Arrays:
         if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
             return None
         if name in _COMPUTE:
-            return Array(_same_float(arrays), is_new=True, has_axes=_any_axes(arrays))
-        return arrays[0] if name in _VIEWS and len(arrays) == 1 else None
+            return Array(_same_float(arrays), is_new=True, has_axes=_any_axes(arrays), is_dense=_all_dense(arrays))
+        (viewed,) = arrays if name in _VIEWS and len(arrays) == 1 else (None,)
+        return None if viewed is None else replace(viewed, is_dense=_is_laid_out(name, viewed))
 
     def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
         if func.attr == "numpy" and not call.args:
@@ -185,10 +207,11 @@ class Arrays:
             # Without ``copy=False`` the result is always new.
             kept = any(each.arg == "copy" for each in call.keywords) or len(call.args) > 1
             given = self._given_format(call, 0, None)
-            return None if kept else Array(given, is_new=True, has_axes=inner.has_axes)
+            return None if kept else Array(given, is_new=True, has_axes=inner.has_axes, is_dense=inner.is_dense)
+        is_dense = _is_laid_out(func.attr, inner)
         if func.attr in _VIEW_METHODS:
-            return replace(inner, has_axes=func.attr == "ravel")
-        return replace(inner, is_new=True, owner=None) if func.attr in _NEW_METHODS else None
+            return replace(inner, has_axes=func.attr == "ravel", is_dense=is_dense)
+        return replace(inner, is_new=True, owner=None, is_dense=is_dense) if func.attr in _NEW_METHODS else None
 
     def _given_format(self, call: ast.Call, position: int | None, default: str | None) -> str | None:
         given = [each.value for each in call.keywords if each.arg == "dtype"]
@@ -221,7 +244,14 @@ class Arrays:
                 return None  # of an array and a tensor, PyTorch makes a tensor
         # A Python number keeps the format of floats; that of integers may change.
         both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
-        return Array(_same_float(both), is_new=True, has_axes=_any_axes([one, other]))
+        is_dense = _all_dense(each for each in (one, other) if each is not None)
+        return Array(_same_float(both), is_new=True, has_axes=_any_axes([one, other]), is_dense=is_dense)
+
+    def _is_list(self, module: Module, node: ast.expr) -> bool:
+        """Whether it is a list or a tuple for certain, and no array."""
+        values = self._flow.values(node)
+        is_container = bool(values) and all(each.sort is Sort.CONTAINER for each in values)
+        return isinstance(node, _SEQUENCES) or is_container or self.list_of(module, node) is not None
 
     def _is_number(self, node: ast.expr) -> bool:
         """Whether it is a number for certain, or the user's choice of one."""
@@ -236,12 +266,17 @@ class Arrays:
             )
         )
 
-    def _item(self, module: Module, value: ast.expr) -> Array | None:
+    def _item(self, module: Module, value: ast.expr, index: ast.expr) -> Array | None:
         """A part of an array: a view, or a number of NumPy's own, which nothing can write to."""
         inner = self.array(module, value)
         if inner is None:
             return None
-        return Array(inner.format, inner.is_new, None if inner.is_new else inner.owner or value)
+        parts = index.elts if isinstance(index, ast.Tuple) else []
+        is_gap = (isinstance(index, ast.Slice) and index.step is not None) or any(
+            not isinstance(each, (ast.Name, ast.Constant)) for each in parts
+        )
+        is_dense = inner.is_dense and not is_gap
+        return Array(inner.format, inner.is_new, None if inner.is_new else inner.owner or value, is_dense=is_dense)
 
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         """What all assignments of the name say; it is held by the name."""
@@ -261,7 +296,8 @@ class Arrays:
         formats = {each.format for each in found}
         shared = next((each.owner for each in found if each.owner is not None), None)
         axes = all(each.has_axes for each in found)
-        return Array(next(iter(formats)) if len(formats) == 1 else None, owner=shared or node, has_axes=axes)
+        format_ = next(iter(formats)) if len(formats) == 1 else None
+        return Array(format_, owner=shared or node, has_axes=axes, is_dense=_all_dense(found))
 
     def _assignments(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[tuple[Module, ast.expr | None]]:
         """What the name is given wherever it is bound; None where that is not an expression of its own."""
@@ -352,7 +388,7 @@ class Arrays:
         formats = {each.format for each in known}
         if not known or len(known) < len(found):
             return None
-        return Array(formats.pop() if len(formats) == 1 else None)
+        return Array(formats.pop() if len(formats) == 1 else None, is_dense=_all_dense(known))
 
     def is_filled(self, module: Module, node: ast.expr) -> bool:
         """Whether a list has at least one item for certain."""
@@ -455,6 +491,15 @@ def _same_float(arrays: list[Array | None]) -> str | None:
     formats = {each.format if each is not None else None for each in arrays}
     (only,) = formats if len(formats) == 1 else (None,)
     return only if only is not None and only.startswith("float") else None
+
+
+def _is_laid_out(name: str, array: Array) -> bool:
+    """Whether what the function or method makes of the array lies in the order of its axes."""
+    return name in _LAID_OUT or (array.is_dense and name not in _TURNED)
+
+
+def _all_dense(arrays: Iterable[Array | None]) -> bool:
+    return all(each is not None and each.is_dense for each in arrays)
 
 
 def _any_axes(arrays: Iterable[Array | None]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import Kind, may
+from codemods.facts.placement import dominates
 from codemods.facts.transfers import Transfer
 from codemods.facts.values import NONE, Sort, Value
 
@@ -38,12 +39,10 @@ def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bo
     if len(stores) != 1 or not all(_reads_metadata(module, each) for each in others):
         return False
     binding = module.statement(stores[0])
-    if (
-        not isinstance(binding, ast.Assign)
-        or binding.targets != stores
-        or _loop(module, binding) is not _loop(module, call)
-    ):
+    if not isinstance(binding, ast.Assign) or binding.targets != stores:
         return False
+    if _loop(module, binding) is not _loop(module, call) or not dominates(module, binding, module.statement(call)):
+        return False  # a pass may find the array of an earlier one
     made = arrays.array(module, binding.value)
     return made is not None and made.is_new
 
@@ -69,10 +68,18 @@ def is_copied(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.C
         format_: Its number format, where that is known.
     """
     parent = module.parent(call)
+    if is_stacked(flow, loaders, module, call):
+        return True
     if isinstance(parent, ast.Attribute) and isinstance(following := module.parent(parent), ast.Call):
         if parent.attr in {"cuda", "to"}:
             return Transfer(flow, module, following).device.kind is DeviceKind.CUDA
         return parent.attr in _CASTS and format_ is not None and _CASTS[parent.attr] != format_
+    return False
+
+
+def is_stacked(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
+    """Whether the tensor is copied at once into one of several, which has a layout of its own."""
+    parent = module.parent(call)
     if isinstance(parent, (ast.List, ast.Tuple, ast.ListComp)):
         joined = module.parent(parent)
         if isinstance(joined, ast.Call) and joined.args[:1] == [parent]:

@@ -91,9 +91,21 @@ FORMS = {
         "    x = torch.Tensor([np.zeros(3), np.ones(3)])\n",
         "    x = torch.as_tensor(np.array([np.zeros(3), np.ones(3)]), dtype=torch.float32)\n",
     ),
-    "an array turned on its side": (
-        "    x = torch.tensor(np.ones((2, 3)).T)\n",
-        "    x = torch.as_tensor(np.ones((2, 3)).T)\n",
+    "arrays turned on their sides that are stacked": (
+        "    x = torch.stack([torch.tensor(np.ones((2, 3)).T), torch.tensor(np.ones((2, 4))[:, 1:].T)])\n",
+        "    x = torch.stack([torch.as_tensor(np.ones((2, 3)).T), torch.as_tensor(np.ones((2, 4))[:, 1:].T)])\n",
+    ),
+    "the first rows of a new array": (
+        "    x = torch.tensor(np.ones((4, 3))[:2])\n",
+        "    x = torch.as_tensor(np.ones((4, 3))[:2])\n",
+    ),
+    "a laid out copy of an array turned on its side": (
+        "    x = torch.tensor(np.ones((4, 3)).T.copy())\n",
+        "    x = torch.as_tensor(np.ones((4, 3)).T.copy())\n",
+    ),
+    "drawn numbers": (
+        "    x = torch.tensor(np.random.uniform(0, 1, (2, 3)))\n",
+        "    x = torch.as_tensor(np.random.uniform(0, 1, (2, 3)))\n",
     ),
     "a copy of what is used elsewhere": (
         "    a = np.ones(3)\n    x = torch.tensor(np.array(a))\n    a[0] = 5\n",
@@ -265,6 +277,27 @@ LEFT = {
         "    t = torch.ones(3).cuda()\n    x = torch.tensor(t, dtype=torch.float64)\n",
         "it is a tensor already, which is given other properties here",
     ),
+    **{
+        f"a gap between its elements: {array}": (
+            f"    x = torch.tensor({array})\n",
+            "its elements may not lie in the order of its axes, as those of a copy do",
+        )
+        for array in (
+            "np.ones((4, 3)).T",
+            "np.ones((4, 3))[:, 1:]",
+            "np.ones((4, 3))[::2]",
+            "np.ones((4, 3)).T * 2",
+            "np.exp(np.ones((4, 3)).T)",
+            "np.ones((4, 3)).T.astype(np.float32)",
+            "np.ones((4, 3)).swapaxes(0, 1)",
+            "np.array(np.ones((4, 3)).T)",
+            "np.load('x.npy')",
+        )
+    },
+    "it is drawn anew only now and then": (
+        "    if i % 2 == 0:\n        noise = np.random.randn(4, 8)\n    x = torch.tensor(noise)\n    x += 1\n",
+        "the tensor would share its memory with 'noise', which is used elsewhere",
+    ),
 }
 
 
@@ -367,10 +400,19 @@ def test_a_function_that_is_called_in_a_loop_is_in_it() -> None:
     check_rewrites(AsTensor, HEAD + code.format(make="tensor"), HEAD + code.format(make="as_tensor"))
 
 
+@pytest.mark.parametrize(
+    "drawn",
+    ["np.random.uniform(0, 1)", "np.random.normal(0.0, 1.0)", "np.random.random()", "np.random.normal(size=None)"],
+)
+def test_numbers_that_are_drawn_one_by_one_are_no_arrays(drawn: str) -> None:
+    code = HEAD + LOOP + f"    x = torch.tensor([{drawn} for _ in range(8)])\n    y = torch.tensor({drawn})\n"
+    assert run(AsTensor, code).after == code
+
+
 def test_a_collate_function_is_called_for_each_batch() -> None:
     code = """\
 def collate(batch):
-    return torch.{make}(np.stack(batch))
+    return torch.{make}(np.array([row / 2 for row in batch]))
 
 
 loader = DataLoader(list(np.zeros((8, 2))), collate_fn=collate)
@@ -457,7 +499,6 @@ json.dump([values(text) for text in json.load(sys.stdin)], sys.stdout)
 
 
 REFUSED = {
-    "an array that is read backwards": "    x = torch.tensor(np.ones(3)[::-1])\n",
     "an array of the other byte order": '    x = torch.tensor(np.ones(3).astype(">f4"))\n',
     "an array of objects": "    x = torch.tensor(np.array([None]))\n",
     "arrays of several shapes": "    x = torch.tensor([np.zeros(2), np.zeros(3)])\n",
