@@ -276,6 +276,9 @@ for x in torch.randn(4, 16, 8).cuda():
             raise LeftError(f"the training step runs inside {script.framework}; use its own switch for mixed precision")
         if not conditions.are_about_cuda:
             nothing = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+            if script.default_device is not None:
+                line = script.default_device.lineno
+                nothing = f"whether the default device is CUDA is not followed (line {line}): move the model to it"
             raise LeftError(conditions.why_not or nothing)
         other = other_precision(script)
         if other is not None:

@@ -234,6 +234,8 @@ def _why_no_call(script: Script, call: ast.Call) -> str | None:
         return "the call does not name the module torch"
     if any(each.arg not in {"dtype", "device", "requires_grad"} for each in call.keywords):
         return "as_tensor takes no other arguments than dtype and device"
+    if script.default_device is not None:
+        return f"the script says on which device tensors are made (line {script.default_device.lineno})"
     legacy = isinstance(call.func, ast.Attribute) and call.func.attr != "tensor"
     if legacy and call.keywords:
         return "it is made with other arguments than the data"

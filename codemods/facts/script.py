@@ -136,6 +136,19 @@ class Script:
         return instance(class_)
 
     @cached_property
+    def default_device(self) -> ast.Call | ast.With | None:
+        """Where the script says on which device tensors and models are made where nothing else is said."""
+        for module in self.modules:
+            for call in module.nodes(ast.Call):
+                if any(each.name == "torch.set_default_device" for each in self.flow.values(call.func)):
+                    return call
+            for block in module.nodes(ast.With):
+                made = (value for item in block.items for value in self.flow.values(item.context_expr))
+                if any(each.sort is Sort.MADE and each.name == "torch.device" for each in made):
+                    return block
+        return None
+
+    @cached_property
     def determinism(self) -> tuple[Module, ast.AST] | None:
         """Where the script asks for results that repeat: ``cudnn.deterministic = True`` and the like."""
         for module in self.modules:

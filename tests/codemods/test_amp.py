@@ -1342,6 +1342,23 @@ if __name__ == "__main__":
 """
 
 
+def test_a_default_device_is_not_followed() -> None:
+    code = """\
+import torch
+from torch import nn
+
+torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(3, 4, 8):
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+"""
+    (site,) = found(code, "auto")
+    assert site.message == "whether the default device is CUDA is not followed (line 4): move the model to it"
+
+
 def test_a_function_that_others_may_import_reads_nothing_that_is_bound_under_the_guard() -> None:
     after = rewritten(GUARDED, "auto")
     assert "def train(model, optimizer, batches, device, scaler):" in after

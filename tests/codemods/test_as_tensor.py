@@ -409,6 +409,14 @@ def test_numbers_that_are_drawn_one_by_one_are_no_arrays(drawn: str) -> None:
     assert run(AsTensor, code).after == code
 
 
+@pytest.mark.parametrize(
+    "line", ['torch.set_default_device("cuda")\n', 'with torch.device("cuda"):\n    model = torch.nn.Linear(1, 1)\n']
+)
+def test_tensors_follow_the_default_device_where_there_is_one(line: str) -> None:
+    code = HEAD + line + LOOP + "    x = torch.tensor(np.zeros(3))\n    y = torch.FloatTensor(np.zeros(3))\n"
+    check_leaves(AsTensor, code, "the script says on which device tensors are made (line 5)")
+
+
 def test_a_collate_function_is_called_for_each_batch() -> None:
     code = """\
 def collate(batch):
