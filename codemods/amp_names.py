@@ -78,6 +78,8 @@ class Wording:
     reach: Reach
     edits: list[Edit] = field(default_factory=list)
     _after: dict[Callee, bool] = field(default_factory=dict)
+    _chosen: list[ast.stmt] = field(default_factory=list)
+    """The statements before which a function chooses the number format for itself."""
 
     def torch(self, qualified: str, place: ast.stmt) -> str:
         """How ``torch.…`` is written at the place, after an import if need be."""
@@ -253,6 +255,9 @@ class Wording:
         if self.form == "auto":
             loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
             anchor = loops[0] if loops else place
+            if any(each is anchor or dominates(self.script.entry, each, place) for each in self._chosen):
+                return self.names.dtype, condition.test or ""
+            self._chosen.append(anchor)
             self._add(Insert(self.script.entry, anchor, self._local_dtype(place, condition), "before"))
         return self.names.dtype, condition.test or ""
 

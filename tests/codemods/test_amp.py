@@ -1342,6 +1342,18 @@ if __name__ == "__main__":
 """
 
 
+def test_a_function_that_does_not_see_the_header_chooses_the_number_format_once() -> None:
+    code = GUARDED.replace(
+        "            total += model(x.to(device)).mean().item()\n",
+        "            total += model(x.to(device)).mean().item()\n"
+        "        for x in batches:\n"
+        "            total += model(x.to(device)).mean().item()\n",
+    )
+    body = rewritten(code, "auto").partition("def losses")[2].partition("if __name__")[0]
+    assert body.count("with torch.autocast") == 2
+    assert body.count("amp_dtype = ") == 1
+
+
 def test_a_default_device_is_not_followed() -> None:
     code = """\
 import torch
