@@ -36,6 +36,8 @@ class Amp(Codemod):
         GPUs since Volta multiply 16-bit matrices several times as fast as 32-bit ones, and activations take half the
         memory. Autocast chooses for each operation whether 16 bits are enough. bf16, on capability 8 and above, has the
         range of fp32; fp16, below, needs the loss scaled so that small gradients survive. Without CUDA nothing changes.
+        Where the loss is ``BCELoss`` of a sigmoid there is bf16 or nothing: in fp16 a sigmoid of more than 8 is exactly
+        1, where gradients are no numbers.
 
     When it is left:
         The script never uses CUDA, or chooses its precision itself. The loss, the backward and the step cannot be put
@@ -173,16 +175,14 @@ from torch import nn
 discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
 criterion = nn.BCELoss()
 optimizer = torch.optim.Adam(discriminator.parameters())
-amp_dtype = torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float16
-scaler = torch.amp.GradScaler("cuda", enabled=amp_dtype is torch.float16)
+use_amp = torch.cuda.get_device_capability()[0] >= 8
 for images in torch.randn(4, 16, 8).cuda():
     optimizer.zero_grad()
-    with torch.autocast("cuda", dtype=amp_dtype):
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
         real_output = discriminator(images).float()
     real_loss = criterion(real_output, torch.ones(16, 1).cuda())
-    scaler.scale(real_loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
+    real_loss.backward()
+    optimizer.step()
 """,
         ),
         Leaves(

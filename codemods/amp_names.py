@@ -76,6 +76,8 @@ class Wording:
     validations: Sequence[ast.stmt]
     """Those of them that validate."""
     reach: Reach
+    only_wide: bool = False
+    """Whether there is mixed precision only where there is bf16, as fp16 would not do."""
     edits: list[Edit] = field(default_factory=list)
     _after: dict[Callee, bool] = field(default_factory=dict)
     _chosen: list[ast.stmt] = field(default_factory=list)
@@ -252,14 +254,15 @@ class Wording:
     def _unnamed(self, place: ast.stmt) -> tuple[str, str]:
         """The same for a function that does not see the header; it gets a line that chooses the number format."""
         condition = self._condition(place)
-        if self.form == "auto":
+        name = self.names.use_amp if self.only_wide else condition.test or ""
+        if self.form == "auto" or self.only_wide:
             loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
             anchor = loops[0] if loops else place
             if any(each is anchor or dominates(self.script.entry, each, place) for each in self._chosen):
-                return self.names.dtype, condition.test or ""
+                return self.names.dtype, name
             self._chosen.append(anchor)
             self._add(Insert(self.script.entry, anchor, self._local_dtype(place, condition), "before"))
-        return self.names.dtype, condition.test or ""
+        return self.names.dtype, name
 
     def _local_dtype(self, place: ast.stmt, condition: Condition) -> str:
         scaler = self.scaler_at(place)
@@ -267,4 +270,6 @@ class Wording:
             wide, half = self.torch("torch.bfloat16", place), self.torch("torch.float16", place)
             return f"{self.names.dtype} = {half} if {scaler}.is_enabled() else {wide}"
         capability = f"{self.torch('torch.cuda.get_device_capability', place)}({condition.device})[0]"
+        if self.only_wide:
+            return f"{self.names.use_amp} = {' and '.join(filter(None, [condition.operand, f'{capability} >= 8']))}"
         return "\n".join(self._dtype(self.names.dtype, condition.operand, capability, place))

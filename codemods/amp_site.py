@@ -14,9 +14,10 @@ from codemods.amp_reasons import LeftError
 from codemods.amp_scaler import Scaling
 from codemods.edit_values import Insert, Replace, Surround, Wrap
 from codemods.facts.formats import Format, Formats, Uses, vanishing
-from codemods.facts.hazards import bce_in_model, hazards, line_search
+from codemods.facts.hazards import bce_in_model, hazards, is_bce, line_search
 from codemods.facts.iterations import EventKind
 from codemods.facts.names import bound_names
+from codemods.facts.reach import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _BF16_CAN = "the bf16 form can do it"
+_SATURATED = "binary_cross_entropy of a sigmoid in fp16 has gradients that are no numbers"
 
 
 @dataclass(eq=False)
@@ -61,7 +63,10 @@ class Site:
         self._check()
         scaling = Scaling(self.script, self.phases, tuple(self._aligned()), self.iteration.events)
         home = None
-        if self.form != "bf16":
+        bce = self._bce()
+        if bce is not None and self.form == "fp16":
+            raise LeftError(f"{_SATURATED} (line {bce.lineno}); use its with_logits form, or --amp bf16")
+        if bce is None and self.form != "bf16":
             reason = scaling.why_not()
             if reason is not None:
                 raise LeftError(f"{reason}; --amp bf16 needs no scaler")
@@ -71,7 +76,15 @@ class Site:
         validated = [block[0] for block in self.validations]
         places = [*(piece.anchor for _, piece in pieces), *validated]
         wording = Wording(
-            self.script, self.form, self.names, self.conditions, home, places, validated, self.phases.reach
+            self.script,
+            "bf16" if bce is not None else self.form,
+            self.names,
+            self.conditions,
+            home,
+            places,
+            validated,
+            self.phases.reach,
+            only_wide=bce is not None and self.form == "auto",
         )
         wording.write()
         self._wrap(pieces, blocks, wording)
@@ -83,6 +96,16 @@ class Site:
             self._edits.extend(scaling.edits(wording.scaler_at))
             self._edits.extend(checkpoints(self.script, wording.scaler_at))
         return (*wording.edits, *self._edits)
+
+    def _bce(self) -> ast.Call | None:
+        """A ``binary_cross_entropy`` of probabilities.
+
+        A sigmoid of fp16 is exactly 1 from 8.3 on. There the gradient does not fit fp16 and is multiplied by 0: each
+        such batch would be skipped, until the scale is nothing. bf16 has the range for it.
+        """
+        parts = self.phases.reach.code(self.script.entry, [node for phase in self.group for node in phase.code])
+        calls = (call for _, part in parts for call in own(part, ast.Call))
+        return next((call for call in calls if is_bce(self.script.flow, call)), None)
 
     def _aligned(self) -> Iterator[Phase]:
         """The phases, in the order and with the events of this iteration: they may have been found in another one's."""

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from kit import check_leaves, check_rewrites, check_silent
 
 from codemods import edits, placing
@@ -360,97 +361,6 @@ for i, (x, y) in enumerate(zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16)))
     print(loss.item(), predicted.eq(y).sum().item(), output.shape, len(output))
 """,
     ),
-    "binary cross entropy stays outside": (
-        """\
-criterion = nn.BCELoss()
-for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
-    x, y = x.to(device), y.to(device)
-    optimizer.zero_grad()
-    output = torch.sigmoid(model(x))
-    loss = criterion(output, F.one_hot(y, 4).float())
-    loss.backward()
-    optimizer.step()
-    print(loss.item())
-""",
-        """\
-criterion = nn.BCELoss()
-for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
-    x, y = x.to(device), y.to(device)
-    optimizer.zero_grad()
-    with torch.autocast("cuda", dtype=amp_dtype, enabled=use_amp):
-        output = torch.sigmoid(model(x))
-        output = output.float()
-    loss = criterion(output, F.one_hot(y, 4).float())
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    print(loss.item())
-""",
-    ),
-    "binary cross entropy on a call of the model": (
-        """\
-criterion = nn.BCELoss()
-classifier = nn.Sequential(model, nn.Sigmoid())
-for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
-    x, y = x.to(device), y.to(device)
-    optimizer.zero_grad()
-    loss = criterion(classifier(x), F.one_hot(y, 4).float())
-    loss.backward()
-    optimizer.step()
-    print(loss.item())
-""",
-        """\
-criterion = nn.BCELoss()
-classifier = nn.Sequential(model, nn.Sigmoid())
-for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
-    x, y = x.to(device), y.to(device)
-    optimizer.zero_grad()
-    with torch.autocast("cuda", dtype=amp_dtype, enabled=use_amp):
-        output = classifier(x).float()
-    loss = criterion(output, F.one_hot(y, 4).float())
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    print(loss.item())
-""",
-    ),
-    "binary cross entropy in a function": (
-        """\
-
-
-def loss_function(p, y):
-    return F.binary_cross_entropy(p, y)
-
-
-for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
-    x, y = x.to(device), y.to(device)
-    optimizer.zero_grad()
-    output = torch.sigmoid(model(x))
-    loss = loss_function(output, F.one_hot(y, 4).float())
-    loss.backward()
-    optimizer.step()
-    print(loss.item())
-""",
-        """\
-
-
-def loss_function(p, y):
-    return F.binary_cross_entropy(p, y)
-
-
-for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
-    x, y = x.to(device), y.to(device)
-    optimizer.zero_grad()
-    with torch.autocast("cuda", dtype=amp_dtype, enabled=use_amp):
-        output = torch.sigmoid(model(x))
-        output = output.float()
-    loss = loss_function(output, F.one_hot(y, 4).float())
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    print(loss.item())
-""",
-    ),
     "checkpoints hold the scaler's state": (
         """\
 state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
@@ -729,32 +639,30 @@ if cuda:
     adversarial_loss.cuda()
 optimizer_G = torch.optim.Adam(generator.parameters(), lr=1e-3)
 optimizer_D = torch.optim.Adam(discriminator.parameters(), lr=1e-3)
-amp_dtype = torch.bfloat16 if cuda and torch.cuda.get_device_capability()[0] >= 8 else torch.float16
-scaler = torch.amp.GradScaler("cuda", enabled=cuda and amp_dtype is torch.float16)
 Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
+use_amp = cuda and torch.cuda.get_device_capability()[0] >= 8
 for i, imgs in enumerate(torch.randn(6, 16, 8)):
     valid = torch.ones(16, 1).type(Tensor)
     fake = torch.zeros(16, 1).type(Tensor)
     real_imgs = imgs.type(Tensor)
 
     optimizer_G.zero_grad()
-    with torch.autocast("cuda", dtype=amp_dtype, enabled=cuda):
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
         gen_imgs = generator(torch.randn(16, 2).type(Tensor))
         g_output = discriminator(gen_imgs).float()
     g_loss = adversarial_loss(g_output, valid)
-    scaler.scale(g_loss).backward()
-    scaler.step(optimizer_G)
+    g_loss.backward()
+    optimizer_G.step()
 
     optimizer_D.zero_grad()
-    with torch.autocast("cuda", dtype=amp_dtype, enabled=cuda):
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
         real_output = discriminator(real_imgs).float()
         fake_output = discriminator(gen_imgs.detach()).float()
     real_loss = adversarial_loss(real_output, valid)
     fake_loss = adversarial_loss(fake_output, fake)
     d_loss = (real_loss + fake_loss) / 2
-    scaler.scale(d_loss).backward()
-    scaler.step(optimizer_D)
-    scaler.update()
+    d_loss.backward()
+    optimizer_D.step()
     print(g_loss.item(), d_loss.item())
 """,
     ),
@@ -1302,7 +1210,106 @@ for x in torch.randn(6, 16, 8).cuda():
 """,
     ),
 }
-PAIRS = {name: (HEAD + before, HEAD + HEADER + after) for name, (before, after) in STEPS.items()} | SCRIPTS
+PROBABILITIES = {
+    "binary cross entropy stays outside": (
+        """\
+criterion = nn.BCELoss()
+for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    output = torch.sigmoid(model(x))
+    loss = criterion(output, F.one_hot(y, 4).float())
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+""",
+        """\
+criterion = nn.BCELoss()
+use_amp = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
+for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
+        output = torch.sigmoid(model(x))
+        output = output.float()
+    loss = criterion(output, F.one_hot(y, 4).float())
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+""",
+    ),
+    "binary cross entropy on a call of the model": (
+        """\
+criterion = nn.BCELoss()
+classifier = nn.Sequential(model, nn.Sigmoid())
+for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = criterion(classifier(x), F.one_hot(y, 4).float())
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+""",
+        """\
+criterion = nn.BCELoss()
+classifier = nn.Sequential(model, nn.Sigmoid())
+use_amp = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
+for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
+        output = classifier(x).float()
+    loss = criterion(output, F.one_hot(y, 4).float())
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+""",
+    ),
+    "binary cross entropy in a function": (
+        """\
+
+
+def loss_function(p, y):
+    return F.binary_cross_entropy(p, y)
+
+
+for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    output = torch.sigmoid(model(x))
+    loss = loss_function(output, F.one_hot(y, 4).float())
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+""",
+        """\
+
+
+def loss_function(p, y):
+    return F.binary_cross_entropy(p, y)
+
+
+use_amp = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
+for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
+        output = torch.sigmoid(model(x))
+        output = output.float()
+    loss = loss_function(output, F.one_hot(y, 4).float())
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+""",
+    ),
+}
+"""A sigmoid of fp16 saturates, so that there is bf16 or nothing, and no scaler."""
+
+PAIRS = {
+    **{name: (HEAD + before, HEAD + HEADER + after) for name, (before, after) in STEPS.items()},
+    **{name: (HEAD + before, HEAD + after) for name, (before, after) in PROBABILITIES.items()},
+    **SCRIPTS,
+}
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -1352,6 +1359,27 @@ def test_a_function_that_does_not_see_the_header_chooses_the_number_format_once(
     body = rewritten(code, "auto").partition("def losses")[2].partition("if __name__")[0]
     assert body.count("with torch.autocast") == 2
     assert body.count("amp_dtype = ") == 1
+
+
+def test_without_bf16_probabilities_are_those_of_32_bits() -> None:
+    for before, after in printed([PAIRS[name] for name in PROBABILITIES], "7.0"):
+        assert after == before
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_probabilities_of_fp16_are_left(name: str) -> None:
+    (site,) = found(HEAD + PROBABILITIES[name][0], "fp16")
+    assert not site.rewrites
+    assert site.message.startswith("binary_cross_entropy of a sigmoid in fp16 has gradients that are no numbers")
+
+
+def test_a_sigmoid_of_fp16_that_is_exactly_one_has_gradients_that_are_no_numbers() -> None:
+    logits = torch.tensor([9.0], dtype=torch.float16, requires_grad=True)
+    probabilities = torch.sigmoid(logits).float()
+    loss = torch.nn.functional.binary_cross_entropy(probabilities, torch.tensor([0.9]))
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is not None
+    assert logits.grad.isnan().all()
 
 
 def test_a_default_device_is_not_followed() -> None:
@@ -1486,7 +1514,8 @@ def test_without_cuda_nothing_changes() -> None:
 
 @pytest.mark.parametrize("capability", ["9.0", "7.0"])
 def test_on_a_device_losses_stay_close(capability: str) -> None:
-    for before, after in printed(list(PAIRS.values()), capability):
+    pairs = [pair for pair in PAIRS.values() if capability == "9.0" or "GradScaler" in pair[1]]
+    for before, after in printed(pairs, capability):
         losses = [[float(each) for each in text.split() if each[-1].isdigit()] for text in (before, after)]
         assert losses[1] != losses[0]  # or the blocks would compute in 32 bits
         assert losses[1] == pytest.approx(losses[0], rel=1e-2, abs=1e-2)

@@ -974,8 +974,15 @@ def test_bf16_needs_neither_scaler_nor_small_numbers(name: str) -> None:
     assert "torch.autocast" in after
 
 
-@pytest.mark.parametrize("form", ["auto", "bf16", "fp16"])
-@pytest.mark.parametrize("name", REWRITTEN)
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        (name, form)
+        for name in REWRITTEN
+        for form in ("auto", "bf16", "fp16")
+        if form != "fp16" or "BCELoss" not in REWRITTEN[name]
+    ],
+)
 def test_rewritten_and_then_silent(name: str, form: AmpForm) -> None:
     after, reasons = rewritten(REWRITTEN[name], form)
 
