@@ -9,7 +9,7 @@ from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -136,10 +136,11 @@ def _link_entries(scratch: Scratch, source: Path, target: Path, *, without: str)
         entries = [entry for entry in source.iterdir() if entry.name != without]
     except OSError:
         return
+    is_shared = source == Path(gettempdir()).resolve()  # where others write all the time
     if len(entries) <= FILES_OF_CODE:
         for entry in entries:
             if not entry.name.startswith("."):
-                _link(scratch, entry, target / entry.name)
+                _link(scratch, entry, target / entry.name, watched=not is_shared)
 
 
 def _copy_tree(scratch: Scratch, source: Path, target: Path) -> None:
@@ -180,7 +181,7 @@ def _is_data(directory: Path) -> bool:
     return len(names) > FILES_OF_CODE or "pyvenv.cfg" in names
 
 
-def _link(scratch: Scratch, source: Path, target: Path) -> None:
+def _link(scratch: Scratch, source: Path, target: Path, *, watched: bool = True) -> None:
     target.symlink_to(source, target_is_directory=source.is_dir())
-    if scratch.watched < SEEN_ENTRIES:
+    if watched and scratch.watched < SEEN_ENTRIES:
         scratch.linked[source] = stamp(source)

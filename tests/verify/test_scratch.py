@@ -51,6 +51,16 @@ def test_paths_that_lead_out_of_the_project_lead_to_the_same_things(project: Pat
         assert beside.read_bytes() == b"12"
 
 
+def test_what_others_write_beside_a_project_in_the_temporary_directory_is_not_reported(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(project.parent))
+
+    with copied(project / "train.py", project) as scratch:
+        (project.parent / "data" / "new").touch()
+        assert scratch.written() == ()
+
+
 def test_a_script_that_is_started_elsewhere_has_both_directories(project: Path, tmp_path: Path) -> None:
     (tmp_path / "started").mkdir()
     (tmp_path / "started" / "settings.txt").write_text("x")
