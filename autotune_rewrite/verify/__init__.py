@@ -9,10 +9,12 @@ from autotune_rewrite.verify.comparison import CONFIDENCE, LOOK_CONFIDENCE, Comp
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
 from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
-from autotune_rewrite.verify.run import Environment, Run, probe, run_script
+from autotune_rewrite.verify.run import probe, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from autotune_rewrite.verify.records import Environment, Run
 
 __all__ = ["Judgement", "Plan", "Progress", "VerifyError", "verify"]
 
@@ -24,13 +26,19 @@ FEWEST_ITERATIONS = 40
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A run that starts now."""
+    """A run that starts now, or goes on."""
 
     number: int
     """From 1."""
     total: int
     """How many runs there may be, as far as is known."""
     side: Side
+    iterations: int = 0
+    """Backward calls seen so far; 0 where the run starts now."""
+    per_second: float = 0.0
+    """Iterations, lately; 0 where that is not known."""
+    seconds_left: float | None = None
+    """Of all runs together, as far as is known."""
 
 
 def verify(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Judgement:

@@ -12,7 +12,7 @@ from autotune_rewrite.verify.measurement import Measurement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autotune_rewrite.verify.run import Run
+    from autotune_rewrite.verify.records import Run
 
 CONFIDENCE = 0.95
 LOOK_CONFIDENCE = 1 - 0.0294
@@ -112,11 +112,18 @@ class Summary:
     """
 
     worse: float
-    """The mean over the pairs of the rewritten script's figure less the original's."""
+    """The mean over the pairs of how much worse the rewritten script's figure is than the original's."""
     low: float
     """Of the one-sided bounds."""
     high: float
     margin: float
+    name: str = "the mean of the last tenth of the losses"
+    """Of the figure: this, or the name of a metric."""
+    higher: bool = False
+    """Whether a higher figure is better."""
+    original: float = math.nan
+    """The mean of the original's figures."""
+    rewritten: float = math.nan
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], confidence: float = CONFIDENCE, margin: float | None = None) -> Summary | None:
@@ -141,6 +148,16 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """Under deterministic algorithms, with one seed: the original, the bitwise changes alone, the original again."""
+
+    original: Run
+    rewritten: Run
+    again: Run | None = None
+    """None where it was not needed, as the first two are equal."""
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """All pairs of runs that went well, and the original run once more where it was needed."""
 
@@ -151,6 +168,10 @@ class Comparison:
     """The iterations of a whole run, where that is known although runs were cut."""
     confidence: float = CONFIDENCE
     """Of every interval."""
+    check: Check | None = None
+    """The look at the bits, where it was needed."""
+    tf32: tuple[Run, ...] = ()
+    """Runs of the original with TF32 in its matrix products, each with the seed of one of the pairs."""
 
     @property
     def basis(self) -> Basis:

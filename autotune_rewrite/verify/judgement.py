@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from autotune_rewrite.verify.comparison import Comparison, Pair
+    from autotune_rewrite.verify.measurement import Figures
     from autotune_rewrite.verify.plan import Plan, PromiseName, Side
-    from autotune_rewrite.verify.run import Environment, Outcome, Run
+    from autotune_rewrite.verify.records import Environment, Outcome, Run
 
 Speed = Literal["faster", "no-difference", "slower", "inconclusive", "not-checked"]
 Equality = Literal["equal", "non-inferior", "different", "inconclusive", "not-checked"]
@@ -69,6 +70,20 @@ class Judgement:
     """Files and directories of the user that a run wrote to: too large to be copied, they were linked."""
     copies: tuple[str, ...] = ()
     """Where the copies of the project are, one for each run, if they were to be kept."""
+    original: Figures | None = None
+    rewritten: Figures | None = None
+    summary: Summary | None = None
+    """What equality was judged by, where that is a matter of statistics."""
+    over_tf32: Ratio | None = None
+    """The whole run beside that of the original with TF32 in its matrix products, which is one line."""
+    limits: str = ""
+    """What takes most of the rewritten script's time now, in a sentence; empty where nothing stands out."""
+    interrupted: bool = False
+    """Whether the user ended it early: judged is what had been seen by then."""
+    left_running: int = 0
+    """Processes that runs left behind, and that were ended, at most."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Rules that a rewrite gave up because of what their changes did, each with that in a sentence."""
 
     @property
     def exit_code(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autotune_rewrite.verify.run import Run
+    from autotune_rewrite.verify.records import Gpu, Run
 
 WARM_UP = 10
 """Iterations that are not timed, or a quarter of them where there are few: workers start, kernels are chosen."""
@@ -46,3 +46,27 @@ class Measurement:
         if not self.cut or self.iteration_seconds is None:
             return self.script_seconds
         return self.script_seconds + (length - self.iterations) * self.iteration_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the runs of one side say, in the median over them. Times are seconds; None: not seen."""
+
+    run_seconds: float
+    start_seconds: float | None = None
+    """To the first backward call: imports, workers, compiling."""
+    iteration_seconds: float | None = None
+    epoch_seconds: float | None = None
+    """Of a pass through a training loader."""
+    evaluation_seconds: float | None = None
+    """Of the passes without a backward call that follow it, in all."""
+    waiting: float | None = None
+    """The part of the time after the warm-up, from 0 to 1, in which batches were waited for."""
+    samples_per_second: float | None = None
+    device_allocated: int | None = None
+    """Bytes, at most."""
+    device_reserved: int | None = None
+    host_bytes: int = 0
+    steady: bool = True
+    """Whether the two halves of the timed iterations take the same time, in most of the runs."""
+    gpu: Gpu | None = None

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 PromiseName = Literal["bitwise", "random", "precision", "training"]
 Device = Literal["auto", "cpu", "cuda", "simulated"]
 Side = Literal["original", "rewritten"]
+Kind = Literal["pair", "control", "check", "tf32"]
+"""What a run is for: to be timed and judged in a pair; the original again, with the seed of a pair; a look at the bits,
+under deterministic algorithms and not timed; the original with TF32 in its matrix products, as a second baseline."""
 
 CAPABILITY = "9.0"
 """Of a simulated device, unless another is asked for: mixed precision is in bfloat16."""
@@ -34,6 +37,7 @@ class Turn:
     side: Side
     offset: int
     """Is added to the plan's seed, and to every seed that the script sets itself; the same on both sides of a pair."""
+    kind: Kind = "pair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ class Plan:
     """Seconds that all runs together should take: fewer pairs are run, or runs are cut, to keep to it."""
     seed: int = 0
     device: Device = "auto"
-    timeout: float = 600.0
-    """Seconds that one run may take."""
+    timeout: float | None = None
+    """Seconds that one run may take; None: twice the time budget."""
     arguments: tuple[str, ...] = ()
     """Of both scripts."""
     not_measured: tuple[str, ...] = ()
@@ -68,7 +72,23 @@ class Plan:
     length: int | None = None
     """The backward calls of a whole run, for a caller who knows them; runs that were cut are extrapolated to it."""
     margin: float | None = None
-    """How much larger the mean of the last tenth of the losses may be; None: as much as seeds move the original's."""
+    """How much worse the summary of a run may be; None: as much as seeds move the original's."""
+    metric: str | None = None
+    """A regular expression over lines of output: its group, or the first number after it, is the metric."""
+    higher: bool | None = None
+    """Whether a higher metric is better; None: its name says so."""
+    full: bool = False
+    """Runs are not cut to keep to the time budget, so that the metric can be judged at full length."""
+    tolerance: float = 1e-2
+    """How far first losses may be apart, relative to their size: what the number formats of the rewrite may do."""
+    redrawn: bool = False
+    """Whether a change draws other random numbers: then first losses are not compared."""
+    bitwise: Path | None = None
+    """The script with only those changes that promise the same bits; None: the rewritten one, if all of them do."""
+    module: bool = False
+    """Scripts are run as ``python -m`` runs them: the files are those of modules, seen from where it is started."""
+    launcher: tuple[str, ...] = ()
+    """The words of a command that starts the script in several processes, such as ``torchrun --nproc_per_node=2``."""
     keep: bool = False
     """Leave each run's copy of the project where it is."""
     capability: str | None = None
@@ -78,6 +98,11 @@ class Plan:
     def simulated(self) -> str | None:
         """The capability of the simulated CUDA device; None where the device is none, or a real one."""
         return (self.capability or CAPABILITY) if self.device == "simulated" else None
+
+    @property
+    def seconds_of_run(self) -> float:
+        """After so many a run is ended as one that hangs."""
+        return 2 * self.time_budget if self.timeout is None else self.timeout
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -124,7 +149,7 @@ class Plan:
         if self.margin is not None and not self.margin > 0:
             message = f"the margin is {self.margin:g}, but it has to be positive"
             raise VerifyError(message)
-        for name, seconds in (("time budget", self.time_budget), ("timeout", self.timeout)):
+        for name, seconds in (("time budget", self.time_budget), ("timeout", self.seconds_of_run)):
             if not seconds > 0:
                 message = f"the {name} is {seconds:g} seconds, but it has to be positive"
                 raise VerifyError(message)

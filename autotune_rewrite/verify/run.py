@@ -12,9 +12,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
-from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
+from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
+from autotune_rewrite.verify.records import Environment, Outcome, Run
 from autotune_rewrite.verify.scratch import copied
 
 if TYPE_CHECKING:
@@ -30,44 +31,6 @@ PROBE_TIMEOUT = 300.0
 """Seconds for one ``import torch``; over a cold network disk it does take minutes."""
 DRAIN_SECONDS = 5.0
 """How long the end of the output is awaited; a process that left the group may hold the pipe open for ever."""
-
-Outcome = Literal["ok", "crashed", "timed-out"]
-Environment = dict[str, str | int | bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one run left behind. Times are seconds; a run that is not ok may have no losses."""
-
-    side: Side
-    offset: int
-    outcome: Outcome
-    problem: str
-    """Why it is not ok, in words; else empty."""
-    output: tuple[str, ...]
-    """Its last lines on standard error, or on standard output where that is empty."""
-    wall_seconds: float
-    """From the start of the process to its end."""
-    ended: str = ""
-    """``finished``, ``cut`` or ``raised``; empty where the process ended without a record."""
-    times: tuple[float, ...] = ()
-    """When each top-level backward call began, from the script's start."""
-    losses: tuple[float, ...] = ()
-    """One for each of ``times``."""
-    parameters: tuple[str, ...] = ()
-    """A digest of the final parameters for each optimizer."""
-    import_seconds: float = 0.0
-    script_seconds: float = 0.0
-    bookkeeping_seconds: float = 0.0
-    written: tuple[str, ...] = ()
-    """Files and directories of the user that it wrote to, as its copy of the project only links to them."""
-    copy: str = ""
-    """Where its copy of the project was left; empty where it was not."""
-
-    @property
-    def cut(self) -> bool:
-        """Whether it was ended before its own end."""
-        return self.ended == "cut"
 
 
 class Tail(threading.Thread):
@@ -153,13 +116,13 @@ def run_script(plan: Plan, turn: Turn, seconds: float | None = None) -> Run:
             "seconds": seconds,
             "record": "",
         }
-        ended = _execute(config, _child_environment(plan), plan.timeout, scratch.place(started.resolve()))
+        ended = _execute(config, _child_environment(plan), plan.seconds_of_run, scratch.place(started.resolve()))
         output = tuple(scratch.as_original(line) for line in ended.output)
         written, copy = scratch.written(), str(scratch.root) if plan.keep else ""
     record = ended.record or {}
     if ended.status is None:
         outcome: Outcome = "timed-out"
-        problem = f"did not end within {plan.timeout:g} seconds"
+        problem = f"did not end within {plan.seconds_of_run:g} seconds"
     elif ended.status != 0 or not record:
         outcome = "crashed"
         problem = _crash(ended.status, record)

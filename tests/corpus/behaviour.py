@@ -35,12 +35,13 @@ sys.path.insert(0, str(PROJECT))  # the tool of this checkout, whether or not an
 
 from autotune_rewrite.verify.comparison import Pair  # noqa: E402 - as above
 from autotune_rewrite.verify.plan import Plan, Side, Turn  # noqa: E402 - as above
-from autotune_rewrite.verify.run import Run, run_script  # noqa: E402 - as above
+from autotune_rewrite.verify.run import run_script  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from autotune_rewrite.verify.plan import Device
+    from autotune_rewrite.verify.records import Run
 
 STANDINS = Path(__file__).with_name("standins")
 LARGEST_FILE = 5_000_000

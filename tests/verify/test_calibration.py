@@ -12,7 +12,7 @@ import pytest
 
 from autotune_rewrite import verify as verifier
 from autotune_rewrite.verify import Judgement, Plan, verify
-from autotune_rewrite.verify.run import Run
+from autotune_rewrite.verify.records import Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -693,7 +693,18 @@ WHERE: Environment = {
     "simulated": "9.0",
     "cuda": True,
 }
-ORIGINAL = Run("original", 0, "ok", "", (), 9.0, "finished", (0.0, 1.0, 2.0), (3.0, 2.0, 1.0), ("digest",))
+ORIGINAL = Run(
+    "original",
+    0,
+    "ok",
+    "",
+    (),
+    9.0,
+    ended="finished",
+    times=(0.0, 1.0, 2.0),
+    losses=(3.0, 2.0, 1.0),
+    parameters=("digest",),
+)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from autotune_rewrite.verify.comparison import Comparison, Pair, Ratio, Summary
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure, speed_word
 from autotune_rewrite.verify.plan import Plan, PromiseName
-from autotune_rewrite.verify.run import Run
+from autotune_rewrite.verify.records import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

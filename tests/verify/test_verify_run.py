@@ -8,11 +8,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 import pytest
 
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.run import Run, probe, run_script
+from autotune_rewrite.verify.run import probe, run_script
+
+if TYPE_CHECKING:
+    from autotune_rewrite.verify.records import Run
 
 LOOP = """
 import torch

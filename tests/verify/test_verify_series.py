@@ -10,7 +10,7 @@ import pytest
 
 from autotune_rewrite import verify as verifier
 from autotune_rewrite.verify import Judgement, Plan, Progress, verify
-from autotune_rewrite.verify.run import Run
+from autotune_rewrite.verify.records import Run
 
 if TYPE_CHECKING:
     from autotune_rewrite.verify.plan import Turn

@@ -1,0 +1,225 @@
+"""What a run left behind, as plain values and as JSON: measuring and judging meet here only.
+
+A directory of records holds ``plan.json``, with what was compared and how, and ``run-001.json`` and so on, one for each
+run in the order in which they were made. Numbers that JSON lacks are strings: ``nan``, ``inf`` and ``-inf``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from autotune_rewrite.verify.plan import Kind, Plan, Side, Turn, VerifyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+VERSION = 2
+"""Of the layout of plans and runs."""
+
+Outcome = Literal["ok", "crashed", "exited", "killed", "vanished", "out-of-memory", "timed-out", "interrupted"]
+"""How a run ended: well; by an exception; with a status of its own choice other than 0; by a signal; without a trace
+(``os._exit``); for want of memory; not within its time; because the user ended all."""
+Environment = dict[str, str | int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass through a ``DataLoader``, from the call of ``iter`` on. Times are seconds from the script's start."""
+
+    start: float
+    end: float
+    """Where the last batch was asked for, in a pass that was left early."""
+    waited: float
+    """Spent in waiting for batches (without worker processes: in making them)."""
+    batches: int
+    samples: int
+    """By the first dimension of each batch's first tensor; 0 where there is none."""
+    iterations: int
+    """Backward calls during the pass: none in an evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value that the script gave to TensorBoard."""
+
+    tag: str
+    step: int | None
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What the GPU did during a run, by NVML, sampled from outside. None where the driver does not tell."""
+
+    utilization: float | None = None
+    """Percent of the time in which a kernel ran: the mean of the samples."""
+    clock: float | None = None
+    """MHz of the multiprocessors, in the mean."""
+    throttled: tuple[str, ...] = ()
+    """Why the clock was held back: ``power``, ``thermal`` …"""
+    foreign: int = 0
+    """The most processes of others that were computing on it at once."""
+    energy: float | None = None
+    """Joule, from the start to the end of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run left behind. Times are seconds; a run that is not ok has what was seen until its last window."""
+
+    side: Side
+    offset: int
+    outcome: Outcome
+    problem: str
+    """Why it is not ok, in words that follow "the … script"; else empty."""
+    output: tuple[str, ...]
+    """Its last lines on standard error, or on standard output where that is empty."""
+    wall_seconds: float
+    """From the start of the process to its end."""
+    kind: Kind = "pair"
+    ended: str = ""
+    """``finished``, ``cut`` or ``raised``; empty where the process ended without a whole record."""
+    times: tuple[float, ...] = ()
+    """When each top-level backward call began, from the script's start."""
+    losses: tuple[float, ...] = ()
+    """One for each of ``times``."""
+    waits: tuple[float, ...] = ()
+    """One for each of ``times``: how long batches had been waited for until then, in all."""
+    compiles: tuple[float, ...] = ()
+    """When each compilation of ``torch.compile`` ended, from the script's start."""
+    passes: tuple[Pass, ...] = ()
+    """Through data loaders, in the order of their starts."""
+    parameters: tuple[str, ...] = ()
+    """A digest of the final parameters for each optimizer."""
+    scalars: tuple[Scalar, ...] = ()
+    """Given to ``SummaryWriter.add_scalar``, in order."""
+    lines: tuple[str, ...] = ()
+    """What it wrote to standard output, then to standard error; of a flood only the beginning and the end."""
+    files: tuple[str, ...] = ()
+    """What it created or changed in its copy of the project, relative to it, sorted."""
+    import_seconds: float = 0.0
+    script_seconds: float = 0.0
+    bookkeeping_seconds: float = 0.0
+    device_allocated: int | None = None
+    """Bytes of the device's memory in tensors, at most; None without CUDA."""
+    device_reserved: int | None = None
+    """Bytes of it that torch's allocator had taken, at most."""
+    host_bytes: int = 0
+    """Resident memory of the script's own process, at most, without its workers'."""
+    gpu: Gpu | None = None
+    left_running: int = 0
+    """Processes that the script had started and not ended; they were ended after it."""
+    written: tuple[str, ...] = ()
+    """Files and directories of the user that it wrote to, as its copy of the project only links to them."""
+    copy: str = ""
+    """Where its copy of the project was left; empty where it was not."""
+    environment: Environment = field(default_factory=dict)
+
+    @property
+    def cut(self) -> bool:
+        """Whether it was ended before its own end."""
+        return self.ended == "cut"
+
+    @property
+    def turn(self) -> Turn:
+        """Its place in the plan."""
+        return Turn(self.side, self.offset, self.kind)
+
+
+def as_json(value: Any) -> Any:  # noqa: ANN401 - any of the values here
+    """A record as values that JSON has."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: as_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: as_json(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [as_json(each) for each in value]
+    if isinstance(value, Path):
+        return str(value)
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def run_of(values: Mapping[str, Any]) -> Run:
+    """The run that ``as_json`` has described."""
+    gpu = values["gpu"]
+    known = {
+        **values,
+        **{name: tuple(values[name]) for name in ("output", "compiles", "parameters", "lines", "files", "written")},
+        **{name: tuple(map(float, values[name])) for name in ("times", "losses", "waits")},
+        "passes": tuple(Pass(**each) for each in values["passes"]),
+        "scalars": tuple(Scalar(each["tag"], each["step"], float(each["value"])) for each in values["scalars"]),
+        "gpu": None if gpu is None else Gpu(**{**gpu, "throttled": tuple(gpu["throttled"])}),
+    }
+    return Run(**known)
+
+
+def plan_of(values: Mapping[str, Any]) -> Plan:
+    """The plan that ``as_json`` has described."""
+    paths = ("original", "rewritten", "bitwise", "script_directory")
+    known = {
+        **values,
+        **{name: None if values[name] is None else Path(values[name]) for name in paths},
+        **{name: tuple(values[name]) for name in ("arguments", "launcher", "not_measured")},
+        "signatures": tuple((rule, tuple(patterns)) for rule, patterns in values["signatures"]),
+        "time_budget": float(values["time_budget"]),
+    }
+    return Plan(**known)
+
+
+def save(directory: Path, plan: Plan, environment: Environment, runs: Sequence[Run]) -> None:
+    """Writes a directory of records.
+
+    Raises:
+        VerifyError: It cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        of_plan = {"version": VERSION, "plan": as_json(plan), "environment": environment, "runs": len(runs)}
+        (directory / "plan.json").write_text(json.dumps(of_plan, indent=2), encoding="utf-8")
+        for number, run in enumerate(runs, start=1):
+            text = json.dumps({"version": VERSION, "run": as_json(run)}, allow_nan=False)
+            (directory / f"run-{number:03}.json").write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"{error.filename or directory}: {error.strerror or error}"
+        raise VerifyError(message) from error
+
+
+def load(directory: Path) -> tuple[Plan, Environment, tuple[Run, ...]]:
+    """Reads a directory of records.
+
+    Raises:
+        VerifyError: Something is missing, is no record, or has a layout that is not known here.
+    """
+    path = directory / "plan.json"
+    of_plan = _read(path)
+    try:
+        plan, environment = plan_of(of_plan["plan"]), of_plan["environment"]
+        runs = []
+        for number in range(1, of_plan["runs"] + 1):
+            path = directory / f"run-{number:03}.json"
+            runs.append(run_of(_read(path)["run"]))
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"{path}: not a record of torchfast verify ({error})"
+        raise VerifyError(message) from error
+    return plan, environment, tuple(runs)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        message = f"{path}: {error.strerror or error}"
+        raise VerifyError(message) from error
+    except ValueError as error:
+        message = f"{path}: not JSON: {error}"
+        raise VerifyError(message) from error
+    if not isinstance(values, dict) or values.get("version") != VERSION:
+        found = values.get("version") if isinstance(values, dict) else None
+        message = f"{path}: records of version {VERSION} are read here, and this one has {found or 'none'}"
+        raise VerifyError(message)
+    return values
