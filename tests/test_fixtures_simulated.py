@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autotune_rewrite.verify.plan import Plan, Side, Turn
-from autotune_rewrite.verify.run import Run, run_script
+from autotune_rewrite.verify.run import run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from autotune_rewrite.verify.records import Run
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SMOOTHED = 8
