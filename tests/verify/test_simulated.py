@@ -16,7 +16,8 @@ from autotune_rewrite.report.judgement import as_json, as_text
 from autotune_rewrite.verify.comparison import Comparison, Pair
 from autotune_rewrite.verify.judgement import judge, judge_failure
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.run import HARNESS, Environment, Run, run_script
+from autotune_rewrite.verify.records import Environment, Run
+from autotune_rewrite.verify.run import HARNESS, run_script
 
 pytestmark = pytest.mark.xdist_group("simulated")
 
