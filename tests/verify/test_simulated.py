@@ -733,15 +733,16 @@ def test_every_report_says_that_the_device_was_simulated() -> None:
     judgement = judge(SCRIPTS, Comparison((Pair(ORIGINAL, replace(ORIGINAL, side="rewritten")),)), WHERE)
     assert as_text(judgement) == (
         "The rewritten script was not timed; it computes the same, bit for bit.\n"
-        "Every loss and every final parameter is equal bit for bit. "
-        "The CUDA device was simulated on the CPU, which says nothing about speed.\n"
-        "Seen: 1 pair of runs with 3 losses each, promise precision, torch 2.9.0, Python 3.12.1, "
-        "simulated CUDA device of capability 9.0 on 2 CPU cores."
+        "Every loss and every final parameter is equal bit for bit. The CUDA device was simulated on the CPU,\n"
+        "which says nothing about speed.\n"
+        "Seen: 1 pair of runs with 3 losses each, promise precision, torch 2.9.0, Python 3.12.1, simulated\n"
+        "CUDA device of capability 9.0 on 2 CPU cores."
     )
     assert as_json(judgement)["environment"]["simulated"] == "9.0"
     failed = replace(ORIGINAL, side="rewritten", outcome="crashed", problem="ended with exit status 1", output=("no",))
     judgement = judge_failure(SCRIPTS, failed, None, 0, WHERE)
     assert as_text(judgement) == (
+        "The rewritten script crashed: speed and results were NOT CHECKED.\n"
         "The rewritten script ended with exit status 1. The CUDA device was simulated on the CPU.\n  no"
     )
     assert (judgement.exit_code, judgement.not_measured) == (2, ())
