@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from autotune_rewrite import config, files
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.rewrite import Rewrite, describe, rewrite
+from codemods.declaration import Promise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +64,9 @@ def one(path: str, options: Options, *, check: bool) -> Result:
         return error
 
 
-def process(source: Source, options: Options, *, check: bool, without: frozenset[str] = frozenset()) -> Done:
+def process(
+    source: Source, options: Options, *, check: bool, without: frozenset[str] = frozenset(), bitwise: bool = False
+) -> Done:
     """Put a file that was read through the rules; one that does not mention torch is not even parsed.
 
     Args:
@@ -71,6 +74,7 @@ def process(source: Source, options: Options, *, check: bool, without: frozenset
         options: What was chosen on the command line.
         check: Find the sites only.
         without: Rules that do not run, whatever was chosen.
+        bitwise: Apply only what promises the same bits, whatever was chosen.
 
     Raises:
         FileError: when it, or the configuration for it, cannot be used.
@@ -78,6 +82,8 @@ def process(source: Source, options: Options, *, check: bool, without: frozenset
     if not source.mentions_torch:
         return Done(source, Rewrite(source.path, source.text, source.text))
     settings = config.settings(Path(source.path).absolute().parent, options, without=without)
+    if bitwise:
+        settings = replace(settings, level=Promise.BITWISE, exempt=frozenset())
     return Done(source, rewrite(source.path, source.text, settings, check=check))
 
 

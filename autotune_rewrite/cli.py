@@ -8,11 +8,12 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
+import shlex
 import sys
-import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from autotune_rewrite.config import Options
     from autotune_rewrite.report.text import Line
     from autotune_rewrite.rewrite import Rewrite
-    from autotune_rewrite.verify import Judgement, Progress
-    from autotune_rewrite.verify.plan import PromiseName
+    from autotune_rewrite.verify import Judgement, Plan, Progress
+    from autotune_rewrite.verify.records import Run
     from codemods.declaration import Codemod
 
 _STDIN = "-"
 _STDIN_NAME = "<stdin>"
+
+_INTERRUPTED = 130
+"""The exit code of what Ctrl-C has ended, as shells have it."""
 
 Format = Literal["text", "json"]
 
@@ -112,6 +116,130 @@ def _with_selection(command: Callable[..., None]) -> Callable[..., None]:
     return chosen
 
 
+class ScriptCommand(click.Command):
+    """A command that runs scripts: what follows the first ``--`` are their arguments, and reaches it as ``arguments``.
+
+    Where it has an option ``--verify``, that is so with this option alone.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Split the command line before click does."""
+        at = args.index("--") if "--" in args else len(args)
+        runs = "--verify" in args[:at] or not any(each.name == "verify" for each in self.params)
+        left = super().parse_args(ctx, args[:at] if runs else args)
+        ctx.params["arguments"] = tuple(args[at + 1 :]) if runs else ()
+        return left
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The words after the command's name in its help."""
+        return [*super().collect_usage_pieces(ctx), "[-- SCRIPT ARGUMENTS...]"]
+
+
+_CHOICES = (
+    "arguments",
+    "pairs",
+    "time_budget",
+    "iterations",
+    "full",
+    "seed",
+    "device",
+    "capability",
+    "timeout",
+    "margin",
+    "metric",
+    "higher",
+    "module",
+    "launcher",
+    "keep",
+)
+"""The fields of a plan that users choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """What was chosen about running scripts."""
+
+    choices: dict[str, Any]
+    """Fields of the plan; what was not chosen is not among them, and the plan's to decide."""
+    given: tuple[str, ...]
+    """The options that were given, as they are written."""
+
+    def plan(self, original: Path, rewritten: Path) -> Plan:
+        """The plan for two scripts."""
+        from autotune_rewrite.verify import Plan
+
+        return Plan(original, rewritten, **self.choices)
+
+
+def _with_running(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that ``verify`` and ``rewrite --verify`` share; they reach the command as ``running``."""
+
+    @functools.wraps(command)
+    def chosen(**values: Any) -> None:  # noqa: ANN401 - each option has a type of its own
+        choices = {name: values.pop(name) for name in _CHOICES}
+        options = click.get_current_context().command.params
+        given = [_spelled(each, value) for each in options if (value := choices.get(each.name)) is not None]
+        if choices["arguments"]:
+            given.append("--")
+        if choices["launcher"] is not None:
+            choices["launcher"] = _words(choices["launcher"])
+        if choices["metric"] is not None:
+            _check_pattern(choices["metric"])
+        fields = {name: value for name, value in choices.items() if value not in (None, ())}
+        command(running=_Running(fields, given=tuple(given)), **values)
+
+    running = (
+        click.option("--pairs", type=int, metavar="N", help="Pairs of runs, at most.  [default: 8]"),
+        click.option(
+            "--time-budget", type=float, metavar="S", help="Seconds that all runs together should take.  [default: 300]"
+        ),
+        click.option("--iterations", type=int, metavar="N", help="End every run after so many iterations."),
+        click.option("--full", is_flag=True, default=None, help="Do not cut runs to keep to the time budget."),
+        click.option("--seed", type=int, metavar="N", help="Seed of the first pair.  [default: 0]"),
+        click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "simulated"]), help="Where both run."),
+        click.option(
+            "--capability", metavar="X.Y", help="Of the simulated device; 7.0 has float16 only.  [default: 9.0]"
+        ),
+        click.option("--timeout", type=float, metavar="S", help="Seconds that one run may take."),
+        click.option(
+            "--margin", type=float, metavar="X", help="How much worse a run may end.  [default: as seeds move it]"
+        ),
+        click.option(
+            "--metric", metavar="REGEX", help="The lines of output with the metric: its group, or the number after it."
+        ),
+        click.option("--higher/--lower", default=None, help="Which metric is better.  [default: by its name]"),
+        click.option("-m", "--module", is_flag=True, default=None, help="Run scripts as `python -m` does."),
+        click.option("--launcher", metavar="COMMAND", help='Such as "torchrun --nproc_per_node=2".'),
+        click.option("--keep", is_flag=True, default=None, help="Keep the copies of the project that scripts ran in."),
+    )
+    for decorate in reversed(running):
+        chosen = decorate(chosen)
+    return chosen
+
+
+def _spelled(option: click.Parameter, value: object) -> str:
+    """The option as it was given: ``--lower`` is ``--higher`` denied."""
+    return max(option.secondary_opts if value is False else option.opts, key=len)
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """The words of a launcher's command, as a shell reads them."""
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise Fault(f"--launcher: {str(error).lower()}: {command}") from error
+    if not words:
+        raise Fault("--launcher is empty")
+    return words
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise Fault(f"--metric is no regular expression: {error}") from error
+
+
 # --- rewrite and check ----------------------------------------------------------------------------------------------
 
 
@@ -122,18 +250,22 @@ class _Report:
     form: Format
     quiet: bool
     gains: bool
+    diff: bool = False
+    """Whether changes are shown."""
+    whole: bool = False
+    """Whether lines that only move are shown among them."""
     to_stderr: bool = False
     rewrites: list[Rewrite] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
 
-    def add(self, rewrite: Rewrite, *, diff: bool, whole: bool = False) -> None:
-        """Take in what became of one script; its diff may be shown whole."""
+    def add(self, rewrite: Rewrite) -> None:
+        """Take in what became of one script."""
         from autotune_rewrite.report import text
 
         self.rewrites.append(rewrite)
         if self.form == "text":
-            if diff:
-                self._print(text.diff(rewrite, whole=whole))
+            if self.diff:
+                self._print(text.diff(rewrite, whole=self.whole))
             self._print(text.findings(rewrite, gains=self.gains, quiet=self.quiet))
 
     def fail(self, error: FileError) -> None:
@@ -142,7 +274,7 @@ class _Report:
         click.echo(str(error), err=True)
 
     def end(self, *, diffs: bool, **more: object) -> None:
-        """Print the JSON, if that was asked for."""
+        """Print the JSON, with more of it, if that was asked for."""
         if self.form == "json":
             from autotune_rewrite.report.jsons import as_json
 
@@ -152,12 +284,15 @@ class _Report:
         _print(lines, to_stderr=self.to_stderr)
 
 
-@cli.command()
+@cli.command(cls=ScriptCommand)
 @_with_selection
 @click.option("--diff", is_flag=True, help="Show the whole change, for patch or git apply (default: for people).")
 @click.option("--apply", is_flag=True, help="Write the files.")
 @click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
-@click.option("--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit.")
+@click.option(
+    "--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit. What follows is for that."
+)
+@_with_running
 def rewrite(  # noqa: PLR0913 - the command line has these options
     *,
     paths: tuple[str, ...],
@@ -168,30 +303,64 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     form: Format,
     quiet: bool,
     options: Options,
+    running: _Running,
 ) -> None:
     """Rewrite training scripts; `-` reads standard input and writes the result to standard output."""
     _refuse_contradictions(paths, diff=diff, apply=apply, output=output, verify=verify)
+    if running.given and not verify:
+        raise Fault(f"{running.given[0]} is for --verify, which is not given")
     if paths == (_STDIN,) and output is None and not diff and form == "text":
         output = _STDIN
-    report = _Report(form, quiet, gains=False, to_stderr=output == _STDIN)
-    judgement: Judgement | None = None
-    shown = not apply and output is None
+    report = _Report(
+        form, quiet, gains=False, diff=not apply and output is None, whole=diff, to_stderr=output == _STDIN
+    )
+    if verify:
+        _rewrite_verified(paths[0], options, running, report, apply=apply, output=output)
     for result in _results(paths, options, check=False):
         if isinstance(result, FileError):
             report.fail(result)
             continue
+        report.add(result.rewrite)
         try:
-            if verify:
-                result, judgement = _verified(result, options, report, diff=shown, whole=diff)  # noqa: PLW2901 - the one that holds
-            else:
-                report.add(result.rewrite, diff=shown, whole=diff)
-            if judgement is None or judgement.fit:
-                _write(result, apply=apply, output=output)
+            _write(result, apply=apply, output=output)
         except FileError as error:
             report.fail(error)
-    report.end(diffs=True, **({"verification": _judgement_as_json(judgement)} if verify else {}))
+    report.end(diffs=True)
+    sys.exit(2 if report.errors else 0)
+
+
+def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
+    path: str, options: Options, running: _Running, report: _Report, *, apply: bool, output: str | None
+) -> NoReturn:
+    """Rewrite one script, take back what does not hold up, and write the rest if it is fit."""
+    from autotune_rewrite import files
+    from autotune_rewrite.tune.verified import verified
+    from autotune_rewrite.verify import VerifyError
+
+    judgement: Judgement | None = None
+    try:
+        source = files.read(path)
+        verifier = _Verifier()
+        original = Path(source.path)
+        try:
+            result = verified(source, options, running.plan(original, original), verifier, _say)
+        except VerifyError as error:
+            raise FileError(source.path, str(error)) from error
+        judgement = result.judgement
+        report.add(result.done.rewrite)
+        if judgement is None:
+            _say("nothing was rewritten: nothing to verify")
+        else:
+            verifier.show(judgement, report.form, to_stderr=report.to_stderr)
+        if judgement is None or (judgement.fit and not judgement.interrupted):
+            _write(result.done, apply=apply, output=output)
+    except FileError as error:
+        report.fail(error)
+    report.end(diffs=True, verification=None if judgement is None else _judgement_as_json(judgement))
     if report.errors:
         sys.exit(2)
+    if judgement is not None and judgement.interrupted:
+        sys.exit(_INTERRUPTED)
     sys.exit(0 if judgement is None or judgement.fit else 1)
 
 
@@ -205,7 +374,7 @@ def check(*, paths: tuple[str, ...], form: Format, quiet: bool, options: Options
         if isinstance(result, FileError):
             report.fail(result)
         else:
-            report.add(result.rewrite, diff=False)
+            report.add(result.rewrite)
     report.end(diffs=False)
     if report.errors:
         sys.exit(2)
@@ -264,118 +433,82 @@ def _write(done: Done, *, apply: bool, output: str | None) -> None:
 # --- verify ---------------------------------------------------------------------------------------------------------
 
 
-@cli.command()
-@click.argument("original", type=click.Path(path_type=Path))
-@click.argument("rewritten", type=click.Path(path_type=Path))
-@click.argument("arguments", nargs=-1, metavar="[-- SCRIPT ARGUMENTS...]", type=click.UNPROCESSED)
+@cli.command(cls=ScriptCommand)
+@click.argument("scripts", nargs=-1, metavar="ORIGINAL REWRITTEN")
 @click.option(
     "--promise",
     type=click.Choice(["bitwise", "random", "precision"]),
-    default="precision",
-    show_default=True,
-    help="How far the results may differ.",
+    help="How far the results may differ.  [default: precision]",
 )
-@click.option("--pairs", type=int, help="Pairs of runs, at most.  [default: 8]")
-@click.option("--time-budget", type=float, help="Seconds that all runs together should take.  [default: 300]")
-@click.option("--iterations", type=int, help="End every run after so many iterations.")
-@click.option("--seed", type=int, help="Seed of the first pair.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "simulated"]), help="Where both run.")
-@click.option("--capability", metavar="X.Y", help="Of the simulated CUDA device; 7.0 has float16 only.  [default: 9.0]")
-@click.option("--timeout", type=float, help="Seconds that one run may take.")
-@click.option("--margin", type=float, help="How much larger the last losses may be.  [default: as seeds move them]")
-@click.option("--keep", is_flag=True, default=None, help="Keep the copies of the project that the scripts ran in.")
+@_with_running
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def verify(*, form: Format, **choices: Any) -> None:  # noqa: ANN401 - the plan says what they are
+def verify(*, scripts: tuple[str, ...], promise: str | None, form: Format, running: _Running) -> None:
     """Run two scripts in pairs of fresh processes: is the second faster, and does it compute the same?"""
-    from autotune_rewrite.report.judgement import as_text
-    from autotune_rewrite.verify import Plan, VerifyError
-    from autotune_rewrite.verify import verify as run
+    from autotune_rewrite.verify import VerifyError
 
-    # What was not given is the plan's to decide.
-    plan = Plan(**{name: value for name, value in choices.items() if value is not None})
+    if promise is not None:
+        running = replace(running, choices={**running.choices, "promise": promise})
+    verifier = _Verifier()
     try:
-        judgement = run(plan, _progress)
-    except VerifyError as error:
+        if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
+            raise Fault(f"verify takes two scripts, but got {len(scripts)}")
+        files = [_module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
+        judgement, _ = verifier(running.plan(*files), probe=False)
+        verifier.show(judgement, form)
+    except (VerifyError, FileError) as error:
         raise Fault(str(error)) from error
-    click.echo(json.dumps(_judgement_as_json(judgement), indent=2) if form == "json" else as_text(judgement))
-    sys.exit(judgement.exit_code)
+    if form == "json":
+        click.echo(json.dumps(_judgement_as_json(judgement), indent=2))
+    sys.exit(_INTERRUPTED if judgement.interrupted else judgement.exit_code)
 
 
-def _verified(
-    done: Done, options: Options, report: _Report, *, diff: bool, whole: bool
-) -> tuple[Done, Judgement | None]:
-    """Run a script and its rewrite, and say what came of it.
+@dataclass(slots=True)
+class _Verifier:
+    """Carries out plans, and shows what came of them."""
 
-    A rule that a failure points to is left out, and the rest is verified again.
+    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, list[Run]]:  # noqa: ARG002 - all runs are alike
+        """Run what there is to run."""
+        from autotune_rewrite.verify import verify
 
-    Returns:
-        The rewrite that was judged last, and the judgement; None where nothing was rewritten.
+        return verify(plan, _progress), []
 
-    Raises:
-        FileError: when they cannot be run at all.
-    """
-    from autotune_rewrite import batch
+    def show(self, judgement: Judgement, form: Format, *, to_stderr: bool = False) -> None:
+        """Print the judgement, unless as JSON."""
+        from autotune_rewrite.report.judgement import as_text
 
-    without: frozenset[str] = frozenset()
-    while True:
-        report.add(done.rewrite, diff=diff, whole=whole)
-        judgement = _judged(done, report)
-        if judgement is None or not judgement.blamed:
-            return done, judgement
-        report.rewrites.pop()
-        without |= frozenset(judgement.blamed)
-        click.echo(f"{' and '.join(judgement.blamed)} left out; what is left is verified again", err=True)
-        done = batch.process(done.source, options, check=False, without=without)
-
-
-def _judged(done: Done, report: _Report) -> Judgement | None:
-    """Run a script and its rewrite, and say what came of it; None where nothing was rewritten.
-
-    Raises:
-        FileError: when they cannot be run at all.
-    """
-    from autotune_rewrite.catalogue import RULES
-    from autotune_rewrite.report.judgement import as_text
-    from autotune_rewrite.verify import Plan, VerifyError
-    from autotune_rewrite.verify import verify as run
-
-    source, rewrite = done.source, done.rewrite
-    if rewrite.promise is None:
-        click.echo("nothing was rewritten: nothing to verify", err=True)
-        return None
-    original = Path(source.path)
-    with tempfile.TemporaryDirectory(prefix="torchfast-") as directory:
-        rewritten = Path(directory, original.name)
-        rewritten.write_bytes(source.encode(rewrite.after))
-        promise = cast("PromiseName", str(rewrite.promise))
-        signatures = tuple((name, RULES[name].failures) for name in sorted(rewrite.rules))
-        plan = Plan(original, rewritten, promise, signatures=signatures, script_directory=original.parent)
-        try:
-            judgement = run(plan, _progress)
-        except VerifyError as error:
-            raise FileError(source.path, str(error)) from error
-    if not judgement.environment.get("cuda"):
-        judgement = replace(judgement, not_measured=_needing_cuda(rewrite.rules))
-    if report.form == "text":
-        click.echo(as_text(judgement))
-    return judgement
+        if form == "text":
+            click.echo(as_text(judgement), err=to_stderr)
 
 
 def _progress(progress: Progress) -> None:
     click.echo(f"run {progress.number} of {progress.total}: {progress.side}", err=True)
 
 
-def _needing_cuda(rules: Iterable[str]) -> tuple[str, ...]:
-    """The rules among these whose changes act only where there is a CUDA device."""
-    from autotune_rewrite.catalogue import RULES
+def _module_file(name: str) -> Path:
+    """The file of a module, as seen from the current directory; nothing is imported.
 
-    return tuple(sorted(name for name in rules if RULES[name].needs_cuda))
+    Args:
+        name: ``package.module``, or a file, which stays one.
+    """
+    given = Path(name)
+    if given.suffix == ".py" or given.is_file():
+        return given
+    inside = Path(*name.split("."))
+    candidates = (inside.with_suffix(".py"), inside / "__main__.py")
+    found = next((each for each in candidates if each.is_file()), None)
+    if found is None:
+        raise Fault(f"no module {name} here: neither {candidates[0]} nor {candidates[1]} is a file")
+    return found
 
 
-def _judgement_as_json(judgement: Judgement | None) -> dict[str, Any] | None:
+def _say(message: str) -> None:
+    click.echo(message, err=True)
+
+
+def _judgement_as_json(judgement: Judgement) -> dict[str, Any]:
     from autotune_rewrite.report.judgement import as_json
 
-    return None if judgement is None else as_json(judgement)
+    return as_json(judgement)
 
 
 # --- what torchfast knows -------------------------------------------------------------------------------------------

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from autotune_rewrite import target as targets
 from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.suggestions import unknown
 from autotune_rewrite.target import Target
-from codemods.declaration import Choices, Default, Promise
+from codemods.declaration import AmpForm, Choices, Default, Promise
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,7 +28,7 @@ LEVELS = ("bitwise", "random", "precision")
 
 _Value = TypeVar("_Value")
 
-AMP_FORMS = ("auto", "bf16", "fp16")
+AMP_FORMS: tuple[str, ...] = get_args(AmpForm)
 
 _KEYS = ("select", "ignore", "level", "target-torch", "workers", "amp", "main-guard")
 

@@ -11,6 +11,7 @@ from autotune_rewrite import suppress
 from autotune_rewrite.catalogue import ROUNDS, RULES
 from autotune_rewrite.errors import FileError
 from codemods import placing
+from codemods.declaration import Promise
 from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script
 from codemods.facts.source import Module
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.catalogue import Rounds
     from autotune_rewrite.config import Settings
     from autotune_rewrite.suppress import Suppressions
-    from codemods.declaration import Codemod, Finding, Promise
+    from codemods.declaration import Codemod, Finding
     from codemods.edit_values import Edit
 
 _MARK = "\ufeff"
@@ -53,6 +54,8 @@ class Site:
     fails: bool
     edits: tuple[Span, ...]
     """What the rewrite touches; none where the site is left."""
+    redraws: bool = False
+    """Whether the rewritten code draws other random numbers."""
 
     @property
     def rewrites(self) -> bool:
@@ -80,6 +83,11 @@ class Rewrite:
     def promise(self) -> Promise | None:
         """The farthest promise applied; None where nothing was."""
         return max((site.promise for site in self.sites if site.rewrites), default=None)
+
+    @property
+    def redraws(self) -> bool:
+        """Whether anything that was applied draws other random numbers."""
+        return any(site.rewrites and (site.redraws or site.promise == Promise.RANDOM) for site in self.sites)
 
     @property
     def fails(self) -> bool:
@@ -224,6 +232,7 @@ def _site(finding: Finding, original_lines: tuple[int, ...] | None) -> Site:
         gain=finding.gain,
         fails=finding.fails and finding.rewrites,
         edits=tuple(spans),
+        redraws=finding.redraws,
     )
 
 

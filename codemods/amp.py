@@ -57,6 +57,7 @@ class Amp(Codemod):
     gain = "1.2-2x with large matrix products, below 1x for small networks"
     min_torch = (2, 3)
     needs_cuda = True
+    tolerance = 1e-2  # numbers of 16 bits
     failures = (
         r"binary_cross_entropy and torch\.nn\.BCELoss are unsafe to autocast",
         r"mat1 and mat2 must have the same dtype",

@@ -98,6 +98,8 @@ class Finding:
     """Whether ``torchfast check`` exits with 1 because of it; always false where there are no edits."""
     after: str = ""
     """The rule that this finding builds on: where it leaves the same node, this one leaves it, too."""
+    redraws: bool = False
+    """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
 
     @property
     def rewrites(self) -> bool:
@@ -122,6 +124,8 @@ class Codemod(ABC):
     """Whether its changes act only where there is a CUDA device: elsewhere there is nothing to measure."""
     failures: ClassVar[tuple[str, ...]] = ()
     """Regular expressions over a crashed script's stderr that point to this rule."""
+    tolerance: ClassVar[float] = 1e-5
+    """How far its changes may move the first loss, relative to its size: by another order of sums, unless said."""
 
     def __init__(self, choices: Choices | None = None) -> None:
         """A rule that follows the user's choices, or the choices of one who made none."""
@@ -146,6 +150,7 @@ class Codemod(ABC):
         gain: str | None = None,
         fails: bool = True,
         after: str = "",
+        redraws: bool = False,
     ) -> Finding:
         """A finding that rewrites the site, or leaves it where an edit cannot be carried out there."""
         for edit in edits:
@@ -154,7 +159,7 @@ class Codemod(ABC):
                 return self.left(module, node, because=problem)
         promise = self.promise if promise is None else promise
         gain = self.gain if gain is None else gain
-        return Finding(self.name(), module, node, message, promise, gain, edits, fails, after)
+        return Finding(self.name(), module, node, message, promise, gain, edits, fails, after, redraws)
 
     def left(self, module: Module, node: ast.AST, because: str) -> Finding:
         """A finding that leaves the site, with the reason."""

@@ -482,7 +482,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
     plans: list[Plan] = []
 
-    def run(plan: Plan, _: object) -> Judgement:
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
         assert plan.rewritten.read_text() == FAST
         assert plan.rewritten.name == plan.original.name
         plans.append(plan)
@@ -497,7 +497,7 @@ def worse(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
     from autotune_rewrite import verify
 
     better: Callable[..., Judgement] = verify.verify
-    monkeypatch.setattr(verify, "verify", lambda plan, progress: replace(better(plan, progress), **answers))
+    monkeypatch.setattr(verify, "verify", lambda plan, *_, **__: replace(better(plan), **answers))
 
 
 def test_verify_runs_the_result_as_if_it_lay_beside_the_script(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
@@ -543,9 +543,12 @@ def test_what_is_fit_is_applied(torchfast: Run, naive: Path, judged: list[Plan])
     "answers",
     [
         pytest.param({"speed": "slower"}, id="slower"),
-        pytest.param({"equality": "different"}, id="different"),
         pytest.param({"equality": "not-checked"}, id="not checked"),
-        pytest.param({"run": "crashed", "speed": "not-checked", "equality": "not-checked"}, id="crashed"),
+        pytest.param({"equality": "inconclusive"}, id="inconclusive"),
+        pytest.param(
+            {"run": "crashed", "side": "original", "speed": "not-checked", "equality": "not-checked"},
+            id="an original that crashes",
+        ),
     ],
 )
 def test_what_is_not_fit_is_not_applied(
@@ -567,12 +570,14 @@ def test_a_rule_that_a_crash_points_to_is_left_out_and_the_rest_verified_again(
 
     plans: list[tuple[Plan, str]] = []
 
-    def run(plan: Plan, _: object) -> Judgement:
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
         plans.append((plan, plan.rewritten.read_text()))
         if "non_blocking" not in plans[-1][1]:
             return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise)
         blamed = ("h2d-non-blocking",)
-        return verify.Judgement("crashed", "not-checked", "not-checked", "Crashed.", plan.promise, blamed=blamed)
+        return verify.Judgement(
+            "crashed", "not-checked", "not-checked", "Crashed.", plan.promise, "rewritten", blamed=blamed
+        )
 
     monkeypatch.setattr(verify, "verify", run)
 
@@ -594,9 +599,10 @@ def test_json_has_the_findings_of_what_was_verified_last(
 ) -> None:
     from autotune_rewrite import verify
 
-    def run(plan: Plan, _: object) -> Judgement:
-        blamed = ("zero-grad-none",) if "set_to_none=True" in plan.rewritten.read_text() else ()
-        return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise, blamed=blamed)
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
+        if "set_to_none=True" not in plan.rewritten.read_text():
+            return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise)
+        return verify.Judgement("ok", "faster", "different", "No.", plan.promise, blamed=("zero-grad-none",))
 
     monkeypatch.setattr(verify, "verify", run)
 
@@ -645,7 +651,7 @@ def test_verify_passes_on_what_was_asked(torchfast: Run, monkeypatch: pytest.Mon
 
     plans: list[Plan] = []
 
-    def run(plan: Plan, _: object) -> Judgement:
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
         plans.append(plan)
         return verify.Judgement("ok", "slower", "equal", "It is slower.", plan.promise)
 
@@ -682,7 +688,7 @@ def test_verify_leaves_to_the_plan_what_was_not_asked(torchfast: Run, monkeypatc
 
     plans: list[Plan] = []
 
-    def run(plan: Plan, _: object) -> Judgement:
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
         plans.append(plan)
         return verify.Judgement("crashed", "not-checked", "not-checked", "It crashed.", plan.promise, "rewritten")
 

@@ -1,0 +1,311 @@
+"""A rewrite is verified; changes that do not hold up are taken back, and the rest is verified again."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Protocol, cast
+
+from autotune_rewrite import batch
+from autotune_rewrite.catalogue import RULES
+from autotune_rewrite.tune.bisect import NotFoundError, culprits
+from autotune_rewrite.verify.comparison import Pair
+from codemods.declaration import Promise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from autotune_rewrite.batch import Done
+    from autotune_rewrite.config import Options
+    from autotune_rewrite.files import Source
+    from autotune_rewrite.rewrite import Rewrite, Site
+    from autotune_rewrite.verify.judgement import Judgement
+    from autotune_rewrite.verify.plan import Plan, PromiseName
+    from autotune_rewrite.verify.records import Run
+
+SHORTEST_TIMEOUT = 60.0
+"""Seconds that a run may take while changes are searched, at least: it may compile before it trains."""
+TIMES_THE_ORIGINAL = 4
+"""A run that takes so many times as long as the original is one that hangs."""
+RECORDED_WHOLE = frozenset({"crashed", "exited"})
+"""Outcomes of which the last iteration is known: of the others the end of the record may be lost."""
+TAKEN_BACK = "taken back, as it did not hold up when it was verified"
+
+
+class Verify(Protocol):
+    """How plans are carried out: runs what there is to run and tells of it."""
+
+    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, Sequence[Run]]:
+        """Carry out a plan.
+
+        Args:
+            plan: What to run.
+            probe: Whether it is only run to find out which change fails, and is not the answer to the user.
+
+        Returns:
+            What can be said, and the runs as they ended.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What holds up of a rewrite."""
+
+    done: Done
+    """The rewrite that was judged last; of what was taken back its sites say so."""
+    judgement: Judgement | None
+    """None where nothing was rewritten."""
+
+
+def verified(source: Source, options: Options, plan: Plan, verify: Verify, say: Callable[[str], None]) -> Verified:
+    """Rewrites a script and verifies the result, until all that is left of it holds up or nothing can be blamed.
+
+    Args:
+        source: The script.
+        options: How it is rewritten.
+        plan: How it is verified: the original and the user's choices; what depends on the rewrite is filled in here.
+        verify: Carries out plans. What it raises is passed on.
+        say: Is told, in a line, what happens next.
+
+    Raises:
+        FileError: The script cannot be rewritten.
+    """
+    return _Trial(source, options, plan, verify, say).end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """How much has to be run to see a failure."""
+
+    pairs: int
+    iterations: int | None
+
+    def covers(self, other: _Extent) -> bool:
+        """Whether what shows in the other shows here, too."""
+        cut_later = self.iterations is None or (other.iterations is not None and other.iterations <= self.iterations)
+        return self.pairs >= other.pairs and cut_later
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A script, what was found out about its changes, and the time that went into finding out."""
+
+    source: Source
+    options: Options
+    plan: Plan
+    verify: Verify
+    say: Callable[[str], None]
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Rules that were taken back, each with why."""
+    sites: list[Site] = field(default_factory=list)
+    """Of these rules."""
+    searched: _Extent | None = None
+    """What the last search has looked at, and found to be fine in the end."""
+    seconds: float = 0.0
+    """That searches took."""
+    interrupted: bool = False
+
+    def end(self) -> Verified:
+        """Verifies, and takes back what does not hold up, until there is an end to it."""
+        done = self._rewritten(frozenset())
+        judgement: Judgement | None = None
+        while done.rewrite.promise is not None:
+            judgement, failing = self._judged(done)
+            if failing is None:
+                break
+            try:
+                blamed, why = self._blamed(done, judgement, failing)
+            except NotFoundError as error:
+                judgement = replace(judgement, reason=f"{judgement.reason} {error}", interrupted=self.interrupted)
+                break
+            self.left_out |= dict.fromkeys(sorted(blamed), why)
+            self.sites += [_taken_back(site) for site in done.rewrite.sites if site.rule in blamed]
+            done = self._rewritten(frozenset(self.left_out))
+            what_follows = "what is left is verified again" if done.rewrite.promise is not None else "no change is left"
+            self.say(f"{_listed(blamed)} left out; {what_follows}")
+        if judgement is not None:
+            judgement = replace(judgement, left_out=tuple(self.left_out.items()))
+        sites = sorted((*done.rewrite.sites, *self.sites), key=lambda site: (site.line, site.column))
+        return Verified(replace(done, rewrite=replace(done.rewrite, sites=tuple(sites))), judgement)
+
+    def _judged(self, done: Done) -> tuple[Judgement, _Failing | None]:
+        """What can be said of the rewrite, and what it takes to see it fail, if it does."""
+        with TemporaryDirectory(prefix="torchfast-") as directory:
+            plan = self._plan(done, frozenset(self.left_out), Path(directory))
+            judgement, runs = self.verify(plan, probe=False)
+        if not judgement.simulated and not judgement.environment.get("cuda"):
+            judgement = replace(judgement, not_measured=_needing_cuda(done.rewrite.rules))
+        failed = not judgement.interrupted and _fails(judgement)
+        return judgement, _Failing(
+            plan, tuple(_extents(plan, judgement, runs)), _timeout(plan, runs)
+        ) if failed else None
+
+    def _blamed(self, done: Done, judgement: Judgement, failing: _Failing) -> tuple[frozenset[str], str]:
+        """The rules that have to go, and why.
+
+        Raises:
+            NotFoundError: There are none to blame, or no time is left to find them.
+        """
+        rules = done.rewrite.rules
+        said = f"{judgement.reason} It said: {judgement.output[-1]}" if judgement.output else judgement.reason
+        if pointed := rules.intersection(judgement.blamed):
+            return pointed, said
+        if self.searched is not None and self.searched.covers(failing.extents[0]):
+            raise NotFoundError("That happens now and then only, so no change can be blamed.")
+        in_order = sorted(rules, key=lambda rule: (_promise(done.rewrite, rule), rule))
+        self.say(f"looking for the change that does it, for {self.plan.time_budget:g} s at most")
+
+        @cache
+        def fails(some: frozenset[str], extent: _Extent) -> bool:
+            return self._fails(some, failing, extent)
+
+        extent = next((each for each in failing.extents if fails(rules, each)), failing.extents[-1])
+        blamed = culprits(in_order, lambda some: fails(some, extent))
+        self.searched = extent
+        return blamed, f"{said} Without the changes of {_listed(blamed)} that does not happen."
+
+    def _fails(self, rules: frozenset[str], failing: _Failing, extent: _Extent) -> bool:
+        """Whether the script with the changes of these rules alone fails; without rules, the original beside itself.
+
+        Raises:
+            NotFoundError: The time for it is spent, or the user has ended it.
+        """
+        without = frozenset(RULES) - rules
+        done = self._rewritten(without)
+        if rules and done.rewrite.after == self.source.text:
+            return False  # what each of them builds on is not among them
+        if self.seconds >= self.plan.time_budget:
+            budget = f"{self.plan.time_budget:g} s"
+            raise NotFoundError(f"The time budget of {budget} was spent before the change that does it was found.")
+        start = time.monotonic()
+        with TemporaryDirectory(prefix="torchfast-") as directory:
+            scripts = self._plan(done, without, Path(directory))
+            plan = replace(
+                failing.plan,  # what is failure must not depend on what happens to be left
+                rewritten=scripts.rewritten,
+                bitwise=scripts.bitwise,
+                pairs=extent.pairs,
+                iterations=extent.iterations,
+                timeout=failing.timeout,
+            )
+            judgement, _ = self.verify(plan, probe=True)
+        self.seconds += time.monotonic() - start
+        if judgement.interrupted:
+            self.interrupted = True
+            raise NotFoundError("The search for the change that does it was interrupted.")
+        return _fails(judgement)
+
+    def _rewritten(self, without: frozenset[str]) -> Done:
+        return batch.process(self.source, self.options, check=False, without=without)
+
+    def _plan(self, done: Done, without: frozenset[str], directory: Path) -> Plan:
+        """The plan for a rewrite, whose texts are written to the directory."""
+        rewrite, original = done.rewrite, self.plan.original
+        promise = Promise.BITWISE if rewrite.promise is None else rewrite.promise
+        exact = None
+        if promise > Promise.BITWISE:
+            exact = batch.process(self.source, self.options, check=False, without=without, bitwise=True).rewrite.after
+        return replace(
+            self.plan,
+            rewritten=self._written(directory / original.name, rewrite.after),
+            bitwise=None
+            if exact in (None, self.source.text)
+            else self._written(directory / "bitwise" / original.name, exact),
+            promise=cast("PromiseName", str(promise)),
+            tolerance=max((RULES[rule].tolerance for rule in rewrite.rules), default=self.plan.tolerance),
+            redrawn=rewrite.redraws,
+            signatures=tuple((rule, RULES[rule].failures) for rule in sorted(rewrite.rules)),
+            script_directory=original.parent,
+        )
+
+    def _written(self, path: Path, text: str) -> Path:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(self.source.encode(text))
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """A rewrite that fails, and how to see that again."""
+
+    plan: Plan
+    extents: tuple[_Extent, ...]
+    """The cheapest comes first; where all changes together do not fail there, the next."""
+    timeout: float
+    """Seconds that a run may take."""
+
+
+def _fails(judgement: Judgement) -> bool:
+    """Whether changes can be to blame: a mere slowdown is another matter, and an original that fails its own."""
+    if judgement.run == "ok":
+        return judgement.equality == "different"
+    return judgement.side == "rewritten"
+
+
+def _extents(plan: Plan, judgement: Judgement, runs: Sequence[Run]) -> Iterator[_Extent]:
+    """What has to be run to see a failure again: as little as was enough, then as much as there was."""
+    whole = _Extent(plan.pairs, plan.iterations)
+    if judgement.run != "ok":
+        whole = _Extent(min(judgement.pairs + 1, plan.pairs), plan.iterations)
+        failed = next((run for run in reversed(runs) if run.outcome in RECORDED_WHOLE), None)
+        sign = None if failed is None else len(failed.times) + 1
+    else:
+        # Statistics take all pairs.
+        sign = None if judgement.summary is not None else _first_sign(plan, runs)
+    if sign is not None:
+        cut = sign if plan.iterations is None else min(sign, plan.iterations)
+        cheap = _Extent(whole.pairs if judgement.run != "ok" else 1, cut)
+        if cheap != whole:
+            yield cheap
+    yield whole
+
+
+def _first_sign(plan: Plan, runs: Sequence[Run]) -> int | None:
+    """After how many iterations two runs differ more than promised; None where a shorter run may not show it."""
+    signs = []
+    for kind, offset in dict.fromkeys((run.kind, run.offset) for run in runs if run.kind in ("pair", "check")):
+        of_turn = {run.side: run for run in runs if (run.kind, run.offset) == (kind, offset)}
+        if len(of_turn) < 2:  # noqa: PLR2004 - both sides
+            continue
+        pair = Pair(of_turn["original"], of_turn["rewritten"])
+        if pair.lengths_differ:
+            return None
+        losses = pair.rewritten.losses
+        if kind == "check" or plan.promise == "bitwise":
+            signs.append(pair.first_difference)
+        elif pair.diverged:
+            signs.append(next(at for at, loss in enumerate(losses) if not math.isfinite(loss)))
+        elif not plan.redrawn and pair.first_loss_distance > plan.tolerance:
+            signs.append(0)
+    known = [sign + 1 for sign in signs if sign is not None]
+    return max(known, default=None)
+
+
+def _timeout(plan: Plan, runs: Iterable[Run]) -> float:
+    """Seconds after which a run hangs, by how long the original takes."""
+    longest = max(
+        (run.wall_seconds for run in runs if run.side == "original" and run.outcome == "ok"), default=math.inf
+    )
+    return min(plan.seconds_of_run, max(SHORTEST_TIMEOUT, TIMES_THE_ORIGINAL * longest))
+
+
+def _taken_back(site: Site) -> Site:
+    return replace(site, message=TAKEN_BACK, gain="", edits=(), fails=False) if site.rewrites else site
+
+
+def _promise(rewrite: Rewrite, rule: str) -> Promise:
+    """The farthest promise that the rule was applied with."""
+    return max(site.promise for site in rewrite.sites if site.rewrites and site.rule == rule)
+
+
+def _needing_cuda(rules: Iterable[str]) -> tuple[str, ...]:
+    """The rules among these whose changes act only where there is a CUDA device."""
+    return tuple(sorted(name for name in rules if RULES[name].needs_cuda))
+
+
+def _listed(rules: Iterable[str]) -> str:
+    return " and ".join(sorted(rules))
