@@ -101,7 +101,8 @@ def headline(judgement: Judgement) -> str:
     """The judgement in one sentence."""
     if judgement.run == "ok":
         return f"The rewritten script {SPEED[judgement.speed]}; it {EQUALITY[judgement.equality]}."
-    who = "comparison" if judgement.side is None else f"{judgement.side} script"
+    # That the user ended it is neither script's failure.
+    who = "comparison" if judgement.run == "interrupted" else f"{judgement.side} script"
     return f"The {who} {FAILED[judgement.run]}: speed and results were NOT CHECKED."
 
 
@@ -161,8 +162,9 @@ def notes(judgement: Judgement) -> Iterator[str]:
         yield "The comparison was interrupted: this is judged by the runs that had ended by then."
     if judgement.sized:
         yield judgement.sized
-    if judgement.run == "ok":
-        yield from _doubts(judgement)
+    throttled = _throttled(judgement)
+    if throttled:
+        yield f"The GPU's clock was held back for a time ({', '.join(throttled)})."
     for rule, why in judgement.left_out:
         yield f"{rule} was left out. {why}"
     if judgement.not_measured:
@@ -183,19 +185,10 @@ def output(judgement: Judgement) -> list[str]:
     return [Text.from_ansi(line).plain.rstrip() for line in judgement.output]
 
 
-def _doubts(judgement: Judgement) -> Iterator[str]:
-    """Why times may mislead."""
-    known = {"original": judgement.original, "rewritten": judgement.rewritten}
-    sides = {name: figures for name, figures in known.items() if figures is not None and not judgement.simulated}
-    unsteady = [name for name, figures in sides.items() if not figures.steady]
-    if unsteady:
-        yield f"Not steady: half of the iterations take longer than the other half ({' and '.join(unsteady)})."
-    gpus = [figures.gpu for figures in sides.values() if figures.gpu is not None]
-    throttled = dict.fromkeys(reason for gpu in gpus for reason in gpu.throttled)
-    if throttled:
-        yield f"The GPU held its clock back ({', '.join(throttled)})."
-    if any(gpu.foreign for gpu in gpus):
-        yield "Processes of others computed on the GPU meanwhile."
+def _throttled(judgement: Judgement) -> list[str]:
+    """Why the GPU held its clock back, in either side's runs."""
+    gpus = [figures.gpu for figures in (judgement.original, judgement.rewritten) if figures is not None]
+    return list(dict.fromkeys(reason for gpu in gpus if gpu is not None for reason in gpu.throttled))
 
 
 def significant(value: float) -> str:

@@ -220,6 +220,7 @@ def test_the_first_visible_device_is_sampled(
         pytest.param("-1", (), id="all devices are hidden by an index that none has"),
         pytest.param("7", (), id="no such device"),
         pytest.param("GPU-9", (), id="no such UUID"),
+        pytest.param("MIG-7", ("nvmlDeviceGetHandleByUUID",), id="no such part of a device"),
         pytest.param(None, ("nvmlInit",), id="no driver"),
         pytest.param("GPU-0", ("nvmlDeviceGetCount",), id="a driver that cannot count"),
         pytest.param("7", ("nvmlShutdown",), id="a driver that cannot be closed"),
