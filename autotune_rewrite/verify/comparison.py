@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from autotune_rewrite.verify import metrics
 from autotune_rewrite.verify.measurement import Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from autotune_rewrite.verify.plan import Plan
     from autotune_rewrite.verify.records import Run
 
 CONFIDENCE = 0.95
@@ -21,6 +24,8 @@ MARGIN_SPREADS = 2.0
 """The margin of non-inferiority, in standard deviations of the original over its seeds: about what luck does to it."""
 MIN_SEEDS = 3
 """Fewer say nothing about a spread."""
+
+LAST_TENTH = "the mean of the last tenth of the losses"
 
 Basis = Literal["whole", "extrapolated", "cut"]
 
@@ -71,6 +76,16 @@ class Pair:
         return not self.lengths_differ and self.first_difference is None and not self.parameters_differ
 
     @property
+    def repeats(self) -> bool:
+        """Whether they are equal, and so is every metric that they print or give to TensorBoard."""
+        return self.equal and self.metric_that_differs is None
+
+    @property
+    def metric_that_differs(self) -> str | None:
+        """The name of the first metric whose values differ; None where there is none."""
+        return metrics.differing(self.original, self.rewritten)
+
+    @property
     def lengths_differ(self) -> bool:
         """Whether they have different numbers of losses."""
         return len(self.original.losses) != len(self.rewritten.losses)
@@ -108,7 +123,8 @@ class Pair:
 class Summary:
     """How much worse the rewritten script ends, over the seeds, beside what seeds do to the original itself.
 
-    The figure of a run is its mean loss over the last tenth of the iterations, chosen before anything is seen.
+    The figure of a run is the last value of its metric, or its mean loss over the last tenth of the iterations. Which,
+    is chosen by the first run of the original alone.
     """
 
     worse: float
@@ -117,7 +133,7 @@ class Summary:
     """Of the one-sided bounds."""
     high: float
     margin: float
-    name: str = "the mean of the last tenth of the losses"
+    name: str = LAST_TENTH
     """Of the figure: this, or the name of a metric."""
     higher: bool = False
     """Whether a higher figure is better."""
@@ -126,25 +142,46 @@ class Summary:
     rewritten: float = math.nan
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], confidence: float = CONFIDENCE, margin: float | None = None) -> Summary | None:
+    def of(
+        cls,
+        pairs: Sequence[Pair],
+        confidence: float = CONFIDENCE,
+        margin: float | None = None,
+        metric: metrics.Series | None = None,
+    ) -> Summary | None:
         """The comparison, or None where there are too few seeds or a figure is not a number.
 
         Args:
             pairs: One for each seed.
             confidence: Of the bounds.
             margin: How much worse is no worse; None: so many of the original's standard deviations over its seeds.
+            metric: By whose last value runs are judged; None: by their losses.
         """
         if len(pairs) < MIN_SEEDS:
             return None
-        originals = [last_tenth(pair.original.losses) for pair in pairs]
-        rewritten = [last_tenth(pair.rewritten.losses) for pair in pairs]
+        originals = [figure(pair.original, metric) for pair in pairs]
+        rewritten = [figure(pair.rewritten, metric) for pair in pairs]
         if not all(map(math.isfinite, (*originals, *rewritten))):
             return None
-        differences = [after - before for before, after in zip(originals, rewritten, strict=True)]
+        sign = -1 if metric is not None and metric.higher else 1
+        differences = [sign * (after - before) for before, after in zip(originals, rewritten, strict=True)]
         worse = statistics.fmean(differences)
         half = quantile_of_t(confidence, len(pairs) - 1) * statistics.stdev(differences) / math.sqrt(len(pairs))
-        margin = MARGIN_SPREADS * statistics.stdev(originals) if margin is None else margin
-        return cls(worse, worse - half, worse + half, margin)
+        return cls(
+            worse,
+            worse - half,
+            worse + half,
+            MARGIN_SPREADS * statistics.stdev(originals) if margin is None else margin,
+            LAST_TENTH if metric is None else metric.name,
+            higher=sign < 0,
+            original=statistics.fmean(originals),
+            rewritten=statistics.fmean(rewritten),
+        )
+
+    @property
+    def resolvable(self) -> float:
+        """The smallest margin within which these runs could have been told to end."""
+        return max(self.high, -self.low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +192,16 @@ class Check:
     rewritten: Run
     again: Run | None = None
     """None where it was not needed, as the first two are equal."""
+
+    @property
+    def pair(self) -> Pair:
+        """The original beside the bitwise changes."""
+        return Pair(self.original, self.rewritten)
+
+    @property
+    def repeated(self) -> Pair | None:
+        """The original beside itself, where it was run again."""
+        return None if self.again is None else Pair(self.original, self.again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +220,44 @@ class Comparison:
     tf32: tuple[Run, ...] = ()
     """Runs of the original with TF32 in its matrix products, each with the seed of one of the pairs."""
 
+    @classmethod
+    def of(cls, plan: Plan, runs: Sequence[Run]) -> Comparison:
+        """What runs that went well say together.
+
+        Args:
+            plan: What was asked.
+            runs: In the order in which they were made; of two with the same turn the later one counts. Those that are
+                not ok, or whose other half is missing, are left out.
+        """
+        kinds: dict[str, list[Run]] = {}
+        for run in runs:
+            if run.outcome == "ok":
+                kinds.setdefault(run.kind, []).append(run)
+        originals, rewritten = (
+            {run.offset: run for run in kinds.get("pair", ()) if run.side == side} for side in ("original", "rewritten")
+        )
+        checked = [[run for run in kinds.get("check", ()) if run.side == side] for side in ("original", "rewritten")]
+        return cls(
+            pairs=tuple(Pair(originals[at], rewritten[at]) for at in sorted(originals.keys() & rewritten.keys())),
+            control=kinds["control"][-1] if "control" in kinds else None,
+            length=plan.length,
+            confidence=CONFIDENCE if len(plan.looks) == 1 else LOOK_CONFIDENCE,
+            check=Check(checked[0][0], checked[1][0], *checked[0][1:2]) if all(checked) else None,
+            tf32=tuple(kinds.get("tf32", ())),
+        )
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All that there are."""
+        paired = [run for pair in self.pairs for run in (pair.original, pair.rewritten)]
+        check = [] if self.check is None else [self.check.original, self.check.rewritten, self.check.again]
+        return tuple(run for run in (*paired, self.control, *check, *self.tf32) if run is not None)
+
+    @property
+    def originals(self) -> tuple[Run, ...]:
+        """The original's plain runs: of the pairs, and the control."""
+        return (*(pair.original for pair in self.pairs), *(() if self.control is None else (self.control,)))
+
     @property
     def basis(self) -> Basis:
         """What ``run`` is the ratio of: whole runs, runs extrapolated to ``length``, or runs as they were cut."""
@@ -187,13 +272,23 @@ class Comparison:
         ``import torch`` comes before the script's first line, and is the same work on both sides: every run is given
         the median of all, or its noise would hide what the script does in a short run.
         """
-        runs = [run for pair in self.pairs for run in (pair.original, pair.rewritten)]
-        imports = statistics.median(run.import_seconds for run in runs)
-        sides = []
-        for measurements in self._measurements:
-            lengths = [self.length or measurement.iterations for measurement in measurements]
-            sides.append([imports + one.seconds_at(length) for one, length in zip(measurements, lengths, strict=True)])
-        return Ratio.of(sides[0], sides[1], self.confidence)
+        return self._of_whole_runs([(pair.original, pair.rewritten) for pair in self.pairs])
+
+    @property
+    def over_tf32(self) -> Ratio | None:
+        """As ``run``, with the original's runs with TF32 in the place of its plain ones; None where there are none."""
+        rewritten = {pair.rewritten.offset: pair.rewritten for pair in self.pairs}
+        couples = [(run, rewritten[run.offset]) for run in self.tf32 if run.offset in rewritten]
+        return self._of_whole_runs(couples) if couples else None
+
+    def _of_whole_runs(self, couples: Sequence[tuple[Run, Run]]) -> Ratio:
+        imports = statistics.median(run.import_seconds for couple in couples for run in couple)
+        sides: tuple[list[float], list[float]] = ([], [])
+        for couple in couples:
+            for side, run in zip(sides, couple, strict=True):
+                measurement = Measurement.of(run)
+                side.append(imports + measurement.seconds_at(self.length or measurement.iterations))
+        return Ratio.of(*sides, self.confidence)
 
     @property
     def break_even(self) -> float | None:
@@ -227,21 +322,16 @@ class Comparison:
 
     @property
     def unequal(self) -> Pair | None:
-        """The first pair that is not equal bit for bit."""
-        return next((pair for pair in self.pairs if not pair.equal), None)
+        """The first pair that is not equal bit for bit, in losses, parameters or metrics."""
+        return next((pair for pair in self.pairs if not pair.repeats), None)
 
     @property
     def repeated(self) -> Pair | None:
         """The original beside itself with the same seed, where it was run again."""
         if self.unequal is None or self.control is None:
             return None
-        return Pair(self.unequal.original, self.control)
-
-    @property
-    def lengths_vary(self) -> bool:
-        """Whether the original itself does not always have the same number of losses."""
-        originals = [pair.original for pair in self.pairs] + ([self.control] if self.control else [])
-        return len({len(run.losses) for run in originals}) > 1
+        same = [pair.original for pair in self.pairs if pair.original.offset == self.control.offset]
+        return Pair(same[0], self.control) if same else None
 
     @property
     def _measurements(self) -> tuple[list[Measurement], list[Measurement]]:
@@ -249,11 +339,20 @@ class Comparison:
         return originals, [Measurement.of(pair.rewritten) for pair in self.pairs]
 
 
+def figure(run: Run, metric: metrics.Series | None) -> float:
+    """By which a run is judged; not a number where it has none."""
+    if metric is not None:
+        series = metrics.same_in(run, metric)
+        return math.nan if series is None else series.final
+    return last_tenth(run.losses) if run.losses else math.nan
+
+
 def last_tenth(losses: Sequence[float]) -> float:
     """The mean of the last tenth, and of at least the last one."""
     return statistics.fmean(losses[-max(1, len(losses) // 10) :])
 
 
+@lru_cache
 def quantile_of_t(probability: float, freedom: int) -> float:
     """Of Student's t distribution with so many degrees of freedom."""
     from scipy.special import stdtrit  # only verifying needs scipy, and says so where it is missing

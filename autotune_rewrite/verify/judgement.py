@@ -6,18 +6,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from autotune_rewrite.verify.comparison import MARGIN_SPREADS, MIN_SEEDS, Basis, Ratio, Summary
+from autotune_rewrite.verify.equality import DIVERGED, Equality, judge_equality
+from autotune_rewrite.verify.measurement import UNSTEADY, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autotune_rewrite.verify.comparison import Comparison, Pair
-    from autotune_rewrite.verify.measurement import Figures
+    from autotune_rewrite.verify.comparison import Basis, Comparison, Ratio, Summary
     from autotune_rewrite.verify.plan import Plan, PromiseName, Side
     from autotune_rewrite.verify.records import Environment, Outcome, Run
 
 Speed = Literal["faster", "no-difference", "slower", "inconclusive", "not-checked"]
-Equality = Literal["equal", "non-inferior", "different", "inconclusive", "not-checked"]
 
 FASTER = 1.01
 """The whole interval lies above it."""
@@ -25,12 +24,26 @@ SLOWER = 0.99
 """The whole interval lies below it."""
 SAME = (0.97, 1.03)
 """The whole interval lies inside."""
-FIRST_LOSS_TOLERANCE = 1e-2
-"""Relative, before any training: what 16-bit numbers may do to a loss. Another summation order does 1e-5."""
+WAITING, STARTING, EVALUATING = 0.25, 0.5, 0.3
+"""The parts of the rewritten script's time above which data, its start or evaluation are what limits it."""
 
-
-DIVERGED = "A loss of the rewritten script is not finite, while all of the original's are."
 SIMULATED = "The CUDA device was simulated on the CPU"
+ENDED: dict[Outcome, str] = {
+    "ok": "ended well",
+    "crashed": "ended by an exception",
+    "exited": "ended with an exit status other than 0",
+    "killed": "was ended by a signal",
+    "vanished": "left before its end without a trace (os._exit?)",
+    "out-of-memory": "ran out of memory",
+    "timed-out": "did not end in time",
+    "interrupted": "was interrupted",
+}
+"""What follows "the … script" where the run itself has no words for it."""
+ADVICE: dict[Outcome, str] = {
+    "out-of-memory": "A smaller batch needs less memory.",
+    "timed-out": "If it needs longer, --timeout gives it more time.",
+    "vanished": "Only a script that ends by itself can be judged.",
+}
 NOT_TIMED: tuple[Speed, str] = ("not-checked", f"{SIMULATED}, which says nothing about speed.")
 
 
@@ -116,16 +129,21 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
     """
     timed = plan.simulated is None
     diverged = any(pair.diverged for pair in comparison.pairs)
-    speed, of_speed = judge_speed(comparison) if timed else NOT_TIMED
-    equality, of_equality = judge_equality(comparison, plan.promise, plan.margin)
+    original, rewritten = (
+        Figures.of([getattr(pair, side) for pair in comparison.pairs]) for side in ("original", "rewritten")
+    )
+    whole, iteration = (comparison.run, comparison.iteration) if timed else (None, None)
+    speed, of_speed = NOT_TIMED if whole is None else judge_speed(comparison, whole, iteration)
+    answer = judge_equality(plan, comparison)
+    unsteady = _unsteady(original, rewritten) if timed else ""
     return Judgement(
         run="ok",
         speed=speed,
-        equality=equality,
-        reason=f"{of_equality} {of_speed}",
+        equality=answer.equality,
+        reason=" ".join(filter(None, (answer.reason, of_speed, unsteady))),
         promise=plan.promise,
-        iteration=comparison.iteration if timed else None,
-        whole=comparison.run if timed else None,
+        iteration=iteration,
+        whole=whole,
         basis=comparison.basis if timed else None,
         pairs=len(comparison.pairs),
         losses=min(len(pair.original.losses) for pair in comparison.pairs),
@@ -134,6 +152,12 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         not_measured=plan.not_measured if timed else (),
         blamed=_blamed(plan, [DIVERGED]) if diverged else (),
         simulated=not timed,
+        original=original if timed else None,
+        rewritten=rewritten if timed else None,
+        summary=answer.summary,
+        over_tf32=comparison.over_tf32 if timed else None,
+        limits=_limits(rewritten, whole=comparison.basis == "whole") if timed else "",
+        left_running=max(run.left_running for run in comparison.runs),
     )
 
 
@@ -147,12 +171,17 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
         pairs: How many pairs went well before.
         environment: Of the runs.
     """
-    reason = f"The {failed.side} script {failed.problem}."
+    reason = f"The {failed.side} script {failed.problem or ENDED[failed.outcome]}."
     if other is not None:
-        reason += f" The {other.side} script {other.problem}, too."
-    blamed = _blamed(plan, failed.output) if failed.side == "rewritten" and other is None else ()
+        reason += f" The {other.side} script {other.problem or ENDED[other.outcome]}, too."
+    own = failed.side == "rewritten" and other is None and failed.outcome != "interrupted"
+    blamed = _blamed(plan, (*failed.output, failed.problem)) if own else ()
     if blamed:
         reason += f" That points to {' and '.join(blamed)}."
+    elif failed.outcome == "out-of-memory" and own:
+        reason += " The original does not."
+    elif failed.outcome in ADVICE:
+        reason += f" {ADVICE[failed.outcome]}"
     simulated = plan.simulated is not None
     if simulated:
         reason += f" {SIMULATED}."
@@ -169,6 +198,8 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
         not_measured=() if simulated else plan.not_measured,
         blamed=blamed,
         simulated=simulated,
+        interrupted=failed.outcome == "interrupted",
+        left_running=max(run.left_running for run in (failed, other or failed)),
     )
 
 
@@ -194,20 +225,29 @@ def speed_word(ratio: Ratio) -> Speed:
     return "inconclusive"
 
 
-def judge_speed(comparison: Comparison) -> tuple[Speed, str]:
-    """Whether the whole run is faster at the script's own length, and why."""
-    word = speed_word(comparison.run)
+def judge_speed(comparison: Comparison, whole: Ratio, iteration: Ratio | None) -> tuple[Speed, str]:
+    """Whether the whole run is faster at the script's own length, and why.
+
+    Args:
+        comparison: At least one pair.
+        whole: Its ratio of whole runs.
+        iteration: Its ratio of iterations.
+    """
+    word = speed_word(whole)
+    disturbed = _disturbed(comparison)
+    if disturbed:
+        return "inconclusive", disturbed
     if len(comparison.pairs) == 1:
         return word, "One pair of runs shows no spread: its speed-up may be noise."
     if comparison.basis == "extrapolated":
         return word, f"Speed is extrapolated from runs that were cut to the script's {comparison.length} iterations."
     if comparison.basis == "whole":
-        if word == "inconclusive" and comparison.run.resolution is not None:
-            seen = f"below {100 * comparison.run.resolution:.1f} %"
+        if word == "inconclusive" and whole.resolution is not None:
+            seen = f"below {100 * whole.resolution:.1f} %"
             return word, f"The runs vary too much to see a change {seen}: more pairs or longer runs may show it."
         return word, "Speed is that of whole runs."
     # A whole run's ratio lies between that of the run as it was cut and that of an iteration, whatever its length.
-    if comparison.iteration is not None and speed_word(comparison.iteration) == word != "inconclusive":
+    if iteration is not None and speed_word(iteration) == word != "inconclusive":
         return word, "Runs were cut; the script's own length is not known, but both ratios say the same at any length."
     return (
         "inconclusive",
@@ -215,75 +255,49 @@ def judge_speed(comparison: Comparison) -> tuple[Speed, str]:
     )
 
 
-def judge_equality(comparison: Comparison, promise: PromiseName, margin: float | None = None) -> tuple[Equality, str]:
-    """Whether the rewritten script computes the same under its promise, and why."""
-    pairs = comparison.pairs
-    if not all(pair.original.losses for pair in pairs):
-        return "not-checked", "No loss was seen: the original did not call backward() in its main process."
-    if comparison.unequal is None:
-        if not pairs[0].original.parameters:
-            return "equal", "Every loss is equal bit for bit; no optimizer was seen, so parameters were not compared."
-        return "equal", "Every loss and every final parameter is equal bit for bit."
-    certain = _certain_difference(comparison, promise)
-    if certain is not None:
-        return "different", certain
-    if promise == "training":
-        return "not-checked", "Training was meant to change: its results are shown, and never judged as equal."
-    return _judge_spread(comparison, promise, margin)
+def _disturbed(comparison: Comparison) -> str:
+    """Why times of the two sides cannot be compared, in a sentence; empty where they can."""
+    sides = [[pair.original.gpu for pair in comparison.pairs], [pair.rewritten.gpu for pair in comparison.pairs]]
+    foreign = [any(gpu is not None and gpu.foreign for gpu in side) for side in sides]
+    if foreign[0] != foreign[1]:
+        which = "original" if foreign[0] else "rewritten script"
+        return f"Other programs computed on the GPU during runs of the {which} alone: their times cannot be compared."
+    held = [2 * sum(gpu is not None and bool(gpu.throttled) for gpu in side) >= len(side) for side in sides]
+    if held[0] != held[1]:
+        side = sides[held.index(True)]
+        reasons = sorted({reason for gpu in side if gpu is not None for reason in gpu.throttled})
+        which = "original" if held[0] else "rewritten script"
+        return (
+            f"The GPU's clock was held back ({', '.join(reasons)}) during runs of the {which} alone: "
+            "their times cannot be compared."
+        )
+    return ""
 
 
-def _certain_difference(comparison: Comparison, promise: PromiseName) -> str | None:
-    """Why the scripts cannot be equal under the promise, or None where only statistics can tell."""
-    for pair in comparison.pairs:
-        if pair.lengths_differ and not (comparison.lengths_vary and pair.rewritten.losses):
-            return f"The original has {len(pair.original.losses)} losses, the rewritten {len(pair.rewritten.losses)}."
-        if pair.diverged:
-            return DIVERGED
-    unequal, repeated = comparison.unequal, comparison.repeated
-    if promise == "bitwise" and unequal is not None and repeated is not None and repeated.equal:
-        return _first_difference(unequal)
-    if promise == "precision" and repeated is not None:
-        # Where the original's own first loss moves as far with one seed, a distance says nothing.
-        farthest = max(pair.first_loss_distance for pair in comparison.pairs)
-        if repeated.first_loss_distance <= FIRST_LOSS_TOLERANCE < farthest:
-            return (
-                f"The first losses differ by {farthest:.2g} relative to their size; "
-                f"another precision explains at most {FIRST_LOSS_TOLERANCE:g}."
-            )
-    return None
+def _unsteady(original: Figures, rewritten: Figures) -> str:
+    """A sentence on runs whose pace changed, and on a GPU that was shared; empty where there is nothing to say."""
+    notes = []
+    sides = [side for side, figures in (("original", original), ("rewritten", rewritten)) if not figures.steady]
+    if sides:
+        whose = "both scripts" if len(sides) > 1 else f"the {sides[0]} script"
+        notes.append(
+            f"Runs of {whose} are not steady: the halves of what was timed differ by more than {100 * UNSTEADY:.0f} %, "
+            "or compiling went on too long."
+        )
+    if original.gpu is not None and original.gpu.foreign:
+        notes.append("Other programs computed on the GPU: times are not to be trusted.")
+    return " ".join(notes)
 
 
-def _first_difference(pair: Pair) -> str:
-    at = pair.first_difference
-    if at is None:
-        return "Every loss is equal, but final parameters differ."
-    return (
-        f"Losses differ from iteration {at + 1} on ({pair.original.losses[at]!r} in the original, "
-        f"{pair.rewritten.losses[at]!r} in the rewritten script), although the original repeats itself bit for bit."
-    )
-
-
-def _judge_spread(comparison: Comparison, promise: PromiseName, margin: float | None) -> tuple[Equality, str]:
-    """Non-inferiority of the last tenth of the losses, beside the original's own spread over seeds."""
-    because = ""
-    if promise == "bitwise":
-        because = "The original is not repeatable: it differs from itself with the same seed. "
-    summary = Summary.of(comparison.pairs, comparison.confidence, margin)
-    if summary is None:
-        few = f"fewer than {MIN_SEEDS} pairs say nothing of a spread"
-        why = few if len(comparison.pairs) < MIN_SEEDS else "the last losses are not finite"
-        return "inconclusive", f"{because}Results differ, and {why}."
-    if summary.margin == 0:
-        return "inconclusive", f"{because}Results differ, and the original shows no spread over its seeds to judge by."
-    which = "" if margin is not None else f", {MARGIN_SPREADS:g} standard deviations of the original over its seeds"
-    figures = (
-        f"the mean of the last tenth of the losses is {summary.worse:+.3g} ({summary.low:+.3g} to {summary.high:+.3g}) "
-        f"against the original's, with a margin of {summary.margin:.3g}{which}."
-    )
-    if summary.low > summary.margin or summary.high < -summary.margin:
-        # Much better is no more "the same" than much worse: perhaps the loss itself was changed.
-        end = "worse" if summary.worse > 0 else "better"
-        return "different", f"{because}The rewritten script ends {end} than luck explains: {figures}"
-    if summary.high < summary.margin:
-        return "non-inferior", f"{because}Results differ no more than by luck: {figures}"
-    return "inconclusive", f"{because}Results differ, and these pairs cannot tell whether it matters: {figures}"
+def _limits(figures: Figures, *, whole: bool) -> str:
+    """What takes most of the time, in a sentence; empty where nothing stands out."""
+    start = (figures.start_seconds or 0.0) / figures.run_seconds if figures.run_seconds else 0.0
+    if whole and start > STARTING:
+        return f"{100 * start:.0f} % of the rewritten script's time passes before its first backward call."
+    if figures.waiting is not None and figures.waiting > WAITING:
+        return f"The rewritten script waits for data in {100 * figures.waiting:.0f} % of the time."
+    epoch, evaluation = figures.epoch_seconds, figures.evaluation_seconds
+    if epoch is not None and evaluation is not None and evaluation > EVALUATING * (epoch + evaluation):
+        part = 100 * evaluation / (epoch + evaluation)
+        return f"The rewritten script spends {part:.0f} % of the time of an epoch in evaluating."
+    return ""

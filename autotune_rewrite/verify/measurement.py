@@ -1,15 +1,27 @@
-"""What one run says about time."""
+"""What one run says about time, and what the runs of one side say together."""
 
 from __future__ import annotations
 
+import statistics
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autotune_rewrite.verify.records import Gpu
+
 if TYPE_CHECKING:
-    from autotune_rewrite.verify.records import Gpu, Run
+    from collections.abc import Iterable, Sequence
+
+    from autotune_rewrite.verify.records import Pass, Run
 
 WARM_UP = 10
-"""Iterations that are not timed, or a quarter of them where there are few: workers start, kernels are chosen."""
+"""Iterations that are not timed, or a quarter of them where there are few: workers start, kernels are chosen. They are
+counted from the end of the last compilation."""
+FEWEST_TIMED = 10
+"""Iterations, and at least a quarter of all, that are left to be timed after a late compilation."""
+UNSTEADY = 0.1
+"""The part by which the halves of what is timed may differ: a run that drifts farther is still warming up, or is held
+back by heat or by other programs; below it lies what a single pause does to a run of a hundred iterations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,10 @@ class Measurement:
     """Per iteration after the warm-up, all that happens between two of them included; None with fewer than two."""
     iterations: int
     cut: bool
+    warm_up: int = 0
+    """The iterations that were not timed."""
+    steady: bool = True
+    """Whether the halves of what was timed take the same time, and no compilation is among it."""
 
     @classmethod
     def of(cls, run: Run) -> Measurement:
@@ -31,7 +47,7 @@ class Measurement:
         few are long, and a median would leave the long ones out.
         """
         times = run.times
-        first = min(WARM_UP, len(times) // 4)
+        first, settled = _warm_up(run)
         # The script cannot change how long torch takes to be imported before it starts, nor what we do after its end.
         whole = run.wall_seconds - run.import_seconds - run.bookkeeping_seconds
         return cls(
@@ -39,6 +55,8 @@ class Measurement:
             iteration_seconds=(times[-1] - times[first]) / (len(times) - 1 - first) if len(times) > 1 else None,
             iterations=len(times),
             cut=run.cut,
+            warm_up=first,
+            steady=settled and _halves_agree(run, first),
         )
 
     def seconds_at(self, length: int) -> float:
@@ -46,6 +64,47 @@ class Measurement:
         if not self.cut or self.iteration_seconds is None:
             return self.script_seconds
         return self.script_seconds + (length - self.iterations) * self.iteration_seconds
+
+
+def _warm_up(run: Run) -> tuple[int, bool]:
+    """How many iterations are not timed, and whether every compilation ended well before the first that is."""
+    times = run.times
+    count = len(times)
+    usual = min(WARM_UP, count // 4)
+    # One after the last iteration, as in a final evaluation, does not disturb any of them.
+    compiled = max((end for end in run.compiles if times and end <= times[-1]), default=None)
+    if compiled is None:
+        return usual, True
+    first = bisect_right(times, compiled) + WARM_UP
+    if count - 1 - first < max(FEWEST_TIMED, count // 4):
+        return usual, False
+    return max(usual, first), True
+
+
+def _halves_agree(run: Run, first: int) -> bool:
+    """Whether the halves of the timed stretch take the same time per iteration, without evaluations between them.
+
+    An evaluation lies in one of the halves without saying anything of the iterations.
+    """
+    timed = run.times[first:]
+    middle = (len(timed) - 1) // 2
+    if middle < 1:
+        return True
+    evaluations = [each for each in run.passes if each.iterations == 0]
+    halves = []
+    for start, end, count in ((0, middle, middle), (middle, len(timed) - 1, len(timed) - 1 - middle)):
+        beside = covered(evaluations, timed[start], timed[end]) if evaluations else 0.0
+        halves.append((timed[end] - timed[start] - beside) / count)
+    return abs(halves[0] - halves[1]) <= UNSTEADY * max(halves)
+
+
+def covered(passes: Iterable[Pass], start: float = float("-inf"), end: float = float("inf")) -> float:
+    """Seconds between start and end in which any of the passes went on; passes may overlap or hold each other."""
+    seconds, reached = 0.0, start
+    for each in sorted(passes, key=lambda each: each.start):
+        seconds += max(0.0, min(each.end, end) - max(each.start, reached))
+        reached = max(reached, min(each.end, end))
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +129,90 @@ class Figures:
     steady: bool = True
     """Whether the two halves of the timed iterations take the same time, in most of the runs."""
     gpu: Gpu | None = None
+    """The mean over the runs; every reason to throttle, and the most foreign processes, of any of them."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Figures:
+        """The figures of at least one run."""
+        measured = [Measurement.of(run) for run in runs]
+        pairs = list(zip(runs, measured, strict=True))
+        return cls(
+            run_seconds=statistics.median(run.import_seconds + one.script_seconds for run, one in pairs),
+            start_seconds=_median(run.import_seconds + run.times[0] if run.times else None for run in runs),
+            iteration_seconds=_median(one.iteration_seconds for one in measured),
+            epoch_seconds=_median(map(_epoch_seconds, runs)),
+            evaluation_seconds=_median(map(_evaluation_seconds, runs)),
+            waiting=_median(_waiting(run, one.warm_up) for run, one in pairs),
+            samples_per_second=_median(map(_samples_per_second, runs)),
+            device_allocated=_bytes(run.device_allocated for run in runs),
+            device_reserved=_bytes(run.device_reserved for run in runs),
+            host_bytes=_bytes(run.host_bytes for run in runs) or 0,
+            steady=2 * sum(one.steady for one in measured) > len(measured),
+            gpu=_gpu([run.gpu for run in runs if run.gpu is not None]),
+        )
+
+
+def training_passes(run: Run) -> list[Pass]:
+    """The passes that went to their end: the last one of a run that was cut did not."""
+    passes = [each for each in run.passes if each.iterations]
+    return passes[:-1] if run.cut and passes and passes[-1] is max(run.passes, key=lambda each: each.start) else passes
+
+
+def evaluation_passes(run: Run) -> list[Pass]:
+    """The passes without a backward call that went to their end."""
+    passes = [each for each in run.passes if not each.iterations and each.batches]
+    return passes[:-1] if run.cut and passes and passes[-1] is max(run.passes, key=lambda each: each.start) else passes
+
+
+def _epoch_seconds(run: Run) -> float | None:
+    passes = training_passes(run)
+    return statistics.fmean(each.end - each.start for each in passes) if passes else None
+
+
+def _evaluation_seconds(run: Run) -> float | None:
+    training, evaluations = training_passes(run), evaluation_passes(run)
+    return covered(evaluations) / len(training) if training and evaluations else None
+
+
+def _waiting(run: Run, first: int) -> float | None:
+    times, waits = run.times, run.waits
+    if not run.passes or len(waits) != len(times) or len(times) < first + 2:
+        return None
+    seconds = times[-1] - times[first]
+    return (waits[-1] - waits[first]) / seconds if seconds > 0 else None
+
+
+def _samples_per_second(run: Run) -> float | None:
+    """Of training, after the first pass where there are several: it starts workers and compiles."""
+    passes = training_passes(run)
+    passes = passes[1:] or passes
+    seconds = covered(passes)
+    samples = sum(each.samples for each in passes)
+    return samples / seconds if samples and seconds > 0 else None
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _bytes(values: Iterable[int | None]) -> int | None:
+    median = _median(values)
+    return None if median is None else round(median)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _gpu(seen: Sequence[Gpu]) -> Gpu | None:
+    if not seen:
+        return None
+    return Gpu(
+        utilization=_mean(each.utilization for each in seen),
+        clock=_mean(each.clock for each in seen),
+        throttled=tuple(sorted({reason for each in seen for reason in each.throttled})),
+        foreign=max(each.foreign for each in seen),
+        energy=_mean(each.energy for each in seen),
+    )

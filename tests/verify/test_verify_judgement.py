@@ -195,8 +195,8 @@ def test_not_a_number_equals_itself() -> None:
     [
         pytest.param(
             record("rewritten", (*FALLING[:3], 0.2500001, *FALLING[4:])),
-            "Losses differ from iteration 4 on (0.25 in the original, 0.2500001 in the rewritten script), "
-            "although the original repeats itself bit for bit.",
+            "Losses differ from iteration 4 on (0.25 in the original, 0.2500001 in the rewritten script). "
+            "The original repeats itself bit for bit.",
             id="one loss by one part in a million",
         ),
         pytest.param(

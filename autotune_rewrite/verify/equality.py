@@ -1,0 +1,240 @@
+"""Whether the rewritten script computes the same: by its bits, by what it leaves out, by what it ends with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from autotune_rewrite.verify import metrics
+from autotune_rewrite.verify.comparison import MARGIN_SPREADS, MIN_SEEDS, Check, Summary
+from autotune_rewrite.verify.measurement import training_passes
+from autotune_rewrite.verify.omissions import omissions, unseen
+
+if TYPE_CHECKING:
+    from autotune_rewrite.verify.comparison import Comparison, Pair
+    from autotune_rewrite.verify.plan import Plan
+
+Equality = Literal["equal", "non-inferior", "different", "inconclusive", "not-checked"]
+Bits = Literal["equal", "different", "unrepeatable", "unknown"]
+
+DIVERGED = "A loss of the rewritten script is not finite, while all of the original's are."
+NOTHING_SEEN = (
+    "NOTHING WAS COMPARED: the original did not call backward() in its main process, and no metric was found in what "
+    "it prints or gives to TensorBoard; --metric can name one."
+)
+REPEATS = "The original repeats itself bit for bit."
+NOT_REPEATABLE = "The original is not repeatable: it differs from itself with the same seed."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether the rewritten script computes the same, why, and by what that was judged."""
+
+    equality: Equality
+    reason: str
+    summary: Summary | None = None
+
+    def after(self, sentence: str) -> Answer:
+        """The same, with a sentence before the reason."""
+        return replace(self, reason=f"{sentence} {self.reason}") if sentence else self
+
+    def with_note(self, sentence: str) -> Answer:
+        """The same, with a sentence after the reason."""
+        return replace(self, reason=f"{self.reason} {sentence}") if sentence else self
+
+
+def judge_equality(plan: Plan, comparison: Comparison) -> Answer:
+    """Whether the rewritten script computes the same under its promise, and why.
+
+    Args:
+        plan: What was promised, and by what to judge.
+        comparison: At least one pair.
+    """
+    if any(pair.diverged for pair in comparison.pairs):
+        return Answer("different", DIVERGED)
+    omitted = None if plan.promise == "training" else next(omissions(plan, comparison), None)
+    if omitted is not None:
+        return Answer("different", omitted)
+    metric, note = _metric(plan, comparison)
+    if isinstance(metric, str):
+        return Answer("not-checked", f"{metric} Nothing was judged by it.")
+    lost = not all(pair.original.losses for pair in comparison.pairs)
+    if lost and metric is None:
+        return Answer("not-checked", NOTHING_SEEN)
+    note = " ".join(filter(None, (note, unseen(comparison))))
+    if comparison.unequal is None and (not lost or comparison.pairs[0].original.parameters):
+        return Answer("equal", _all_equal(comparison, lost=lost)).with_note(unseen(comparison))
+    if plan.promise == "bitwise":
+        return _judge_bitwise(plan, comparison, metric).with_note(note)
+    bits, of_bits = _judge_bits(plan, comparison) if plan.bitwise is not None else ("equal", "")
+    if bits == "different":
+        return Answer("different", of_bits)
+    if plan.promise == "training":
+        return Answer(
+            "not-checked", "Training was meant to change: its results are shown, and never judged as equal."
+        ).after(of_bits)
+    moved = _first_losses(plan, comparison)
+    if moved:
+        return Answer("different", moved)
+    answer = _judge_spread(plan, comparison, metric).after(of_bits).with_note(note)
+    return (
+        replace(answer, equality="inconclusive") if bits == "unknown" and answer.equality == "non-inferior" else answer
+    )
+
+
+def _all_equal(comparison: Comparison, *, lost: bool) -> str:
+    if lost:
+        return "No loss was seen; every final parameter and every metric is equal bit for bit."
+    if not comparison.pairs[0].original.parameters:
+        return "Every loss is equal bit for bit; no optimizer was seen, so parameters were not compared."
+    return "Every loss and every final parameter is equal bit for bit."
+
+
+def _metric(plan: Plan, comparison: Comparison) -> tuple[metrics.Series | str | None, str]:
+    """The metric to judge by, why there is none, or None for the losses; and a sentence on what is not judged."""
+    first = comparison.pairs[0].original
+    found = metrics.chosen(first) if plan.metric is None else metrics.asked(first, plan.metric, plan.higher)
+    if comparison.basis != "whole":
+        if found is None or not first.losses:
+            return None, ""
+        name = plan.metric if isinstance(found, str) else found.name
+        return None, f"Runs were cut, so their losses were judged; --full judges {name}."
+    if not isinstance(found, metrics.Series):
+        return found, ""
+    if plan.metric is not None:
+        missing = [pair for pair in comparison.pairs if metrics.same_in(pair.rewritten, found) is None]
+        if missing:
+            return f"The metric {plan.metric!r} was not found in the output of the rewritten script.", ""
+    elif any(
+        metrics.same_in(run, found) is None for pair in comparison.pairs for run in (pair.original, pair.rewritten)
+    ):
+        return None, f"{found.name} was not found in every run, so losses were judged." if first.losses else ""
+    finals = {metrics.same_in(pair.original, found).final for pair in comparison.pairs}  # type: ignore[union-attr]
+    if len(finals) == 1 and len(comparison.pairs) >= MIN_SEEDS and plan.margin is None and first.losses:
+        return None, f"The original's {found.name} is the same with every seed, so losses were judged."
+    return found, ""
+
+
+def _judge_bits(plan: Plan, comparison: Comparison) -> tuple[Bits, str]:
+    """Whether the bitwise changes alone compute the same, bit for bit, as far as the check or the control tells."""
+    check = comparison.check
+    if check is not None:
+        differs = _difference(check.pair)
+        if differs is None:
+            return "equal", f"Under deterministic algorithms every bit is equal over {_reach(check)}."
+        if check.repeated is None:
+            return (
+                "unknown",
+                "Bits differ under deterministic algorithms; the original was not run again beside itself.",
+            )
+        if check.repeated.repeats:
+            return "different", f"Under deterministic algorithms, {differs[0].lower()}{differs[1:]} {REPEATS}"
+        return "unrepeatable", NOT_REPEATABLE
+    if plan.bitwise is not None:
+        return "unknown", "The changes that promise the same bits were not compared alone."
+    unequal, repeated = comparison.unequal, comparison.repeated
+    if unequal is None or repeated is None:
+        return "unknown", "The original was not run again beside itself."
+    if repeated.repeats:
+        return "different", f"{_difference(unequal)} {REPEATS}"
+    return "unrepeatable", NOT_REPEATABLE
+
+
+def _judge_bitwise(plan: Plan, comparison: Comparison, metric: metrics.Series | None) -> Answer:
+    """Plain pairs are not all equal; what that means is told by the check, else by the control."""
+    bits, of_bits = _judge_bits(plan, comparison)
+    if bits == "different":
+        return Answer("different", of_bits)
+    unequal, repeated = comparison.unequal, comparison.repeated
+    if bits == "equal" and unequal is not None and comparison.check is not None:
+        at = unequal.first_difference
+        seen = len(comparison.check.original.losses)
+        if repeated is not None and repeated.repeats and (at is None or at >= seen):
+            return Answer("different", f"{_difference(unequal)} {REPEATS} {of_bits}")
+    spread = _judge_spread(plan, comparison, metric).after(of_bits)
+    if bits == "equal" and spread.equality != "different":
+        return replace(spread, equality="equal")
+    if bits == "unknown" and spread.equality == "non-inferior":
+        return replace(spread, equality="inconclusive")
+    return spread
+
+
+def _difference(pair: Pair) -> str | None:
+    """Where two runs begin to differ, in a sentence; None where they are equal bit for bit."""
+    at = pair.first_difference
+    if at is not None:
+        return (
+            f"Losses differ from iteration {at + 1} on ({pair.original.losses[at]!r} in the original, "
+            f"{pair.rewritten.losses[at]!r} in the rewritten script)."
+        )
+    if pair.lengths_differ:
+        return f"There are {len(pair.rewritten.losses)} losses, and {len(pair.original.losses)} in the original."
+    if pair.parameters_differ:
+        return "Every loss is equal, but final parameters differ."
+    name = pair.metric_that_differs
+    return None if name is None else f"Every loss and every final parameter is equal, but {name} differs."
+
+
+def _reach(check: Check) -> str:
+    """How far the check went."""
+    iterations = len(check.original.losses)
+    begun = sum(each.iterations > 0 for each in check.original.passes)
+    ended = len(training_passes(check.original)) if check.original.cut else begun
+    epochs = f", {begun} epochs begun" if begun > 1 else ", within the first epoch" if begun > ended else ""
+    return f"{iterations} iterations{epochs}"
+
+
+def _first_losses(plan: Plan, comparison: Comparison) -> str:
+    """That the first losses are too far apart, in a sentence; empty where they are not, or where that says nothing."""
+    repeated = comparison.repeated
+    if plan.redrawn or plan.promise != "precision" or repeated is None or not comparison.pairs[0].original.losses:
+        return ""
+    farthest = max(pair.first_loss_distance for pair in comparison.pairs)
+    # Where the original's own first loss moves as far with one seed, a distance says nothing.
+    if not repeated.first_loss_distance <= plan.tolerance < farthest:
+        return ""
+    return (
+        f"The first losses differ by {farthest:.2g} relative to their size; "
+        f"what was changed explains at most {plan.tolerance:g}."
+    )
+
+
+def _judge_spread(plan: Plan, comparison: Comparison, metric: metrics.Series | None) -> Answer:
+    """Non-inferiority of the metric, or of the last tenth of the losses, beside the original's spread over seeds."""
+    pairs = comparison.pairs
+    margin = plan.margin if metric is not None or plan.metric is None else None  # it is the metric's
+    summary = Summary.of(pairs, comparison.confidence, margin, metric)
+    if summary is None:
+        few = f"fewer than {MIN_SEEDS} pairs say nothing of a spread"
+        why = few if len(pairs) < MIN_SEEDS else "what they end with is not finite"
+        return Answer("inconclusive", f"Results differ, and {why}.")
+    if summary.margin == 0:
+        why = "the original shows no spread over its seeds to judge by"
+        return Answer("inconclusive", f"Results differ, and {why}: --margin sets what may be.", summary)
+    which = "" if margin is not None else f", {MARGIN_SPREADS:g} standard deviations of the original over its seeds"
+    figures = (
+        f"{summary.name} is {summary.rewritten:.4g} against the original's {summary.original:.4g}, "
+        f"{_worse(summary)} with a margin of {summary.margin:.3g}{which}."
+    )
+    if summary.low > summary.margin or summary.high < -summary.margin:
+        # Much better is no more "the same" than much worse: perhaps the loss itself was changed.
+        end = "worse" if summary.worse > 0 else "better"
+        return Answer("different", f"The rewritten script ends {end} than luck explains: {figures}", summary)
+    if summary.high >= summary.margin:
+        reason = (
+            f"Results differ, and these pairs cannot tell whether it matters: {figures} "
+            f"They could have told with a margin of {summary.resolvable:.3g}."
+        )
+        return Answer("inconclusive", reason, summary)
+    losses = Summary.of(pairs, comparison.confidence) if metric is not None and pairs[0].original.losses else None
+    if losses is not None and 0 < losses.margin < max(losses.low, -losses.high):
+        # A metric is coarse: a loss that is another one altogether is no matter of luck.
+        moved = f"But {losses.name} moves by {losses.worse:+.3g}, more than luck explains."
+        reason = f"{figures[0].upper()}{figures[1:]} {moved}"
+        return Answer("different", reason, summary)
+    return Answer("non-inferior", f"Results differ no more than by luck: {figures}", summary)
+
+
+def _worse(summary: Summary) -> str:
+    """How much worse, with its bounds."""
+    return f"worse by {summary.worse:+.3g} ({summary.low:+.3g} to {summary.high:+.3g})"

@@ -1,0 +1,148 @@
+"""What a rewritten script no longer does, although every run of the original does it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from autotune_rewrite.verify import metrics
+from autotune_rewrite.verify.measurement import evaluation_passes, training_passes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from autotune_rewrite.verify.comparison import Comparison
+    from autotune_rewrite.verify.plan import Plan
+    from autotune_rewrite.verify.records import Run
+
+MIN_VARIED = 3
+"""Runs that all end the same say something only beside as many that all end differently."""
+
+
+def omissions(plan: Plan, comparison: Comparison) -> Iterator[str]:
+    """Sentences on what the rewritten script leaves out, or does another number of times than any original.
+
+    What only a whole run shows is looked for in whole runs only.
+
+    Args:
+        plan: What was asked.
+        comparison: At least one pair.
+    """
+    originals = comparison.originals
+    rewritten = [pair.rewritten for pair in comparison.pairs]
+    yield from _counts(originals, rewritten)
+    yield from _seeds(comparison)
+    if comparison.basis == "whole":
+        yield from _metrics(originals, rewritten)
+        yield from _passes(originals, rewritten)
+        yield from _files(plan, originals, rewritten)
+
+
+def unseen(comparison: Comparison) -> str:
+    """A sentence on what could not be compared; empty where all could."""
+    if all(run.passes for run in comparison.originals) and not any(pair.rewritten.passes for pair in comparison.pairs):
+        return "The rewritten script uses no DataLoader, so the samples that it trains on were not counted."
+    return ""
+
+
+def within(count: int, counts: Sequence[int]) -> bool:
+    """Whether a count is as far from the original's counts as these are from each other, at most."""
+    spread = max(counts) - min(counts)
+    return min(counts) - spread <= count <= max(counts) + spread
+
+
+def _counts(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+    losses = [len(run.losses) for run in originals]
+    for run in rewritten:
+        if not within(len(run.losses), losses) or (any(losses) and not run.losses):
+            yield f"The original has {_range(losses)} losses, the rewritten {len(run.losses)}."
+    optimizers = [len(run.parameters) for run in originals]
+    for run in rewritten:
+        if not within(len(run.parameters), optimizers):
+            yield f"The original has {_range(optimizers)} optimizers, the rewritten {len(run.parameters)}."
+
+
+def _seeds(comparison: Comparison) -> Iterator[str]:
+    """Results that no longer follow the seed were not computed, or not from the same random numbers."""
+    pairs = comparison.pairs
+    if len({pair.original.offset for pair in pairs}) < max(2, len(pairs)):
+        return
+    before = {pair.original.losses for pair in pairs}
+    after = {pair.rewritten.losses for pair in pairs}
+    if len(before) == len(pairs) > len(after) == 1:
+        yield "The rewritten script has the same losses with every seed, the original has others with each."
+    if len(pairs) < MIN_VARIED:
+        return
+    for series in metrics.of_run(pairs[0].original):
+        if series.matters and series.source != "progress":
+            sides = [
+                {getattr(metrics.same_in(run, series), "values", None) for run in runs}
+                for runs in zip(*((pair.original, pair.rewritten) for pair in pairs), strict=True)
+            ]
+            if len(sides[0]) == len(pairs) and len(sides[1]) == 1 and None not in sides[1]:
+                yield f"{series.name} is the same with every seed in the rewritten script, and never in the original."
+
+
+def _metrics(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+    expected = [_numbers_of_values(run) for run in originals]
+    found = [_numbers_of_values(run) for run in rewritten]
+    for name, source in expected[0]:
+        does, where = ("gives", " to TensorBoard") if source == "TensorBoard" else ("prints", "")
+        counts = [each.get((name, source), 0) for each in expected]
+        if not all(counts):
+            continue
+        for each in found:
+            count = each.get((name, source), 0)
+            if not count:
+                yield f"The rewritten script never {does} {name}{where}, as the original does."
+            elif not within(count, counts):
+                times = f"{_range(counts)} times" if max(counts) > 1 else "once"
+                yield f"The original {does} {name}{where} {times}, the rewritten script {count} times."
+
+
+def _numbers_of_values(run: Run) -> dict[tuple[str, str], int]:
+    """How many values each metric has, where that is the script's choice."""
+    numbers: dict[tuple[str, str], int] = {}
+    for series in metrics.of_run(run):
+        if series.matters and series.counted:
+            key = series.name, series.source
+            numbers[key] = numbers.get(key, 0) + len(series.values)
+    return numbers
+
+
+def _passes(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+    if not any(run.passes for run in rewritten):
+        return  # the data come another way, and are not seen
+    samples = [sum(each.samples for each in training_passes(run)) for run in originals]
+    passes = [len(evaluation_passes(run)) for run in originals]
+    evaluated = [sum(each.samples for each in evaluation_passes(run)) for run in originals]
+    for run in rewritten:
+        seen = sum(each.samples for each in training_passes(run))
+        if not within(seen, samples):
+            yield f"The original trains on {_range(samples)} samples, the rewritten script on {seen}."
+        number = len(evaluation_passes(run))
+        if not within(number, passes) and number < min(passes):
+            yield f"The original evaluates {_range(passes)} times, the rewritten script {number} times."
+        seen = sum(each.samples for each in evaluation_passes(run))
+        if not within(seen, evaluated) and seen < min(evaluated):
+            yield f"The original evaluates on {_range(evaluated)} samples, the rewritten script on {seen}."
+
+
+def _files(plan: Plan, originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+    expected = [_general(run.files, plan.original) for run in originals]
+    found = {name for run in rewritten for name in _general(run.files, plan.rewritten)}
+    for name, file in expected[0].items():
+        if name not in found and all(name in each for each in expected):
+            yield f"The rewritten script does not write {file}, as the original does."
+
+
+def _general(files: Sequence[str], script: Path) -> dict[str, str]:
+    """A file for each name without what differs from run to run (dates, process numbers) and from script to script."""
+    stem = re.compile(rf"(?<![A-Za-z0-9]){re.escape(script.stem)}(?![A-Za-z0-9])")
+    names = {re.sub(r"\d+", "#", stem.sub("<script>", file)): file for file in files}
+    return {name: file for name, file in names.items() if "__pycache__" not in name}
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
