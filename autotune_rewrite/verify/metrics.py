@@ -82,6 +82,8 @@ _COUNTER = re.compile(r"\b(epoch|ep|iter|iteration|step|batch)[_-]?(?=\d)", re.I
 _RANK = re.compile(r"\b(top)[- ](?=\d)", re.IGNORECASE)
 _RANGE = re.compile(r"@\[[^]]*\]")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]")
+_LABEL = re.compile(r"^.*\[[A-Za-z]+\]")
+"""Such as the level of a message."""
 _SEPARATOR = re.compile("[,;|\t]|\\s-\\s|->|\N{EM DASH}|\N{EN DASH}")
 
 
@@ -319,7 +321,8 @@ def _names_metric(words: Sequence[str]) -> bool:
 
 def _name(text: str, stage: str) -> str:
     """The name that ends a text, with the stage that was named before on the line."""
-    name = _cleaned(_SEPARATOR.split(text)[-1])
+    last = _SEPARATOR.split(text)[-1]
+    name = _cleaned(_LABEL.sub("", last)) or _cleaned(last)
     return f"{stage} {name}" if name and stage and stage not in _in_order(name) else name
 
 
