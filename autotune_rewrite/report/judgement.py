@@ -87,12 +87,18 @@ def as_text(judgement: Judgement) -> str:
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
-def show(judgement: Judgement) -> None:
-    """Prints the same on standard output, in colours and at the width of a terminal where it is one."""
-    if not sys.stdout.isatty():
-        sys.stdout.write(f"{as_text(judgement)}\n")
+def show(judgement: Judgement, *, to_stderr: bool = False) -> None:
+    """Prints the same, in colours and at the width of a terminal where it is one.
+
+    Args:
+        judgement: What to say.
+        to_stderr: Say it on standard error, as something else stands on standard output.
+    """
+    stream = sys.stderr if to_stderr else sys.stdout
+    if not stream.isatty():
+        stream.write(f"{as_text(judgement)}\n")
         return
-    console = Console()
+    console = Console(stderr=to_stderr)
     width = min(console.width, WIDTH)
     console.print(Group(*_screen(judgement, width)), crop=False, width=width)
 

@@ -281,7 +281,9 @@ def test_what_else_matters_is_said_once(change: dict[str, Any], said: str) -> No
 
 def test_a_pipe_gets_the_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
     show(FULL)
-    assert capsys.readouterr().out == f"{as_text(FULL)}\n"
+    assert capsys.readouterr() == (f"{as_text(FULL)}\n", "")
+    show(FULL, to_stderr=True)
+    assert capsys.readouterr() == ("", f"{as_text(FULL)}\n")
 
 
 class Terminal(StringIO):
@@ -289,15 +291,16 @@ class Terminal(StringIO):
         return True
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("columns", [80, 200])
-def test_a_terminal_gets_the_same_words_in_colours(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+def test_a_terminal_gets_the_same_words_in_colours(monkeypatch: pytest.MonkeyPatch, columns: int, stream: str) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, stream, terminal)
     for name, value in (("TERM", "xterm"), ("COLUMNS", str(columns)), ("LINES", "24")):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("NO_COLOR", raising=False)
     judgement = replace(FULL, equality="not-checked")
-    show(judgement)
+    show(judgement, to_stderr=stream == "stderr")
     shown = terminal.getvalue()
     assert "\x1b[1" in shown
     from rich.text import Text
