@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.report.markdown import as_markdown
+from autotune_rewrite.verify import metrics
 from autotune_rewrite.verify.comparison import last_tenth
 from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.plan import VerifyError
@@ -106,7 +107,7 @@ def _of_judgement(plan: Plan, runs: Sequence[Run], judgement: Judgement) -> Iter
 
 
 def _of_run(plan: Plan, run: Run, name: str, judgement: Judgement) -> Iterator[_Summary]:
-    """Steps are iterations, from 1, or what the script itself calls a step."""
+    """Steps are iterations, or lines of a kind that it printed, from 1, or what the script itself calls a step."""
     from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
     yield 0, 0, hparams_pb(_parameters(plan, run, judgement), trial_id=name)
@@ -120,6 +121,14 @@ def _of_run(plan: Plan, run: Run, name: str, judgement: Judgement) -> Iterator[_
             yield 0, 0, _scalar(ITERATION, of_iteration)
     if run.losses:
         yield 0, 0, _scalar(LOSS, last_tenth(run.losses))
+    printed: set[str] = set()
+    for series in metrics.of_run(run):
+        tag = f"output/{series.name}"
+        if series.source == "TensorBoard" or tag in printed:
+            continue  # it comes below, or is in another line, too
+        printed.add(tag)
+        for at, value in enumerate(series.values, start=1):
+            yield at, 0, _scalar(tag, value)
     given: Counter[str] = Counter()
     for scalar in run.scalars:
         given[scalar.tag] += 1
