@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from autotune_rewrite.verify import metrics
-from autotune_rewrite.verify.comparison import MARGIN_SPREADS, MIN_SEEDS, Check, Summary
+from autotune_rewrite.verify.comparison import MARGIN_SPREADS, MIN_SEEDS, Check, Summary, figure
 from autotune_rewrite.verify.measurement import training_passes
 from autotune_rewrite.verify.omissions import omissions, unseen
 
@@ -109,26 +109,27 @@ def _metric(plan: Plan, comparison: Comparison) -> tuple[metrics.Series | str | 
         metrics.same_in(run, found) is None for pair in comparison.pairs for run in (pair.original, pair.rewritten)
     ):
         return None, f"{found.name} was not found in every run, so losses were judged." if first.losses else ""
-    finals = {metrics.same_in(pair.original, found).final for pair in comparison.pairs}  # type: ignore[union-attr]
+    finals = {figure(run, found) for pair in comparison.pairs for run in (pair.original, pair.rewritten)}
     if len(finals) == 1 and len(comparison.pairs) >= MIN_SEEDS and plan.margin is None and first.losses:
-        return None, f"The original's {found.name} is the same with every seed, so losses were judged."
+        return None, f"{found.name} is the same in every run, so losses were judged."
     return found, ""
 
 
 def _judge_bits(plan: Plan, comparison: Comparison) -> tuple[Bits, str]:
     """Whether the bitwise changes alone compute the same, bit for bit, as far as the check or the control tells."""
     check = comparison.check
+    whose = "" if plan.bitwise is None else "with the changes alone that promise the same bits, "
     if check is not None:
         differs = _difference(check.pair)
         if differs is None:
-            return "equal", f"Under deterministic algorithms every bit is equal over {_reach(check)}."
+            return "equal", f"Under deterministic algorithms {whose}every bit is equal over {_reach(check)}."
         if check.repeated is None:
             return (
                 "unknown",
                 "Bits differ under deterministic algorithms; the original was not run again beside itself.",
             )
         if check.repeated.repeats:
-            return "different", f"Under deterministic algorithms, {differs[0].lower()}{differs[1:]} {REPEATS}"
+            return "different", f"Under deterministic algorithms, {whose}{differs[0].lower()}{differs[1:]} {REPEATS}"
         return "unrepeatable", NOT_REPEATABLE
     if plan.bitwise is not None:
         return "unknown", "The changes that promise the same bits were not compared alone."
@@ -153,7 +154,8 @@ def _judge_bitwise(plan: Plan, comparison: Comparison, metric: metrics.Series | 
             return Answer("different", f"{_difference(unequal)} {REPEATS} {of_bits}")
     spread = _judge_spread(plan, comparison, metric).after(of_bits)
     if bits == "equal" and spread.equality != "different":
-        return replace(spread, equality="equal")
+        own = ", as the original's own do" if repeated is not None and not repeated.repeats else ""
+        return Answer("equal", f"{of_bits} Without them results differ{own}.", spread.summary)
     if bits == "unknown" and spread.equality == "non-inferior":
         return replace(spread, equality="inconclusive")
     return spread

@@ -180,7 +180,7 @@ def judge_failure(plan: Plan, failed: Run, other: Run | None, pairs: int, enviro
         reason += f" That points to {' and '.join(blamed)}."
     elif failed.outcome == "out-of-memory" and own:
         reason += " The original does not."
-    elif failed.outcome in ADVICE:
+    elif failed.outcome in ADVICE and failed.ended != "finished":
         reason += f" {ADVICE[failed.outcome]}"
     simulated = plan.simulated is not None
     if simulated:

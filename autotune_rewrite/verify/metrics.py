@@ -48,7 +48,9 @@ ARTICLES = _set("of on the a an at in for and after")
 KNOWN = HIGHER | LOWER | EVALUATION | TRAINING | COUNTS | OTHER
 BEST = re.compile(r"\b(?:best|new|improv\w*|record|sav\w*|reduc\w*|decreas\w*|increas\w*)\b", re.IGNORECASE)
 """Lines that are printed only if a value asks for it, or that repeat the best of what stands elsewhere."""
-LONGEST_LINE = 2000
+FLOOD = 200_000
+"""Characters of output; of less, all was kept."""
+LONGEST_LINE = 1000
 """Characters; what is longer is data, not a message."""
 
 _NUMBER = r"[-+]?(?:\d+(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -216,21 +218,26 @@ def same_in(run: Run, wanted: Series) -> Series | None:
     return next((each for each in named if each.form == wanted.form), max(named, key=_length, default=None))
 
 
-def differing(one: Run, other: Run) -> str | None:
-    """The first metric, or tag of TensorBoard, whose values are not the same; None where all are.
+def flooded(run: Run) -> bool:
+    """Whether it printed so much that the middle was not kept: then nothing is known of how many lines there were."""
+    return sum(len(line) + 1 for line in run.lines) > FLOOD
 
-    Lines that are overwritten as time allows are left out.
+
+def differing(one: Run, other: Run) -> str | None:
+    """The first metric, or tag of TensorBoard, of one run whose values are not the same in the other; None: all are.
+
+    Lines that are overwritten as time allows are left out, and of a flood of lines the last values count.
     """
-    sides = [
-        {(each.name, each.source): each.values for each in of_run(run) if each.matters and each.source != "progress"}
-        for run in (one, other)
-    ]
-    names = dict.fromkeys((*sides[0], *sides[1]))
+    last = -1 if flooded(one) or flooded(other) else 0
+    sides: list[dict[tuple[str, str], list[float]]] = [{}, {}]
+    for side, run in zip(sides, (one, other), strict=True):
+        for each in of_run(run):
+            if each.matters and each.source != "progress":
+                values = each.values[last:] if each.source == "output" else each.values
+                side.setdefault((each.name, each.source), []).extend(values)
     # As text, in which not-a-number is itself.
-    return next(
-        (name for name, source in names if repr(sides[0].get((name, source))) != repr(sides[1].get((name, source)))),
-        None,
-    )
+    different = (key for key in sides[0] if repr(sides[0].get(key)) != repr(sides[1].get(key)))
+    return next((name for name, _ in different), None)
 
 
 def _length(series: Series) -> int:
@@ -319,6 +326,7 @@ def _names_metric(words: Sequence[str]) -> bool:
     return any(word in HIGHER or word in LOWER or word.endswith(("loss", "acc")) for word in words)
 
 
+@lru_cache(maxsize=4096)
 def _name(text: str, stage: str) -> str:
     """The name that ends a text, with the stage that was named before on the line."""
     last = _SEPARATOR.split(text)[-1]
@@ -348,13 +356,14 @@ def _cleaned(text: str) -> str:
     return " ".join(kept)
 
 
-def _in_order(name: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def _in_order(name: str) -> tuple[str, ...]:
     """The words of a name in lower case: ``valAcc``, ``val_acc`` and ``Val Acc@1`` are val and acc."""
     words: list[str] = []
     for chunk in re.findall(r"[A-Za-z]+\d*", name):
         plain = chunk.lower() if chunk.lower() in KNOWN else chunk.rstrip("0123456789")
         words.extend([plain.lower()] if plain.lower() in KNOWN else [part.lower() for part in _WORD.findall(plain)])
-    return [word for word in words if word not in WRAPPERS and word not in ARTICLES]
+    return tuple(word for word in words if word not in WRAPPERS and word not in ARTICLES)
 
 
 def _words(name: str) -> set[str]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.verify.comparison import Comparison, Pair, Ratio, Summary
+from autotune_rewrite.verify.comparison import Check, Comparison, Pair, Ratio, Summary
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure, speed_word
 from autotune_rewrite.verify.plan import Plan, PromiseName
-from autotune_rewrite.verify.records import Run
+from autotune_rewrite.verify.records import Gpu, Outcome, Pass, Run, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -336,3 +336,554 @@ def test_a_failure_is_told_with_its_side_and_output() -> None:
     assert (judgement.speed, judgement.equality) == ("not-checked", "not-checked")
     assert judgement.reason == "The rewritten script ended with exit status 1."
     assert judgement.output == ("ValueError: no",)
+
+
+# What is assembled from runs by their turns.
+
+
+def test_runs_are_put_together_by_their_turns() -> None:
+    runs = [
+        record(seed=0, seconds=99.0),
+        record("rewritten", seed=0),
+        record(seed=0),  # again, as the first one was too long
+        replace(record("rewritten", seed=1), outcome="crashed"),
+        record(seed=1),
+        record("rewritten", seed=2),
+        record("rewritten", seed=3),
+        record(seed=3),
+        replace(record(seed=0, losses=(1.0,)), kind="control"),
+        replace(record(losses=(2.0,)), kind="check"),
+        replace(record("rewritten", losses=(3.0,)), kind="check"),
+        replace(record(losses=(4.0,)), kind="check"),
+        replace(record(seed=3, seconds=20.0), kind="tf32"),
+    ]
+    comparison = Comparison.of(Plan(Path("a.py"), Path("b.py"), length=7), runs)
+    assert [(pair.original.offset, pair.rewritten.offset) for pair in comparison.pairs] == [(0, 0), (3, 3)]
+    assert comparison.pairs[0].original.wall_seconds == 12.0
+    assert comparison.control is not None
+    assert comparison.control.losses == (1.0,)
+    assert comparison.check is not None
+    assert comparison.check.again is not None
+    seen = [comparison.check.original.losses, comparison.check.rewritten.losses, comparison.check.again.losses]
+    assert seen == [(2.0,), (3.0,), (4.0,)]
+    assert comparison.length == 7
+    assert comparison.over_tf32 is not None
+    assert comparison.over_tf32.estimate == pytest.approx(22.0 / 12.0)
+
+
+@pytest.mark.parametrize(("pairs", "confidence"), [(8, 0.9706), (6, 0.95)])
+def test_two_looks_share_the_errors_of_one(pairs: int, confidence: float) -> None:
+    plan = Plan(Path("a.py"), Path("b.py"), pairs=pairs)
+    assert Comparison.of(plan, [record(), record("rewritten")]).confidence == pytest.approx(confidence)
+
+
+def test_half_a_check_is_none() -> None:
+    runs = [record(), record("rewritten"), replace(record(), kind="check")]
+    assert Comparison.of(Plan(Path("a.py"), Path("b.py")), runs).check is None
+
+
+# The same bits, under deterministic algorithms.
+
+SAME = record(losses=FALLING)
+OTHER = record(losses=(*FALLING[:-1], 0.9))
+FAR = replace(Plan(Path("a.py"), Path("b.py"), "precision"), bitwise=Path("c.py"))
+
+
+def bits(
+    pairs: Sequence[tuple[Run, Run]],
+    check: Check | None,
+    control: Run | None = None,
+    plan: Plan = Plan(Path("a.py"), Path("b.py"), "bitwise"),  # noqa: B008 - frozen
+) -> Judgement:
+    return judge(plan, Comparison(tuple(Pair(*pair) for pair in pairs), control, check=check), {})
+
+
+def unlike(count: int = 4) -> list[tuple[Run, Run]]:
+    return seeded(noise=0.001)[:count]
+
+
+@pytest.mark.parametrize(
+    ("check", "equality", "reason"),
+    [
+        pytest.param(
+            Check(SAME, replace(SAME, side="rewritten")),
+            "equal",
+            "Under deterministic algorithms every bit is equal over 40 iterations. Without them results differ.",
+            id="equal under deterministic algorithms",
+        ),
+        pytest.param(
+            Check(SAME, OTHER, SAME),
+            "different",
+            "Under deterministic algorithms, losses differ from iteration 40 on (0.025 in the original, 0.9 in the "
+            "rewritten script). The original repeats itself bit for bit.",
+            id="different where the original repeats itself",
+        ),
+        pytest.param(
+            Check(SAME, OTHER, record(losses=(*FALLING[:-1], 0.8))),
+            "non-inferior",
+            "The original is not repeatable: it differs from itself with the same seed. Results differ no more than",
+            id="statistics where it does not",
+        ),
+        pytest.param(
+            Check(SAME, OTHER), "inconclusive", "Bits differ under deterministic algorithms", id="not run again"
+        ),
+        pytest.param(
+            Check(SAME, replace(SAME, parameters=("other",)), SAME),
+            "different",
+            "Under deterministic algorithms, every loss is equal, but final parameters differ.",
+            id="only the parameters",
+        ),
+        pytest.param(
+            Check(replace(SAME, lines=("val acc 0.9",)), replace(SAME, lines=("val acc 0.8",)), SAME),
+            "non-inferior",
+            "The original is not repeatable",
+            id="a metric that the original does not repeat",
+        ),
+        pytest.param(
+            Check(*(replace(SAME, lines=(f"val acc {value}",)) for value in (0.9, 0.8, 0.9))),
+            "different",
+            "Under deterministic algorithms, every loss and every final parameter is equal, but val acc differs.",
+            id="a metric that the original repeats",
+        ),
+        pytest.param(None, "inconclusive", "The original was not run again beside itself.", id="no look at the bits"),
+    ],
+)
+def test_bits_are_judged_under_deterministic_algorithms(check: Check | None, equality: str, reason: str) -> None:
+    judgement = bits(unlike(), check)
+    assert (judgement.equality, judgement.reason[: len(reason)]) == (equality, reason)
+
+
+def test_a_difference_after_the_check_counts_where_the_original_repeats_itself() -> None:
+    before = seeded()[0][0]
+    pair = (before, replace(before, side="rewritten", losses=(*before.losses[:30], 0.9, *before.losses[31:])))
+    short = record(losses=FALLING[:20], ended="cut")
+    check = Check(short, replace(short, side="rewritten"))
+    assert bits([pair], check, control=before).equality == "different"
+    assert bits([pair], check, control=record(losses=[0.5] * 40)).equality == "equal"
+
+
+def test_bits_that_hold_do_not_excuse_a_training_that_ends_worse() -> None:
+    assert bits(seeded(shift=1.0), Check(SAME, replace(SAME, side="rewritten"))).equality == "different"
+
+
+def test_how_far_the_check_went_is_said() -> None:
+    passes = (Pass(0, 1, 0, 30, 30, 30), Pass(1, 2, 0, 5, 5, 0), Pass(2, 3, 0, 10, 10, 10))
+    reached = replace(SAME, passes=passes, ended="cut")
+    within = replace(SAME, passes=passes[:1], ended="cut")
+    for run, said in (
+        (reached, "over 40 iterations, 2 epochs begun."),
+        (within, "iterations, within the first epoch."),
+    ):
+        assert said in bits(unlike(), Check(run, run)).reason
+
+
+@pytest.mark.parametrize(
+    ("pairs", "check", "equality"),
+    [
+        pytest.param(unlike(), Check(SAME, SAME), "non-inferior", id="both parts hold"),
+        pytest.param(unlike(), Check(SAME, OTHER, SAME), "different", id="the bits do not"),
+        pytest.param(seeded(shift=1.0), Check(SAME, SAME), "different", id="the rest does not"),
+        pytest.param(unlike(), None, "inconclusive", id="the bits were not looked at"),
+        pytest.param(unlike(), Check(SAME, OTHER, OTHER), "non-inferior", id="the bits cannot be repeated"),
+        pytest.param(timed((10, 10)), None, "equal", id="all bits are equal anyway"),
+    ],
+)
+def test_bitwise_changes_are_judged_beside_the_others(
+    pairs: list[tuple[Run, Run]], check: Check | None, equality: str
+) -> None:
+    assert bits(pairs, check, plan=FAR).equality == equality
+
+
+# Metrics.
+
+
+def scored(
+    finals: Sequence[tuple[float, float]], line: str = "val acc {:.4f}", *, losses: bool = True
+) -> list[tuple[Run, Run]]:
+    """Pairs that differ a little in their losses, and print a metric after each of two epochs."""
+    pairs = []
+    for seed, values in enumerate(finals):
+        runs = []
+        for side, value in zip(("original", "rewritten"), values, strict=True):
+            own = [loss + 0.01 * (seed + 1) + (0.0001 if side == "rewritten" else 0) for loss in FALLING]
+            run = record(side, own if losses else (), seed=seed)  # type: ignore[arg-type]
+            runs.append(replace(run, lines=(line.format(value - 0.1), line.format(value))))
+        pairs.append((runs[0], runs[1]))
+    return pairs
+
+
+ALIKE = [(0.90, 0.901), (0.92, 0.919), (0.91, 0.911), (0.93, 0.929)]
+WORSE = [(before, after - 0.2) for before, after in ALIKE]
+BETTER = [(before, after + 0.2) for before, after in ALIKE]
+
+
+def by_metric(pairs: Sequence[tuple[Run, Run]], **choices: object) -> Judgement:
+    plan = replace(Plan(Path("a.py"), Path("b.py"), "random"), **choices)  # type: ignore[arg-type]
+    return judge(plan, Comparison(tuple(Pair(*pair) for pair in pairs)), {})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "choices", "equality"),
+    [
+        pytest.param(scored(ALIKE), {}, "non-inferior", id="as good"),
+        pytest.param(scored(WORSE), {}, "different", id="worse"),
+        pytest.param(scored(BETTER), {}, "different", id="better than luck explains"),
+        pytest.param(scored(WORSE), {"margin": 0.5}, "non-inferior", id="worse within the margin"),
+        pytest.param(scored(ALIKE), {"margin": 0.0001}, "inconclusive", id="a margin too small to tell"),
+        pytest.param(scored(ALIKE, losses=False), {}, "non-inferior", id="as good, without a loss"),
+        pytest.param(scored(WORSE, losses=False), {}, "different", id="worse, without a loss"),
+        pytest.param(scored(WORSE, "val loss {:.4f}"), {}, "different", id="a loss that is too good"),
+        pytest.param(scored([(0.9, math.nan)] * 4), {}, "different", id="not a number"),
+        pytest.param(scored(WORSE, "figure {:.4f}"), {}, "non-inferior", id="nobody knows what is better: losses"),
+        pytest.param(scored(WORSE, "figure {:.4f}"), {"metric": "figure", "higher": True}, "different", id="but asked"),
+        pytest.param(
+            scored(ALIKE, "figure {:.4f}"), {"metric": "figure", "higher": False}, "non-inferior", id="asked, and good"
+        ),
+        pytest.param(scored(ALIKE), {"metric": "BLEU", "higher": True}, "not-checked", id="asked, and not there"),
+        pytest.param(scored(ALIKE), {"metric": "("}, "not-checked", id="asked by no regular expression"),
+        pytest.param(scored([(1.0, 1.0)] * 4), {}, "non-inferior", id="the same in every run: losses"),
+        pytest.param(scored([(1.0, 0.5)] * 4), {}, "inconclusive", id="no spread to judge by"),
+        pytest.param(scored([(1.0, 0.5)] * 4), {"margin": 0.1}, "different", id="no spread, but a margin"),
+    ],
+)
+def test_the_final_metric_is_judged(pairs: list[tuple[Run, Run]], choices: dict[str, object], equality: str) -> None:
+    assert by_metric(pairs, **choices).equality == equality
+
+
+def test_the_metric_is_in_the_summary_and_in_the_reason() -> None:
+    judgement = by_metric(scored(ALIKE), margin=0.02)
+    summary = judgement.summary
+    assert summary is not None
+    assert (summary.name, summary.higher, summary.margin) == ("val acc", True, 0.02)
+    assert [summary.original, summary.rewritten] == pytest.approx([0.915, 0.915])
+    assert "val acc is 0.915 against the original's 0.915, worse by" in judgement.reason
+    assert "with a margin of 0.02." in judgement.reason
+
+
+def test_a_margin_of_seeds_is_printed_as_such() -> None:
+    assert "2 standard deviations of the original over its seeds" in by_metric(scored(ALIKE)).reason
+
+
+def test_what_margin_could_have_been_told_is_said() -> None:
+    judgement = by_metric(scored(ALIKE), margin=0.0001)
+    assert judgement.summary is not None
+    assert f"They could have told with a margin of {judgement.summary.resolvable:.3g}." in judgement.reason
+    assert by_metric(scored(ALIKE), margin=judgement.summary.resolvable * 1.01).equality == "non-inferior"
+
+
+def test_cut_runs_judge_losses_and_say_so() -> None:
+    pairs = [(replace(a, ended="cut"), replace(b, ended="cut")) for a, b in scored(ALIKE)]
+    judgement = by_metric(pairs)
+    assert judgement.summary is not None
+    assert judgement.summary.name == "the mean of the last tenth of the losses"
+    assert "Runs were cut, so their losses were judged; --full judges val acc." in judgement.reason
+
+
+def test_a_loss_that_is_another_one_is_not_excused_by_a_metric() -> None:
+    pairs = [(a, replace(b, losses=tuple(2 * loss for loss in b.losses))) for a, b in scored(ALIKE)]
+    assert by_metric(pairs).equality == "different"
+
+
+def test_equal_losses_do_not_excuse_another_evaluation() -> None:
+    before, after = replace(record(), lines=("val acc 0.9",)), replace(record("rewritten"), lines=("val acc 0.8",))
+    assert judged([(before, after)], control=before).reason.startswith(
+        "Every loss and every final parameter is equal, but val acc differs. The original repeats itself bit for bit."
+    )
+    unsure = judged([(before, after)], control=replace(before, lines=("val acc 0.7",)))
+    assert unsure.equality == "inconclusive"
+
+
+def test_nothing_seen_is_said_loudly() -> None:
+    judgement = judged([(record(losses=()), record("rewritten", ()))] * 4)
+    assert judgement.reason.startswith("NOTHING WAS COMPARED")
+
+
+def test_parameters_and_metrics_are_equal_without_a_loss() -> None:
+    pair = replace(record(losses=()), lines=("val acc 0.9",)), replace(record("rewritten", ()), lines=("val acc 0.9",))
+    assert judged([pair]).equality == "equal"
+    bare = tuple(replace(run, parameters=()) for run in pair)
+    assert judged([(bare[0], bare[1])]).equality == "inconclusive"
+
+
+# What a rewritten script must not leave out.
+
+EPOCHS = (
+    Pass(0, 1, 0, 10, 100, 10),
+    Pass(1, 2, 0, 2, 20, 0),
+    Pass(2, 3, 0, 10, 100, 10),
+    Pass(3, 4, 0, 2, 20, 0),
+)
+FULL = replace(
+    record(),
+    lines=("Epoch 1: val acc 0.8", "Epoch 2: val acc 0.9", "new best val loss 0.3"),
+    scalars=(Scalar("figure", 0, 1.0), Scalar("figure", 1, 1.0)),
+    files=("a.log", "model.pt", "runs/Jan01_10-00-00/events.out.1700000000.1"),
+    passes=EPOCHS,
+)
+LIKE = replace(FULL, side="rewritten", files=("b.log", "model.pt", "runs/Jan02_11-11-11/events.out.1700000099.22"))
+
+
+@pytest.mark.parametrize("promise", ["bitwise", "random", "precision"])
+@pytest.mark.parametrize(
+    ("rewritten", "reason"),
+    [
+        pytest.param(replace(LIKE, lines=()), "never prints val acc, as the original does.", id="no metric"),
+        pytest.param(replace(LIKE, lines=LIKE.lines[1:]), "prints val acc 2 times, the rewritten script 1", id="fewer"),
+        pytest.param(replace(LIKE, lines=LIKE.lines * 2), "prints val acc 2 times, the rewritten script 4", id="more"),
+        pytest.param(replace(LIKE, scalars=()), "never gives figure to TensorBoard", id="no scalar"),
+        pytest.param(replace(LIKE, scalars=LIKE.scalars[1:]), "gives figure to TensorBoard 2 times", id="one scalar"),
+        pytest.param(replace(LIKE, files=("b.log",)), "does not write model.pt, as the original does.", id="no file"),
+        pytest.param(
+            replace(LIKE, files=("b.log", "model.pt")), "does not write runs/Jan01_10-00-00/events", id="no dated file"
+        ),
+        pytest.param(
+            replace(LIKE, passes=EPOCHS[1:]), "trains on 200 samples, the rewritten script on 100.", id="data"
+        ),
+        pytest.param(
+            replace(LIKE, passes=EPOCHS[:3]), "evaluates 2 times, the rewritten script 1 times.", id="an evaluation"
+        ),
+        pytest.param(
+            replace(LIKE, passes=(*EPOCHS[:3], replace(EPOCHS[3], samples=10))),
+            "evaluates on 40 samples, the rewritten script on 30.",
+            id="half of an evaluation",
+        ),
+        pytest.param(replace(LIKE, parameters=()), "has 1 optimizers, the rewritten 0.", id="an optimizer"),
+    ],
+)
+def test_what_every_original_does_must_be_done(rewritten: Run, reason: str, promise: PromiseName) -> None:
+    judgement = judged([(FULL, rewritten)], promise, control=FULL)
+    assert judgement.equality == "different"
+    assert reason in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("original", "rewritten"),
+    [
+        pytest.param(FULL, LIKE, id="dates, process numbers and the script's own name"),
+        pytest.param(FULL, replace(LIKE, lines=(*LIKE.lines, "test acc 0.3")), id="a metric more"),
+        pytest.param(FULL, replace(LIKE, files=(*LIKE.files, "more.txt")), id="a file more"),
+        pytest.param(replace(FULL, files=("__pycache__/m.cpython-311.pyc",)), LIKE, id="compiled modules"),
+        pytest.param(FULL, replace(LIKE, lines=("loading", *LIKE.lines)), id="other lines"),
+    ],
+)
+def test_what_may_differ(original: Run, rewritten: Run) -> None:
+    assert judged([(original, rewritten)], control=original).equality == "equal"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("lines", ("val acc 0.8", "val acc 0.9", "val acc 0.9"), id="numbers of lines"),
+        pytest.param("files", ("model.pt",), id="files"),
+        pytest.param("passes", EPOCHS[:2], id="samples and evaluations"),
+    ],
+)
+def test_what_the_original_itself_does_not_always_do_may_be_left_out(field: str, value: object) -> None:
+    rewritten = replace(LIKE, **{field: value})  # type: ignore[arg-type]
+    varied = replace(FULL, offset=1, **{field: value})  # type: ignore[arg-type]
+    pairs = [(FULL, rewritten), (varied, replace(rewritten, offset=1))]
+    assert judged(pairs, "random").equality in ("equal", "inconclusive")
+    assert judged([(FULL, rewritten)], "random").equality == "different"
+
+
+def test_a_new_best_is_printed_as_often_as_there_is_one() -> None:
+    rewritten = replace(LIKE, lines=LIKE.lines[:2])
+    assert judged([(FULL, rewritten)], "random").equality == "inconclusive"
+    assert judged([(FULL, rewritten)], control=FULL).equality == "different"
+
+
+def test_cut_runs_owe_nothing_that_comes_at_the_end() -> None:
+    bare = replace(record("rewritten"), ended="cut")
+    assert judged([(replace(FULL, ended="cut"), bare)], "random").equality != "different"
+
+
+def test_data_that_come_without_a_loader_are_not_counted_and_that_is_said() -> None:
+    judgement = judged([(FULL, replace(LIKE, passes=()))])
+    assert judgement.equality == "equal"
+    assert "uses no DataLoader, so the samples that it trains on were not counted." in judgement.reason
+
+
+def test_losses_of_a_flood_of_lines_are_not_counted() -> None:
+    flood = replace(FULL, lines=("x" * 250, "val acc 0.9") * 1000)
+    assert judged([(flood, replace(LIKE, lines=flood.lines[2:]))]).equality == "equal"
+
+
+def test_far_fewer_losses_are_not_excused_by_early_stopping() -> None:
+    pairs = seeded(noise=0.01)
+    pairs[0] = (record(losses=pairs[0][0].losses[:-1]), pairs[0][1])
+    pairs[1] = (pairs[1][0], record("rewritten", pairs[1][1].losses[:5], seed=1))
+    judgement = judged(pairs, "random")
+    assert (judgement.equality, "39 to 40 losses, the rewritten 5" in judgement.reason) == ("different", True)
+
+
+def test_losses_that_ignore_the_seed_were_not_computed_from_it() -> None:
+    pairs = seeded(noise=0.01)
+    replayed = [(before, replace(pairs[0][1], offset=before.offset)) for before, _ in pairs]
+    judgement = judged(replayed, "random")
+    assert judgement.equality == "different"
+    assert judgement.reason.startswith("The rewritten script has the same losses with every seed")
+
+
+def test_a_metric_that_ignores_the_seed_was_not_computed_from_it() -> None:
+    judgement = by_metric(scored([(before, 0.915) for before, _ in ALIKE]))
+    assert judgement.reason.startswith("val acc is the same with every seed in the rewritten script")
+    assert judgement.equality == "different"
+
+
+# Precision.
+
+
+@pytest.mark.parametrize(
+    ("choices", "equality"),
+    [
+        pytest.param({}, "different", id="farther than the formats explain"),
+        pytest.param({"tolerance": 0.1}, "non-inferior", id="within another tolerance"),
+        pytest.param({"redrawn": True}, "non-inferior", id="other random numbers"),
+    ],
+)
+def test_tolerance_of_first_losses(choices: dict[str, object], equality: str) -> None:
+    pairs = [
+        Pair(replace(a, losses=(1.0, *a.losses)), replace(b, losses=(1.05, *b.losses))) for a, b in seeded(noise=0.01)
+    ]
+    plan = replace(Plan(Path("a.py"), Path("b.py"), "precision"), **choices)  # type: ignore[arg-type]
+    control = replace(pairs[0].original, losses=(1.0, *pairs[0].rewritten.losses[1:]))
+    assert judge(plan, Comparison(tuple(pairs), control), {}).equality == equality
+
+
+# Speed.
+
+
+def on_gpu(before: Gpu | None, after: Gpu | None) -> Judgement:
+    pairs = timed((10, 5), (10.1, 5), (9.9, 5), (10, 5.1))
+    return judged([(replace(a, gpu=before), replace(b, gpu=after)) for a, b in pairs])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "speed", "reason"),
+    [
+        pytest.param(Gpu(), Gpu(), "faster", "Speed is that of whole runs.", id="undisturbed"),
+        pytest.param(None, None, "faster", "Speed is that of whole runs.", id="no GPU"),
+        pytest.param(
+            Gpu(foreign=1), Gpu(), "inconclusive", "computed on the GPU during runs of the original alone", id="others"
+        ),
+        pytest.param(
+            Gpu(foreign=1), Gpu(foreign=2), "faster", "times are not to be trusted", id="others on both sides"
+        ),
+        pytest.param(
+            Gpu(),
+            Gpu(throttled=("thermal",)),
+            "inconclusive",
+            "held back (thermal) during runs of the rewritten",
+            id="hot",
+        ),
+        pytest.param(
+            Gpu(throttled=("power",)), Gpu(throttled=("power",)), "faster", "Speed is that of", id="both at full power"
+        ),
+    ],
+)
+def test_a_gpu_that_was_disturbed_on_one_side(before: Gpu | None, after: Gpu | None, speed: str, reason: str) -> None:
+    judgement = on_gpu(before, after)
+    assert (judgement.speed, reason in judgement.reason) == (speed, True)
+
+
+def test_runs_that_are_not_steady_are_said_to_be() -> None:
+    drifting = tuple(0.1 * at + 0.01 * at**2 for at in range(40))
+    pairs = [(a, replace(b, times=drifting)) for a, b in timed((10, 5), (10, 5))]
+    assert "Runs of the rewritten script are not steady" in judged(pairs).reason
+
+
+@pytest.mark.parametrize(
+    ("run", "limits"),
+    [
+        pytest.param(record("rewritten"), "", id="nothing stands out"),
+        pytest.param(
+            record("rewritten", seconds=10, startup=7),
+            "75 % of the rewritten script's time passes before its first backward call.",
+            id="start",
+        ),
+        pytest.param(
+            replace(
+                record("rewritten"),
+                waits=tuple(0.1 * at for at in range(40)),
+                passes=(Pass(0, 10, 4, 40, 40, 40),),
+            ),
+            "The rewritten script waits for data in 40 % of the time.",
+            id="data",
+        ),
+        pytest.param(
+            replace(record("rewritten"), passes=(Pass(0, 5, 0, 40, 40, 40), Pass(5, 10, 0, 4, 4, 0))),
+            "The rewritten script spends 50 % of the time of an epoch in evaluating.",
+            id="evaluation",
+        ),
+    ],
+)
+def test_what_limits_the_rewritten_script(run: Run, limits: str) -> None:
+    assert judged([(record(), run)]).limits == limits
+
+
+def test_figures_of_both_sides_are_told() -> None:
+    judgement = judged(timed((10, 5), (10, 5)))
+    assert judgement.original is not None
+    assert judgement.rewritten is not None
+    assert (judgement.original.run_seconds, judgement.rewritten.run_seconds) == (12.0, 7.0)
+    assert judgement.over_tf32 is None
+
+
+def test_processes_left_running_are_counted() -> None:
+    judgement = judged([(record(), replace(record("rewritten"), left_running=3))])
+    assert judgement.left_running == 3
+
+
+# Failures.
+
+
+@pytest.mark.parametrize(
+    ("outcome", "problem", "reason"),
+    [
+        pytest.param("crashed", "ended with an exception", "ended with an exception.", id="in the run's own words"),
+        pytest.param("crashed", "", "ended by an exception.", id="crashed"),
+        pytest.param("exited", "", "ended with an exit status other than 0.", id="exited"),
+        pytest.param("killed", "was ended by SIGKILL", "was ended by SIGKILL.", id="killed"),
+        pytest.param(
+            "vanished",
+            "",
+            "left before its end without a trace (os._exit?). Only a script that ends by itself can be judged.",
+            id="vanished",
+        ),
+        pytest.param("out-of-memory", "", "ran out of memory. The original does not.", id="out of memory"),
+        pytest.param(
+            "timed-out", "", "did not end in time. If it needs longer, --timeout gives it more time.", id="timed out"
+        ),
+        pytest.param("interrupted", "", "was interrupted.", id="interrupted"),
+    ],
+)
+def test_each_failure_has_its_own_sentence(outcome: Outcome, problem: str, reason: str) -> None:
+    failed = Run("rewritten", 0, outcome, problem, (), 1.0)
+    judgement = judge_failure(Plan(Path("a.py"), Path("b.py")), failed, None, 2, {})
+    assert judgement.reason == f"The rewritten script {reason}"
+    assert (judgement.run, judgement.exit_code, judgement.interrupted) == (outcome, 2, outcome == "interrupted")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "problem", "line", "blamed"),
+    [
+        pytest.param("out-of-memory", "ran out of memory", "CUDA out of memory", ("compile",), id="out of memory"),
+        pytest.param("killed", "was ended by SIGBUS", "", ("loader-workers",), id="by the words for a signal"),
+        pytest.param("interrupted", "was interrupted", "CUDA out of memory", (), id="nobody for an interruption"),
+    ],
+)
+def test_memory_and_signals_are_blamed_too(outcome: Outcome, problem: str, line: str, blamed: tuple[str, ...]) -> None:
+    plan = replace(BLAMING, signatures=(("compile", ("out of memory$",)), ("loader-workers", ("SIGBUS",))))
+    failed = Run("rewritten", 0, outcome, problem, (line,), 1.0)
+    if outcome == "out-of-memory":
+        failed = replace(failed, problem="needed more than there is")
+    assert judge_failure(plan, failed, None, 0, {}).blamed == blamed
+
+
+def test_out_of_memory_on_both_sides_is_nobodys() -> None:
+    failed = Run("original", 0, "out-of-memory", "ran out of memory", (), 1.0)
+    judgement = judge_failure(BLAMING, failed, replace(failed, side="rewritten"), 0, {})
+    assert judgement.reason == (
+        "The original script ran out of memory. The rewritten script ran out of memory, too. "
+        "A smaller batch needs less memory."
+    )
