@@ -175,13 +175,15 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_files_are_written_without_torch(tmp_path: Path) -> None:
+def test_files_are_written_without_torch_and_the_package_is_imported_for_them_alone(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     program = (
-        "import sys\nfrom test_tensorboard import JUDGEMENT, PLAN, Path, run, write_tensorboard\n"
+        "import sys\nimport autotune_rewrite.cli\n"
+        "from test_tensorboard import JUDGEMENT, PLAN, Path, run, write_tensorboard\n"
+        "print('tensorboard' in sys.modules)\n"
         "write_tensorboard(Path(sys.argv[1]), PLAN, [run('original', 0)], JUDGEMENT)\n"
         "print(sorted({'torch', 'tensorflow'} & set(sys.modules)))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "new")]
     said = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    assert (said.stdout, said.returncode) == ("[]\n", 0), said.stderr
+    assert (said.stdout, said.returncode) == ("False\n[]\n", 0), said.stderr
