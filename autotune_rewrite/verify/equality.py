@@ -101,14 +101,9 @@ def _metric(plan: Plan, comparison: Comparison) -> tuple[metrics.Series | str | 
         return None, f"Runs were cut, so their losses were judged; --full judges {name}."
     if not isinstance(found, metrics.Series):
         return found, ""
-    if plan.metric is not None:
-        missing = [pair for pair in comparison.pairs if metrics.same_in(pair.rewritten, found) is None]
-        if missing:
-            return f"The metric {plan.metric!r} was not found in the output of the rewritten script.", ""
-    elif any(
-        metrics.same_in(run, found) is None for pair in comparison.pairs for run in (pair.original, pair.rewritten)
-    ):
-        return None, f"{found.name} was not found in every run, so losses were judged." if first.losses else ""
+    if any(metrics.same_in(run, found) is None for pair in comparison.pairs for run in (pair.original, pair.rewritten)):
+        missing = f"{found.name} was not found in every run"
+        return (None, f"{missing}, so losses were judged.") if first.losses else (f"{missing}.", "")
     finals = {figure(run, found) for pair in comparison.pairs for run in (pair.original, pair.rewritten)}
     if len(finals) == 1 and len(comparison.pairs) >= MIN_SEEDS and plan.margin is None and first.losses:
         return None, f"{found.name} is the same in every run, so losses were judged."
@@ -147,7 +142,9 @@ def _judge_bitwise(plan: Plan, comparison: Comparison, metric: metrics.Series | 
     if bits == "different":
         return Answer("different", of_bits)
     unequal, repeated = comparison.unequal, comparison.repeated
-    if bits == "equal" and unequal is not None and comparison.check is not None:
+    if unequal is None:  # in what was seen, which is less than losses and parameters
+        return _judge_spread(plan, comparison, metric)
+    if bits == "equal" and comparison.check is not None:
         at = unequal.first_difference
         seen = len(comparison.check.original.losses)
         if repeated is not None and repeated.repeats and (at is None or at >= seen):

@@ -262,6 +262,12 @@ def _disturbed(comparison: Comparison) -> str:
     if foreign[0] != foreign[1]:
         which = "original" if foreign[0] else "rewritten script"
         return f"Other programs computed on the GPU during runs of the {which} alone: their times cannot be compared."
+    if comparison.basis == "whole":
+        left = [
+            min(getattr(pair, side).left_running for pair in comparison.pairs) for side in ("original", "rewritten")
+        ]
+        if left[1] > left[0]:
+            return f"The rewritten script left {left[1]} processes running, whose work was not timed."
     held = [2 * sum(gpu is not None and bool(gpu.throttled) for gpu in side) >= len(side) for side in sides]
     if held[0] != held[1]:
         side = sides[held.index(True)]

@@ -118,6 +118,12 @@ class Series:
         return self.source in ("output", "TensorBoard") and not self.conditional
 
     @property
+    def of_training_loss(self) -> bool:
+        """Whether it is a loss that is not said to be of validation or test."""
+        words = _words(self.name)
+        return self.higher is False and bool(words & LOSS) and not words & EVALUATION
+
+    @property
     def matters(self) -> bool:
         """Whether a script that no longer has it does something else."""
         return self.higher is not None or self.source == "TensorBoard"
@@ -203,9 +209,14 @@ def asked(run: Run, regex: str, higher: bool | None = None) -> Series | str:  # 
 def chosen(run: Run) -> Series | None:
     """The one series to judge by, from the original's first run alone; None where no name says what is better.
 
-    Of validation or test if there is one; a true metric before a loss; the longest.
+    Of validation or test if there is one; a true metric before a loss; the longest. A loss of training is none: what is
+    printed of it is one batch, or a mean that the recorded losses have, too.
     """
-    known = [series for series in of_run(run) if series.higher is not None and not _may_be_a_setting(series)]
+    known = [
+        series
+        for series in of_run(run)
+        if series.higher is not None and not _may_be_a_setting(series) and not (run.losses and series.of_training_loss)
+    ]
     return min(known, key=lambda series: series._preference, default=None)  # noqa: SLF001 - of this module
 
 
@@ -224,7 +235,7 @@ def flooded(run: Run) -> bool:
 
 
 def differing(one: Run, other: Run) -> str | None:
-    """The first metric, or tag of TensorBoard, of one run whose values are not the same in the other; None: all are.
+    """The first metric of one run whose values are not the same in the other; None: all are.
 
     Lines that are overwritten as time allows are left out, and of a flood of lines the last values count.
     """
@@ -232,7 +243,7 @@ def differing(one: Run, other: Run) -> str | None:
     sides: list[dict[tuple[str, str], list[float]]] = [{}, {}]
     for side, run in zip(sides, (one, other), strict=True):
         for each in of_run(run):
-            if each.matters and each.source != "progress":
+            if each.higher is not None and each.source != "progress":
                 values = each.values[last:] if each.source == "output" else each.values
                 side.setdefault((each.name, each.source), []).extend(values)
     # As text, in which not-a-number is itself.

@@ -36,6 +36,12 @@ def omissions(plan: Plan, comparison: Comparison) -> Iterator[str]:
     yield from _seeds(comparison)
     if comparison.basis == "whole":
         yield from _metrics(originals, rewritten)
+        if plan.metric is not None:
+            asked = [metrics.asked(run, plan.metric, plan.higher) for run in originals]
+            for run in rewritten:
+                found = metrics.asked(run, plan.metric, plan.higher)
+                if isinstance(found, str) and not any(isinstance(each, str) for each in asked):
+                    yield found
         yield from _passes(originals, rewritten)
         yield from _files(plan, originals, rewritten)
 
@@ -61,7 +67,7 @@ def _counts(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]
     optimizers = [len(run.parameters) for run in originals]
     for run in rewritten:
         if not within(len(run.parameters), optimizers):
-            yield f"The original has {_range(optimizers)} optimizers, the rewritten {len(run.parameters)}."
+            yield f"Optimizers in the original: {_range(optimizers)}, in the rewritten script: {len(run.parameters)}."
 
 
 def _seeds(comparison: Comparison) -> Iterator[str]:
@@ -76,7 +82,7 @@ def _seeds(comparison: Comparison) -> Iterator[str]:
     if len(pairs) < MIN_VARIED:
         return
     for series in metrics.of_run(pairs[0].original):
-        if series.matters and series.source != "progress":
+        if series.higher is not None and series.source != "progress":
             sides = [
                 {getattr(metrics.same_in(run, series), "values", None) for run in runs}
                 for runs in zip(*((pair.original, pair.rewritten) for pair in pairs), strict=True)
@@ -104,8 +110,7 @@ def _metrics(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str
             if not count:
                 yield f"The rewritten script never {does} {name}{where}, as the original does."
             elif not within(count, counts) and not (source == "output" and flooded):
-                times = f"{_range(counts)} times" if max(counts) > 1 else "once"
-                yield f"The original {does} {name}{where} {times}, the rewritten script {count} times."
+                yield f"The original {does} {name}{where} {_times(counts)}, the rewritten script {_times([count])}."
 
 
 def _is_finite(run: Run, series: metrics.Series) -> bool:
@@ -135,7 +140,7 @@ def _passes(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]
             yield f"The original trains on {_range(samples)} samples, the rewritten script on {seen}."
         number = len(evaluation_passes(run))
         if not within(number, passes) and number < min(passes):
-            yield f"The original evaluates {_range(passes)} times, the rewritten script {number} times."
+            yield f"The original evaluates {_times(passes)}, the rewritten script {_times([number])}."
         seen = sum(each.samples for each in evaluation_passes(run))
         if not within(seen, evaluated) and seen < min(evaluated):
             yield f"The original evaluates on {_range(evaluated)} samples, the rewritten script on {seen}."
@@ -154,6 +159,11 @@ def _general(files: Sequence[str], script: Path) -> dict[str, str]:
     stem = re.compile(rf"(?<![A-Za-z0-9]){re.escape(script.stem)}(?![A-Za-z0-9])")
     names = {re.sub(r"\d+", "#", stem.sub("<script>", file)): file for file in files}
     return {name: file for name, file in names.items() if "__pycache__" not in name}
+
+
+def _times(counts: Sequence[int]) -> str:
+    words = {0: "never", 1: "once"}
+    return words.get(max(counts), f"{_range(counts)} times")
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -156,6 +156,12 @@ def test_the_one_that_judges_is_chosen_by_the_original_alone(lines: list[str], n
     assert (series and series.name) == name
 
 
+def test_a_loss_of_training_does_not_judge_where_losses_were_recorded() -> None:
+    run = replace(printed("loss: 0.3", "train loss: 0.3"), losses=(0.3,))
+    assert metrics.chosen(run) is None
+    assert metrics.chosen(replace(run, lines=("train acc 0.3", "val loss 0.3"))) is not None
+
+
 def test_tensorboard_has_more_digits_than_output() -> None:
     series = metrics.chosen(replace(printed("val acc 0.9"), scalars=(Scalar("val/acc", 0, 0.912),)))
     assert series is not None

@@ -539,6 +539,12 @@ def by_metric(pairs: Sequence[tuple[Run, Run]], **choices: object) -> Judgement:
         pytest.param(
             scored(ALIKE, "figure {:.4f}"), {"metric": "figure", "higher": False}, "non-inferior", id="asked, and good"
         ),
+        pytest.param(
+            [(before, replace(after, lines=())) for before, after in scored(ALIKE, "figure {:.4f}")],
+            {"metric": "figure", "higher": True},
+            "different",
+            id="asked, and not in the rewritten script",
+        ),
         pytest.param(scored(ALIKE), {"metric": "BLEU", "higher": True}, "not-checked", id="asked, and not there"),
         pytest.param(scored(ALIKE), {"metric": "("}, "not-checked", id="asked by no regular expression"),
         pytest.param(scored([(1.0, 1.0)] * 4), {}, "non-inferior", id="the same in every run: losses"),
@@ -628,7 +634,9 @@ LIKE = replace(FULL, side="rewritten", files=("b.log", "model.pt", "runs/Jan02_1
     ("rewritten", "reason"),
     [
         pytest.param(replace(LIKE, lines=()), "never prints val acc, as the original does.", id="no metric"),
-        pytest.param(replace(LIKE, lines=LIKE.lines[1:]), "prints val acc 2 times, the rewritten script 1", id="fewer"),
+        pytest.param(
+            replace(LIKE, lines=LIKE.lines[1:]), "prints val acc 2 times, the rewritten script once", id="fewer"
+        ),
         pytest.param(replace(LIKE, lines=LIKE.lines * 2), "prints val acc 2 times, the rewritten script 4", id="more"),
         pytest.param(replace(LIKE, scalars=()), "never gives figure to TensorBoard", id="no scalar"),
         pytest.param(replace(LIKE, scalars=LIKE.scalars[1:]), "gives figure to TensorBoard 2 times", id="one scalar"),
@@ -640,14 +648,18 @@ LIKE = replace(FULL, side="rewritten", files=("b.log", "model.pt", "runs/Jan02_1
             replace(LIKE, passes=EPOCHS[1:]), "trains on 200 samples, the rewritten script on 100.", id="data"
         ),
         pytest.param(
-            replace(LIKE, passes=EPOCHS[:3]), "evaluates 2 times, the rewritten script 1 times.", id="an evaluation"
+            replace(LIKE, passes=EPOCHS[:3]), "evaluates 2 times, the rewritten script once.", id="an evaluation"
         ),
         pytest.param(
             replace(LIKE, passes=(*EPOCHS[:3], replace(EPOCHS[3], samples=10))),
             "evaluates on 40 samples, the rewritten script on 30.",
             id="half of an evaluation",
         ),
-        pytest.param(replace(LIKE, parameters=()), "has 1 optimizers, the rewritten 0.", id="an optimizer"),
+        pytest.param(
+            replace(LIKE, parameters=()),
+            "Optimizers in the original: 1, in the rewritten script: 0.",
+            id="an optimizer",
+        ),
     ],
 )
 def test_what_every_original_does_must_be_done(rewritten: Run, reason: str, promise: PromiseName) -> None:
@@ -784,6 +796,24 @@ def on_gpu(before: Gpu | None, after: Gpu | None) -> Judgement:
 def test_a_gpu_that_was_disturbed_on_one_side(before: Gpu | None, after: Gpu | None, speed: str, reason: str) -> None:
     judgement = on_gpu(before, after)
     assert (judgement.speed, reason in judgement.reason) == (speed, True)
+
+
+def test_work_that_goes_on_in_processes_left_behind_was_not_timed() -> None:
+    pairs = [(a, replace(b, left_running=1)) for a, b in timed((10, 5), (10.1, 5), (9.9, 5), (10, 5.1))]
+    assert judged(pairs).speed == "inconclusive"
+    assert judged([(replace(a, left_running=1), b) for a, b in pairs]).speed == "faster"
+
+
+def test_scalars_of_time_may_differ_from_run_to_run() -> None:
+    runs = [replace(record(), scalars=(Scalar("seconds/epoch", 0, value),)) for value in (1.0, 2.0)]
+    assert judged([(runs[0], replace(runs[1], side="rewritten"))]).equality == "equal"
+
+
+def test_a_metric_alone_is_no_proof_of_equal_bits() -> None:
+    pairs = [
+        (replace(a, parameters=()), replace(a, side="rewritten", parameters=())) for a, _ in scored(ALIKE, losses=False)
+    ]
+    assert judged(pairs, "bitwise").equality == "non-inferior"
 
 
 def test_runs_that_are_not_steady_are_said_to_be() -> None:
