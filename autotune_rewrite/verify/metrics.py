@@ -53,15 +53,16 @@ FLOOD = 200_000
 LONGEST_LINE = 1000
 """Characters; what is longer is data, not a message."""
 
-_NUMBER = r"[-+]?(?:\d+(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_DIGITS = r"(?:\d+(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NOT_FINITE = r"(?:nan|inf(?:inity)?)\b"
 _NO_MESSAGE = re.compile(r"^Namespace\(|Warning: ")
 """Settings, and what Python itself prints."""
-_VALUE = re.compile(rf"(?:{_NUMBER}|[-+]?\b(?:nan|inf(?:inity)?)\b)", re.IGNORECASE)
+_VALUE = re.compile(rf"[-+]?(?:{_DIGITS}|\b{_NOT_FINITE})", re.IGNORECASE)
 _TOKEN = re.compile(
     rf"""
     (?P<time>\d{{1,4}}[-/]\d{{1,2}}[-/]\d{{1,4}} | \d+:\d\d(?::\d\d)?(?:[.,]\d+)?)
     | (?P<fraction>(?<![\w.@])\d+\s*/\s*\d+(?![\w.]))
-    | (?P<number>(?:(?<![\w.@)\]])[-+])?(?<![\w.@])(?:{_NUMBER[5:]}|(?:nan|inf(?:inity)?)(?!\w)))
+    | (?P<number>(?:(?<![\w.@)\]])[-+])?(?<![\w.@])(?:{_DIGITS}|{_NOT_FINITE}))
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -349,7 +350,7 @@ def _value(token: re.Match[str]) -> float | None:
     """Of a number, or of a fraction; None for one of nothing."""
     if token.lastgroup != "fraction":
         return _number(token.group())
-    part, whole = (int(each) for each in token.group().split("/"))
+    part, whole = (float(each) for each in token.group().split("/"))
     return part / whole if whole else None
 
 

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autotune_rewrite.verify import metrics
 from autotune_rewrite.verify.records import Run, Scalar
@@ -232,6 +234,24 @@ def test_a_good_pattern_is_no_message() -> None:
 )
 def test_metrics_that_differ(after: list[str], name: str | None) -> None:
     assert metrics.differing(printed("val acc 0.9", "loss nan"), printed(*after)) == name
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=60) | st.from_regex(r"[ a-z]{0,9}[0-9.,/:e-]{1,12}[ a-z%:|]{0,9}[0-9.,/:e-]{1,12}"))
+def test_no_output_is_too_odd(line: str) -> None:
+    for series in metrics.of_run(printed(line)):
+        assert series.name
+        assert all(isinstance(value, float) for value in series.values)
+
+
+def test_a_fraction_of_any_size_is_a_number() -> None:
+    assert math.isinf(metrics.of_run(printed(f"correct {'9' * 400}/3"))[0].final)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(min_value=-1e6, max_value=1e6), st.integers(0, 999), st.sampled_from(["val loss", "Acc@1", "F1"]))
+def test_what_is_printed_is_read(value: float, epoch: int, name: str) -> None:
+    assert found(f"Epoch [{epoch}/1000] {name}: {value:.6f}") == [(name, float(f"{value:.6f}"), name != "val loss")]
 
 
 def test_the_same_metric_is_found_in_another_wording() -> None:
