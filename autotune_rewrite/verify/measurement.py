@@ -88,8 +88,8 @@ def _halves_agree(run: Run, first: int) -> bool:
     """
     timed = run.times[first:]
     middle = (len(timed) - 1) // 2
-    if middle < 1:
-        return True
+    if len(timed) <= FEWEST_TIMED:
+        return True  # a single pause would decide
     evaluations = [each for each in run.passes if each.iterations == 0]
     halves = []
     for start, end, count in ((0, middle, middle), (middle, len(timed) - 1, len(timed) - 1 - middle)):

@@ -32,6 +32,7 @@ def paced(*stretches: tuple[int, float], compiles: tuple[float, ...] = ()) -> Ru
         pytest.param(paced((10, 1.0), (45, 1.0), (45, 1.3)), 10, 1.15, False, id="halves that disagree"),
         pytest.param(paced((10, 1.0), (45, 1.0), (45, 1.05)), 10, 1.025, True, id="halves that agree"),
         pytest.param(paced((1, 2.0)), 0, 2.0, True, id="two iterations"),
+        pytest.param(paced((7, 1.0), (5, 2.0)), 3, 14 / 9, True, id="too few to tell halves apart"),
         pytest.param(paced(), 0, None, True, id="one iteration"),
         pytest.param(RUN, 0, None, True, id="none"),
     ],
