@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.verify.comparison import CONFIDENCE, LOOK_CONFIDENCE, Comparison, Pair
+from autotune_rewrite.verify import records as stored
+from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
 from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
@@ -13,15 +14,22 @@ from autotune_rewrite.verify.run import probe, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from autotune_rewrite.verify.records import Environment, Run
 
-__all__ = ["Judgement", "Plan", "Progress", "VerifyError", "verify"]
+__all__ = ["Judgement", "Plan", "Progress", "VerifyError", "judge_again", "verify"]
 
 FEWEST_PAIRS = 4
 """Fewer tell too little to save time by."""
 FEWEST_ITERATIONS = 40
 """Of runs that are cut to keep to the time budget."""
+FEWEST_BATCHES = 5
+"""Of an epoch that is cut so that a second one is reached."""
+TF32_RUNS = 4
+"""Of the original with TF32 in its matrix products, at most: a second baseline needs no more."""
+CHECK_SHARE = 1 / 8
+"""The part of the time budget that each run of a look at the bits may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +49,63 @@ class Progress:
     """Of all runs together, as far as is known."""
 
 
-def verify(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Judgement:
-    """Runs both scripts in pairs of fresh processes and judges them.
+def verify(
+    plan: Plan,
+    progress: Callable[[Progress], None] | None = None,
+    *,
+    records: Path | None = None,
+    on_run: Callable[[Run], None] | None = None,
+) -> Judgement:
+    """Runs both scripts in pairs of fresh processes and judges them. Ctrl-C ends the runs, not the judging.
 
     Args:
         plan: What to compare.
-        progress: Is told of each run before it starts.
+        progress: Is told of each run before it starts, and about twice a second while it lasts.
+        records: A directory that all records are written to.
+        on_run: Is given each run when it has ended.
 
     Raises:
-        VerifyError: The plan cannot be carried out; nothing was run.
+        VerifyError: The plan cannot be carried out, and nothing was run; or records cannot be written.
     """
     plan.check()
-    series = _Series(plan, probe(plan), progress)
-    judgement = series.judged()
-    written = dict.fromkeys(path for run in series.taken for path in run.written)
-    copies = tuple(run.copy for run in series.taken if run.copy)
-    return replace(judgement, written=tuple(written), copies=copies, sized=series.sized)
+    series = _Series(plan, probe(plan), progress, on_run)
+    series.run()
+    if records is not None:
+        stored.save(records, series.plan, series.environment, series.taken)
+    return judged(series.plan, series.taken, series.environment)
+
+
+def judge_again(records: Path, **changes: object) -> Judgement:
+    """Judges runs of which only the records are left.
+
+    Args:
+        records: The directory that ``verify`` wrote them to.
+        changes: Fields of the plan that are to be others now: ``margin``, ``metric``, ``higher``, ``promise``.
+
+    Raises:
+        VerifyError: The records cannot be read.
+    """
+    plan, environment, runs = stored.load(records)
+    return judged(replace(plan, **changes), list(runs), environment)  # type: ignore[arg-type]
+
+
+def judged(plan: Plan, runs: list[Run], environment: Environment) -> Judgement:
+    """What can be said of the runs, in the order in which they were made."""
+    comparison = Comparison.of(plan, runs)
+    failed = [run for run in runs if run.outcome not in ("ok", "interrupted")]
+    interrupted = any(run.outcome == "interrupted" for run in runs)
+    if failed:
+        # Where both sides fail, it is the original that has to be mended first.
+        first = min(failed, key=lambda run: run.side != "original")
+        other = next((run for run in failed if run.side != first.side), None)
+        judgement = judge_failure(plan, first, other, len(comparison.pairs), environment)
+    elif comparison.pairs:
+        judgement = judge(plan, comparison, environment)
+    else:
+        judgement = judge_failure(plan, runs[-1], None, 0, environment)
+    written = dict.fromkeys(path for run in runs for path in run.written)
+    copies = tuple(run.copy for run in runs if run.copy)
+    return replace(judgement, written=tuple(written), copies=copies, sized=plan.sized, interrupted=interrupted)
 
 
 @dataclass(slots=True)
@@ -65,81 +114,138 @@ class _Series:
 
     plan: Plan
     environment: Environment
-    progress: Callable[[Progress], None] | None
+    progress: Callable[[Progress], None] | None = None
+    on_run: Callable[[Run], None] | None = None
     taken: list[Run] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)
-    sized: str = ""
-    """What was done to keep to the time budget, in a sentence; else empty."""
+    _spent: float = 0.0
+    """Seconds of all runs so far."""
 
-    def judged(self) -> Judgement:
-        """Judges at each look, and stops at the first that tells enough."""
+    def run(self) -> None:
+        """Takes pairs of runs until a look tells enough, all are taken, or one fails."""
         # A run that alone takes the time of all the others tells how to size them.
-        failure = self._pair(seconds=self.plan.time_budget / 4)
-        if failure is None:
-            self._size()
-        control: Run | None = None
-        while failure is None:
-            while failure is None and len(self.pairs) not in self.plan.looks:
-                failure = self._pair()
-            if failure is not None:
-                break
-            confidence = CONFIDENCE if len(self.plan.looks) == 1 else LOOK_CONFIDENCE
-            comparison = Comparison(tuple(self.pairs), control, self.plan.length, confidence)
-            unequal = comparison.unequal
-            if unequal is not None and control is None and self.plan.promise in ("bitwise", "precision"):
-                # Does the original agree with itself? Only then does a difference say something about the rewritten.
-                control = self._take(Turn("original", unequal.original.offset))
-                if control.outcome != "ok":
-                    return judge_failure(self.plan, control, None, len(self.pairs), self.environment)
-                comparison = replace(comparison, control=control)
-            judgement = judge(self.plan, comparison, self.environment)
-            if judgement.tells_enough or len(self.pairs) >= self.plan.pairs:
-                return judgement
-            failure = self._pair()
-        return failure
-
-    def _take(self, turn: Turn, seconds: float | None = None) -> Run:
-        number = len(self.taken) + 1
-        if self.progress is not None:
-            self.progress(Progress(number, max(number, 2 * self.plan.pairs), turn.side))
-        self.taken.append(run_script(self.plan, turn, seconds))
-        return self.taken[-1]
-
-    def _pair(self, seconds: float | None = None) -> Judgement | None:
-        """Runs the next pair; what there is to say where a run fails."""
-        runs: dict[Side, Run] = {}
-        for turn in self.plan.pair_turns[len(self.pairs)]:
-            run = runs[turn.side] = self._take(turn, seconds)
-            # A rewritten script that fails first says nothing as long as the original was not seen to work.
-            if run.outcome != "ok" and (turn.side == "original" or self.pairs):
-                break
-        failures = [runs[side] for side in ("original", "rewritten") if side in runs and runs[side].outcome != "ok"]
-        if failures:
-            other = failures[1] if len(failures) > 1 else None
-            return judge_failure(self.plan, failures[0], other, len(self.pairs), self.environment)
-        self.pairs.append(Pair(runs["original"], runs["rewritten"]))
-        return None
-
-    def _size(self) -> None:
-        """Keeps to the time budget by what the first pair took: fewer pairs, or runs that are cut."""
-        plan, budget = self.plan, self.plan.time_budget
-        runs = self.pairs[0].original, self.pairs[0].rewritten
-        of_pair = sum(run.wall_seconds for run in runs)
-        cut = any(run.cut and len(run.times) != plan.iterations for run in runs)
-        if not cut and of_pair * plan.pairs <= budget:
+        seconds = None if self.plan.full else self.plan.time_budget / 4
+        if not self._pair(0, seconds):
             return
+        first = self.taken[:2]
+        if self._size(first) and not self._pair(0):
+            return
+        if self.plan.bitwise is not None and not self._check(first):
+            return
+        for pair in range(1, self.plan.pairs + 1):
+            if pair in self.plan.looks and self._tells_enough(first):
+                return
+            if pair < self.plan.pairs and not self._pair(pair):
+                return
+
+    def _tells_enough(self, first: list[Run]) -> bool:
+        """Whether more pairs could not change the answers; runs what else it takes to answer."""
+        comparison = Comparison.of(self.plan, self.taken)
+        promise, unequal = self.plan.promise, comparison.unequal
+        seen = {run.kind for run in self.taken}
+        looks_at_bits = promise == "bitwise" and (unequal is not None or not _reaches_second_epoch(first))
+        if looks_at_bits and "check" not in seen and not self._check(first):
+            return True
+        # Does the original agree with itself? Only then does a difference say something about the rewritten.
+        needs_control = promise in ("bitwise", "precision") and unequal is not None and "control" not in seen
+        if needs_control and not self._take(Turn("original", unequal.original.offset, "control")):
+            return True
+        return judged(self.plan, self.taken, self.environment).tells_enough
+
+    def _take(self, turn: Turn, seconds: float | None = None, plan: Plan | None = None) -> bool:
+        """Makes a run; whether it went well."""
+        run = run_script(plan or self.plan, turn, seconds, self._watch(turn))
+        self.taken.append(run)
+        self._spent += run.wall_seconds
+        if self.on_run is not None:
+            self.on_run(run)
+        return run.outcome == "ok"
+
+    def _watch(self, turn: Turn) -> Callable[[int, float], None] | None:
+        if self.progress is None:
+            return None
+        tell, number = self.progress, len(self.taken) + 1
+        total = max(number, 2 * self.plan.pairs)
+        left = self._spent / len(self.taken) * (total - len(self.taken)) if self.taken else None
+
+        def watch(iterations: int, per_second: float) -> None:
+            tell(Progress(number, total, turn.side, iterations, per_second, left))
+
+        watch(0, 0.0)
+        return watch
+
+    def _pair(self, pair: int, seconds: float | None = None) -> bool:
+        """Makes the runs of a pair, and of the second baseline where there is one; whether all went well."""
+        for number, turn in enumerate(self.plan.pair_turns[pair]):
+            well = self._take(turn, seconds)
+            # A rewritten script that fails first says nothing as long as the original was not seen to work.
+            if not well and (self.taken[-1].outcome == "interrupted" or turn.side == "original" or pair or number):
+                return False
+        if self.taken[-1].outcome != "ok" or self.taken[-2].outcome != "ok":
+            return False
+        if seconds is None and pair < TF32_RUNS and self._has_tf32():
+            return self._take(Turn("original", pair, "tf32"))
+        return True
+
+    def _has_tf32(self) -> bool:
+        """Whether TF32 in matrix products is something that this device could have."""
+        capability = str(self.environment.get("capability", "0.0"))
+        return self.plan.simulated is None and bool(self.environment.get("cuda")) and float(capability) >= 8  # noqa: PLR2004 - Ampere
+
+    def _check(self, first: list[Run]) -> bool:
+        """Looks at the bits: the original, and the changes that promise the same ones; whether the runs went well."""
+        plan = self._plan_of_check(first)
+        for side in ("original", "rewritten"):
+            if not self._take(Turn(side, 0, "check"), plan=plan):
+                return False
+        check = Comparison.of(self.plan, self.taken).check
+        if check is None or check.equal:
+            return True
+        return self._take(Turn("original", 0, "check"), plan=plan)
+
+    def _plan_of_check(self, first: list[Run]) -> Plan:
+        """Runs that reach a second epoch within their share of the time; epochs are cut to that end."""
+        runs = [run for run in first if run.side == "original"]
+        fitting = _iterations_within(runs[0], self.plan.time_budget * CHECK_SHARE)
+        limit = fitting if self.plan.iterations is None else min(fitting, self.plan.iterations)
+        epoch = next((one for one in runs[0].passes if one.iterations), None)
+        if epoch is None:
+            return replace(self.plan, iterations=limit)
+        each = epoch.iterations / max(1, epoch.batches)
+        if 2 * epoch.iterations <= limit and _reaches_second_epoch(runs):
+            return replace(self.plan, iterations=limit)
+        batches = max(FEWEST_BATCHES, int(limit / each / 2))
+        return replace(self.plan, iterations=max(1, round(2 * batches * each)), batches=batches)
+
+    def _size(self, first: list[Run]) -> bool:
+        """Keeps to the time budget by what the first pair took: fewer pairs, or runs that are cut.
+
+        Returns:
+            Whether the first pair has to be made again.
+        """
+        plan, budget = self.plan, self.plan.time_budget
+        of_pair = sum(run.wall_seconds for run in first) * (1.5 if self._has_tf32() else 1)
+        cut = any(run.cut and len(run.times) != plan.iterations for run in first)
+        if not cut and of_pair * plan.pairs <= budget:
+            return False
         fewest = min(plan.pairs, FEWEST_PAIRS)
         kept = f"to keep to the time budget of {budget:g} s"
-        if not cut and (of_pair * fewest <= budget or plan.iterations is not None):
-            self.sized = f"Fewer pairs were run {kept}." if fewest < plan.pairs else ""
-            self.plan = replace(plan, pairs=fewest)
-            return
-        share = budget / (2 * fewest)
-        iterations = min(_iterations_within(run, share) for run in runs)
-        known = None if cut else len(runs[0].times)
-        self.plan = replace(plan, pairs=fewest, iterations=iterations, length=plan.length or known)
-        self.sized = f"Runs were cut to {iterations} iterations {kept}."
-        self.pairs.clear()
+        if not cut and (of_pair * fewest <= budget or plan.iterations is not None or plan.full):
+            sized = f"Fewer pairs were run {kept}." if fewest < plan.pairs else ""
+            self.plan = replace(plan, pairs=fewest, sized=sized)
+            return False
+        iterations = min(_iterations_within(run, budget / (2 * fewest)) for run in first)
+        known = None if cut else len(first[0].times)
+        sized = f"Runs were cut to {iterations} iterations {kept}."
+        self.plan = replace(plan, pairs=fewest, iterations=iterations, length=plan.length or known, sized=sized)
+        self.taken.clear()
+        return True
+
+
+def _reaches_second_epoch(runs: list[Run]) -> bool:
+    """Whether the original began a second pass of training, or has no loader whose passes could be seen."""
+    run = next(run for run in runs if run.side == "original")
+    trained = [one for one in run.passes if one.iterations]
+    return not trained or len(trained) > 1 or not run.cut
 
 
 def _iterations_within(run: Run, seconds: float) -> int:

@@ -4,8 +4,9 @@ This file is executed inside the measured child process, where alone torch is im
 standard library only, so that it runs wherever the script runs; so does ``simulated.py``, which it loads on demand.
 
 It observes through hooks and never waits for the device: a loss is copied, on the device, into a buffer that was
-allocated before, and read when the script has ended. ``CONFIG`` is a JSON object with the keys of ``Config``; the
-record is a JSON object with the keys of ``Record``. Times are seconds.
+allocated before, and read when the script has ended. ``CONFIG`` is a JSON object with the keys of ``Config``. The
+record is a file of JSON objects, one a line: windows of what was seen, about two a second (``Window``), in case that
+the process is killed, and at the end all of it (``Record``). Times are seconds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -22,11 +24,14 @@ import platform
 import random
 import signal
 import sys
+import threading
 import time
 import types
 from array import array
 from collections import deque
-from importlib.machinery import SourceFileLoader
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec
 from multiprocessing import spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -38,8 +43,11 @@ import torch  # noqa: E402 - its import is timed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-VERSION = 1
+VERSION = 2
 """Of the record's layout."""
+
+WINDOW = 0.5
+"""Seconds of what was seen that may be lost when the process is killed."""
 
 CHUNK = 4096
 """Losses in one buffer; the next buffer is allocated when this one is full."""
@@ -56,6 +64,12 @@ SIMULATED = "__torchfast_simulated__"
 
 SCALE = "_torchfast_scale"
 """The attribute of a scaled loss that holds its factor."""
+SEEN = "_torchfast_pass"
+"""The attribute of a data loader's iterator that holds what was seen of the pass."""
+WRITERS = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
+"""The modules whose ``SummaryWriter`` is watched, as soon as the script imports them."""
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+"""The variables by which launchers tell a process its rank."""
 
 
 class Config(TypedDict):
@@ -63,6 +77,8 @@ class Config(TypedDict):
 
     script: str | None
     """The file to run, or None to only describe this machine."""
+    module: str | None
+    """The name of the module that the file is, to be run as ``python -m`` runs it; None: as a script."""
     argv: list[str]
     path: list[str]
     """The directories that take the place of the script's own at the head of ``sys.path``."""
@@ -75,18 +91,41 @@ class Config(TypedDict):
     """Ends the run at the start of the backward call after this many, or never."""
     seconds: float | None
     """Ends the run at the start of the first backward call after so many seconds of the script, or never."""
+    batches: int | None
+    """Ends every pass through a data loader after so many, or never."""
+    deterministic: bool
+    """Runs under deterministic algorithms, so that bits can be compared."""
+    tf32: bool
+    """Runs with TF32 in matrix products: ``torch.set_float32_matmul_precision("high")``."""
     record: str
     """Where the record is written."""
 
 
+class Window(TypedDict):
+    """What was seen since the last one, so far as it can be told without waiting for the device."""
+
+    times: list[float]
+    waits: list[float]
+    known: list[tuple[int, float | str]]
+    """Iterations, from 0, with their losses: those of a CUDA device come one window later."""
+
+
 class Record(TypedDict):
-    """What was seen."""
+    """What was seen, all of it."""
 
     version: int
     ended: str
     """``finished``, ``cut`` after ``iterations``, or ``raised``."""
     times: list[float]
     """When each top-level backward call began, from the script's start."""
+    waits: list[float]
+    """One for each of ``times``: how long batches had been waited for until then, in all."""
+    compiles: list[float]
+    """When each compilation ended, from the script's start."""
+    passes: list[dict[str, float | int]]
+    """Through data loaders, with the keys of ``Pass``."""
+    scalars: list[tuple[str, int | None, float | str]]
+    """What was given to ``SummaryWriter.add_scalar``: tag, step and value."""
     losses: list[float | str]
     """Of each such call, summed where it is not a scalar; what JSON lacks is a string: ``nan``, ``inf``, ``-inf``."""
     parameters: list[str]
@@ -97,6 +136,11 @@ class Record(TypedDict):
     """From the script's start to its end, or to where it was cut."""
     bookkeeping_seconds: float
     """From the script's end until the record was written."""
+    device_allocated: int | None
+    device_reserved: int | None
+    """Bytes of CUDA memory, at most; None without CUDA."""
+    host_bytes: int
+    """Resident memory of this process, at most."""
     environment: dict[str, str | int | bool]
 
 
@@ -104,56 +148,149 @@ class Enough(SystemExit):
     """Ends a run that was asked to end after some iterations."""
 
 
-class Losses:
-    """The losses seen on one device, in the order of the iterations."""
+class Values:
+    """Numbers that were computed on one device, in the order in which they came."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.iterations = array("q")
+        self.keys = array("q")
         self._chunks: list[torch.Tensor] = []
         self._places: tuple[torch.Tensor, ...] = ()
         """The elements of the last chunk: to index it each time would cost more than the copy."""
+        self._told = 0
+        """How many were copied to the host already."""
+        self._coming: tuple[int, torch.Tensor, Any] | None = None
+        """The first key, pinned memory, and the event after which the values are in it."""
+        self._cuda: Any = torch.cuda
 
-    def add(self, iteration: int, loss: torch.Tensor) -> None:
+    def add(self, key: int, value: torch.Tensor) -> None:
         """Copies a detached scalar into the buffer, without waiting for it."""
-        at = len(self.iterations) % CHUNK
+        at = len(self.keys) % CHUNK
         if at == 0:
             dtype = torch.float32 if self.device.type == "mps" else torch.float64  # mps has no float64
             with torch.inference_mode(mode=False):
                 self._chunks.append(torch.zeros(CHUNK, dtype=dtype, device=self.device))
                 self._places = self._chunks[-1].unbind()
-        self._places[at].copy_(loss)
-        self.iterations.append(iteration)
+        self._places[at].copy_(value)
+        self.keys.append(key)
 
     def read(self) -> Iterable[tuple[int, float]]:
-        """Each iteration with its loss. Waits for the device."""
+        """Each key with its value. Waits for the device."""
         values = (value for chunk in self._chunks for value in chunk.tolist())
-        return zip(self.iterations, values, strict=False)
+        return zip(self.keys, values, strict=False)
+
+    def news(self) -> list[tuple[int, float]]:
+        """What is known since the last call, without waiting for the device."""
+        if self.device.type == "cpu":
+            return self._known_on_cpu()
+        return self._known_on_cuda() if self.device.type == "cuda" else []
+
+    def _known_on_cpu(self) -> list[tuple[int, float]]:
+        known: list[tuple[int, float]] = []
+        while self._told < len(self.keys):
+            values = self._next().tolist()
+            known += zip(self.keys[self._told :], values, strict=False)
+            self._told += len(values)
+        return known
+
+    def _known_on_cuda(self) -> list[tuple[int, float]]:
+        known: list[tuple[int, float]] = []
+        if self._coming is not None:
+            first, values, copied = self._coming
+            if not copied.query():
+                return known
+            known = list(zip(self.keys[first:], values.tolist(), strict=False))
+            self._coming = None
+        if self._told < len(self.keys):
+            part = self._next()
+            values = torch.empty(len(part), dtype=part.dtype, pin_memory=True)
+            values.copy_(part, non_blocking=True)
+            there: Any = self._cuda.Event()
+            there.record(torch.cuda.current_stream(self.device))
+            self._coming = self._told, values, there
+            self._told += len(part)
+        return known
+
+    def _next(self) -> torch.Tensor:
+        """What was not told yet, as far as it lies in one chunk."""
+        chunk, start = divmod(self._told, CHUNK)
+        return self._chunks[chunk][start : min(CHUNK, len(self.keys) - chunk * CHUNK)]
+
+
+class Pass:
+    """A pass through a data loader. Times are those of ``time.perf_counter``."""
+
+    __slots__ = ("batches", "end", "iterations", "samples", "start", "waited")
+
+    def __init__(self, start: float, waited: float) -> None:
+        self.start, self.end, self.waited = start, start + waited, waited
+        self.batches = self.samples = self.iterations = 0
 
 
 class Recorder:
     """The hooks, and what they have seen."""
 
-    def __init__(self, limit: int | None, seconds: float | None = None) -> None:
-        self.limit = limit
-        self.end = math.inf if seconds is None else time.perf_counter() + seconds
-        self.times = array("d")
+    def __init__(self, config: Config) -> None:
+        self.limit, self.batches = config["iterations"], config["batches"]
+        self.end = math.inf if config["seconds"] is None else time.perf_counter() + config["seconds"]
+        self.times, self.waits, self.compiles = array("d"), array("d"), array("d")
+        self.passes: list[Pass] = []
         self.cut: float | None = None
         """When the run was ended because it had its iterations."""
-        self._losses: dict[torch.device, Losses] = {}
+        self._start = 0.0
+        self._file = -1
+        self._told = 0
+        """How many iterations the windows have told."""
+        self._next_window = math.inf
+        self._waited = 0.0
+        self._fresh: list[Pass] = []
+        """The passes that gave a batch since the last backward call."""
+        self._losses: dict[torch.device, Values] = {}
+        self._scalars: dict[torch.device, Values] = {}
+        self._tags: list[tuple[str, int | None]] = []
         self._parameters: deque[list[dict[str, Any]]] = deque(maxlen=KEPT_OPTIMIZERS)
         self._hooks: tuple[Callable[..., Any], ...] = ()
         self._cuda: Any = torch.cuda
-        self._depth = 0
-        self._process = os.getpid()
+        self._depth = self._loading = 0
+        self._process, self._thread = os.getpid(), threading.get_ident()
+        self._reports_compiles = False
 
     def install(self) -> None:
         """Puts the hooks into torch. ``Tensor.backward`` calls ``torch.autograd.backward`` by this very name."""
+        from torch.utils.data import dataloader  # torch has imported it
+
         torch.autograd.backward = self._watched_backward(torch.autograd.backward)
         torch.optim.Optimizer.__init__ = self._watched_creation(torch.optim.Optimizer.__init__)  # type: ignore[method-assign]
         scaler: Any = torch.amp.GradScaler
         scaler.scale = self._watched_scale(scaler.scale)
         torch.compile = self._watched_compile(torch.compile)
+        loader: Any = dataloader.DataLoader
+        loader.__iter__ = self._watched_iter(loader.__iter__)
+        batches: Any = dataloader._BaseDataLoaderIter  # noqa: SLF001 - all iterators of loaders come from it
+        batches.__next__ = self._watched_next(batches.__next__)
+        sys.meta_path.insert(0, AfterImport(WRITERS, self._watch_writer))
+
+    def begin(self, record: str | None) -> float:
+        """The script starts now.
+
+        Args:
+            record: The file that windows go to, if any.
+        """
+        if record is not None:
+            # Unbuffered, so that a fork of the script has nothing of ours to write a second time.
+            self._file = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._start = time.perf_counter()
+        self._next_window = self._start + WINDOW
+        return self._start
+
+    def tell(self, line: Window | Record) -> None:
+        """Writes a line of the record."""
+        if self._file >= 0:
+            os.write(self._file, json.dumps(line, allow_nan=False).encode() + b"\n")
+
+    def since_start(self, times: Iterable[float]) -> list[float]:
+        """Seconds from the script's start."""
+        return [at - self._start for at in times]
 
     def losses(self) -> list[float]:
         """One per top-level backward call; NaN where a call had none. Waits for the device."""
@@ -162,6 +299,11 @@ class Recorder:
             for iteration, loss in buffer.read():
                 losses[iteration] = loss
         return losses
+
+    def scalars(self) -> list[tuple[str, int | None, float]]:
+        """What was given to a ``SummaryWriter``. Waits for the device."""
+        values = dict(pair for buffer in self._scalars.values() for pair in buffer.read())
+        return [(*self._tags[key], values[key]) for key in sorted(values)]
 
     def parameters(self) -> list[str]:
         """A digest for each optimizer. Waits for the device."""
@@ -180,7 +322,7 @@ class Recorder:
             finally:
                 self._depth -= 1
 
-        self._hooks = (watched, Recorder._iteration, Recorder._value, Losses.add)
+        self._hooks = (watched, Recorder._iteration, Recorder._value, Recorder._window, Values.add)
         return watched
 
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
@@ -190,19 +332,32 @@ class Recorder:
             self.cut = self.cut or now
             raise Enough(0)
         self.times.append(now)
+        self.waits.append(self._waited)
+        for one in self._fresh:
+            one.iterations += 1
+        self._fresh.clear()
         if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
             return  # nothing is computed now: the copy would become a part of the script's graph
         losses = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         values = [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]
-        if not values:
-            return
-        value = values[0]
-        for other in values[1:]:
-            value = value + other.to(value.device, non_blocking=True)
-        buffer = self._losses.get(value.device)
-        if buffer is None:
-            buffer = self._losses[value.device] = Losses(value.device)
-        buffer.add(iteration, value)
+        if values:
+            value = values[0]
+            for other in values[1:]:
+                value = value + other.to(value.device, non_blocking=True)
+            add(self._losses, iteration, value)
+        if now >= self._next_window:
+            self._window()
+            self._next_window = now + WINDOW
+
+    def _window(self) -> None:
+        known = [pair for buffer in self._losses.values() for pair in buffer.news()]
+        window = Window(
+            times=self.since_start(self.times[self._told :]),
+            waits=list(self.waits[self._told :]),
+            known=[(iteration, number(loss)) for iteration, loss in known],
+        )
+        self._told = len(self.times)
+        self.tell(window)
 
     def _value(self, loss: torch.Tensor) -> torch.Tensor:
         """The loss without its graph, as one element, and without the factor that a gradient scaler put on it."""
@@ -213,6 +368,84 @@ class Recorder:
             value = value.sum()
         scale: torch.Tensor | None = getattr(loss, SCALE, None)
         return value if scale is None else value / scale.to(value.device, non_blocking=True)
+
+    def _watched_iter(self, begin: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(begin)
+        def watched(loader: Any) -> Any:  # noqa: ANN401 - a data loader, and its iterator
+            if not self._is_training():
+                return begin(loader)
+            start = time.perf_counter()
+            self._loading += 1
+            try:
+                batches = begin(loader)
+            finally:
+                self._loading -= 1
+            waited = time.perf_counter() - start
+            self._waited += waited
+            self.passes.append(Pass(start, waited))
+            with contextlib.suppress(AttributeError):  # an iterator of the script's own may take no attributes
+                setattr(batches, SEEN, self.passes[-1])
+            return batches
+
+        return watched
+
+    def _watched_next(self, following: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(following)
+        def watched(batches: Any) -> Any:  # noqa: ANN401 - a loader's iterator, and a batch
+            seen: Pass | None = getattr(batches, SEEN, None)
+            if seen is None or not self._is_training():
+                return following(batches)
+            if self.batches is not None and seen.batches >= self.batches:
+                self._end(seen)
+                raise StopIteration
+            start = time.perf_counter()
+            self._loading += 1
+            try:
+                batch = following(batches)
+            except StopIteration:
+                self._end(seen)
+                raise
+            finally:
+                self._loading -= 1
+                seen.end = time.perf_counter()
+                seen.waited += seen.end - start
+                self._waited += seen.end - start
+            seen.batches += 1
+            seen.samples += rows(batch)
+            if seen not in self._fresh:
+                self._fresh.append(seen)
+            return batch
+
+        return watched
+
+    def _end(self, seen: Pass) -> None:
+        """The last batch of a pass was not trained on if no backward call came after it."""
+        if seen in self._fresh:
+            self._fresh.remove(seen)
+
+    def _is_training(self) -> bool:
+        """Whether this is the script's main thread, and not within the loading of another batch."""
+        return not self._loading and threading.get_ident() == self._thread and os.getpid() == self._process
+
+    def _watch_writer(self, module: types.ModuleType) -> None:
+        writer: Any = getattr(module, "SummaryWriter", None)
+        if writer is not None:
+            writer.add_scalar = self._watched_scalar(writer.add_scalar)
+
+    def _watched_scalar(self, add_scalar: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(add_scalar)
+
+        @functools.wraps(add_scalar)
+        def watched(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as it came
+            add_scalar(*args, **kwargs)
+            given = signature.bind(*args, **kwargs).arguments
+            value, step = given["scalar_value"], given.get("global_step")
+            if os.getpid() == self._process and not isinstance(value, str):  # a string names a blob
+                value = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(float(value))
+                add(self._scalars, len(self._tags), value.sum())
+                self._tags.append((str(given["tag"]), None if step is None else int(step)))
+
+        return watched
 
     def _watched_scale(self, scale: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(scale)
@@ -228,13 +461,20 @@ class Recorder:
     def _watched_compile(self, compile_: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compile_)
         def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on as it came
-            from torch._dynamo.decorators import skip  # torch.compile imports it now, too
+            from torch._dynamo.callback import callback_handler  # torch.compile imports both now, too
+            from torch._dynamo.decorators import skip
 
             for hook in self._hooks:  # or a loop that is compiled whole would have them compiled into it
                 skip(hook)
+            if not self._reports_compiles:
+                callback_handler.register_end_callback(self._compiled)
+                self._reports_compiles = True
             return compile_(*args, **kwargs)
 
         return watched
+
+    def _compiled(self, *_: object) -> None:
+        self.compiles.append(time.perf_counter())
 
     def _watched_creation(self, create: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(create)
@@ -244,6 +484,55 @@ class Recorder:
             self._parameters.append(optimizer.param_groups)
 
         return watched
+
+
+class AfterImport(MetaPathFinder):
+    """Calls back when one of some modules has been imported."""
+
+    def __init__(self, names: tuple[str, ...], then: Callable[[types.ModuleType], None]) -> None:
+        self._names, self._then = names, then
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:  # noqa: ANN401 - as importlib has it
+        """What the other finders find, with a loader that calls back."""
+        if name not in self._names:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((found for finder in others if (found := finder.find_spec(name, path, target))), None)
+        loader: Any = None if spec is None else spec.loader
+        if loader is not None:
+            execute = loader.exec_module
+
+            def executed(module: types.ModuleType) -> None:
+                execute(module)
+                self._then(module)
+
+            loader.exec_module = executed
+        return spec
+
+
+def add(buffers: dict[torch.device, Values], key: int, value: torch.Tensor) -> None:
+    """Puts a value into the buffer of its device."""
+    buffer = buffers.get(value.device)
+    if buffer is None:
+        buffer = buffers[value.device] = Values(value.device)
+    buffer.add(key, value)
+
+
+def number(value: float) -> float | str:
+    """The value as JSON has it: what JSON lacks is a string."""
+    return value if math.isfinite(value) else str(value)
+
+
+def rows(batch: Any) -> int:  # noqa: ANN401 - whatever a loader yields
+    """How many samples a batch has: the first dimension of its first tensor; 0 where that is not to be seen."""
+    while not isinstance(batch, torch.Tensor):
+        if isinstance(batch, dict):
+            batch = next(iter(batch.values()), None)
+        elif isinstance(batch, (list, tuple)) and batch:
+            batch = batch[0]
+        else:
+            return 0
+    return len(batch) if batch.dim() else 1
 
 
 def digest(parameters: Iterable[torch.Tensor]) -> str:
@@ -270,11 +559,12 @@ def seed_everything(seed: int, offset: int) -> None:
     seeders: list[tuple[Any, str]] = [
         (random, "seed"),
         (torch, "manual_seed"),
+        (torch.random, "manual_seed"),
         (torch.cuda, "manual_seed"),
         (torch.cuda, "manual_seed_all"),
     ]
     if numpy is not None:
-        seeders.append((numpy.random, "seed"))
+        seeders += [(numpy.random, "seed"), (numpy.random, "default_rng")]
     for owner, name in seeders:
         setattr(owner, name, shifted(getattr(owner, name), offset))
 
@@ -320,23 +610,28 @@ def environment(capability: str | None = None) -> dict[str, str | int | bool]:
     }
     if torch.cuda.is_available():
         described["gpu"] = torch.cuda.get_device_name()
+        described["capability"] = ".".join(map(str, torch.cuda.get_device_capability()))
     if capability is not None:
         described["simulated"] = capability
     return described
 
 
 def main_module(config: Config, script: str) -> tuple[types.ModuleType, types.CodeType]:
-    """A fresh ``__main__`` for the script, as ``python script.py`` makes it, and the code to execute in it."""
-    source = Path(script).read_bytes()
+    """A fresh ``__main__`` for the script, as Python makes it, and the code to execute in it."""
     if config["capability"] is not None:
         simulate_in_spawned_workers(config["capability"], config, script)
     sys.modules["__torchfast_harness__"] = sys.modules["__main__"]  # keeps this module's names alive
     module = types.ModuleType("__main__")
-    module.__file__ = script
-    module.__loader__ = SourceFileLoader("__main__", script)
-    module.__dict__.update(__builtins__=builtins, __cached__=None)
+    module.__dict__.update(__builtins__=builtins, __cached__=None, __file__=script)
+    if config["module"] is None:
+        module.__loader__ = SourceFileLoader("__main__", script)
+    else:
+        spec = find_spec(config["module"])  # imports the packages that it lies in, as ``python -m`` does
+        if spec is None:
+            raise SystemExit(f"No module named {config['module']}")
+        module.__dict__.update(__spec__=spec, __loader__=spec.loader, __package__=spec.parent)
     sys.modules["__main__"] = module
-    return module, compile(source, script, "exec", dont_inherit=True)
+    return module, compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
 
 
 def simulate_in_spawned_workers(capability: str, config: Config, script: str) -> None:
@@ -376,21 +671,39 @@ def die_with_parent() -> None:
             ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
+def is_first_of_several() -> bool:
+    """Whether this is the process whose record counts: of those that a launcher started, the one with rank 0."""
+    return all(os.environ.get(name, "0") == "0" for name in RANKS)
+
+
+def prepare(config: Config) -> None:
+    """Sets the numerics that were asked for, before the script can."""
+    if config["deterministic"]:
+        torch.use_deterministic_algorithms(True, warn_only=True)  # noqa: FBT003 - torch's own signature
+        torch.backends.cudnn.benchmark = False
+    if config["tf32"]:
+        torch.set_float32_matmul_precision("high")
+
+
 def execute(config: Config, script: str) -> int | str | None:
     """Runs the script to its end and writes the record.
 
     Returns:
         The status to exit with, as the script would have left it.
     """
-    recorder = Recorder(config["iterations"], config["seconds"])
+    first = is_first_of_several()
+    if not first:
+        config["seconds"] = None  # all have to end at the same iteration, or one waits for the others for ever
+    recorder = Recorder(config)
     recorder.install()
+    prepare(config)
     seed_everything(config["seed"], config["offset"])
-    module, code = main_module(config, script)
     status: int | str | None = 0
     ended = "finished"
     process = os.getpid()
-    start = time.perf_counter()
+    start = recorder.begin(config["record"] if first else None)
     try:
+        module, code = main_module(config, script)
         exec(code, module.__dict__)  # noqa: S102 - running the script is what this file is for
     except SystemExit as error:
         status = error.code
@@ -403,55 +716,78 @@ def execute(config: Config, script: str) -> int | str | None:
         return status  # a fork of the script that came to its end: the record is the first process's
     if recorder.cut is not None:
         ended, status, end = "cut", 0, recorder.cut
-    whole = ended != "raised"  # after an error the device may be unusable
+    recorder.tell(recorded(recorder, config, ended, start, end))
+    return status
+
+
+def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: float) -> Record:
+    """All that was seen; of what lies on the device nothing after an error, which may have made it unusable.
+
+    Args:
+        recorder: The hooks.
+        config: Of this run.
+        ended: How the script ended.
+        start: When it was started, by ``time.perf_counter``.
+        end: When it ended.
+    """
+    whole = ended != "raised"
+    cuda = whole and torch.cuda.is_available() and config["capability"] is None
     record = Record(
         version=VERSION,
         ended=ended,
-        times=[at - start for at in recorder.times],
-        losses=[loss if math.isfinite(loss) else str(loss) for loss in (recorder.losses() if whole else ())],
+        times=recorder.since_start(recorder.times),
+        waits=list(recorder.waits),
+        compiles=recorder.since_start(recorder.compiles),
+        passes=[
+            {
+                "start": one.start - start,
+                "end": one.end - start,
+                "waited": one.waited,
+                "batches": one.batches,
+                "samples": one.samples,
+                "iterations": one.iterations,
+            }
+            for one in recorder.passes
+        ],
+        scalars=[(tag, step, number(value)) for tag, step, value in (recorder.scalars() if whole else ())],
+        losses=[number(loss) for loss in (recorder.losses() if whole else ())],
         parameters=recorder.parameters() if whole else [],
         import_seconds=start - STARTED,
         script_seconds=end - start,
         bookkeeping_seconds=0.0,
+        device_allocated=torch.cuda.max_memory_allocated() if cuda else None,
+        device_reserved=torch.cuda.max_memory_reserved() if cuda else None,
+        host_bytes=peak_memory(),
         environment=environment(config["capability"]) if whole else {},
     )
     record["bookkeeping_seconds"] = time.perf_counter() - end
-    write(record, config)
-    return status
+    return record
 
 
-def write(record: Record, config: Config) -> None:
-    """Writes the record whole or not at all."""
-    path = Path(config["record"])
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(json.dumps(record, allow_nan=False), encoding="utf-8")
-    unfinished.replace(path)
+def peak_memory() -> int:
+    """Bytes of resident memory of this process, at most; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> int | str | None:
-    """Does what the configuration in the first argument says."""
-    config: Config = json.loads(sys.argv[1])
+    """Does what the configuration in the last argument says."""
+    *added, configuration = sys.argv[1:]
+    config: Config = json.loads(configuration)
     die_with_parent()
     if not getattr(sys.flags, "safe_path", False):
         sys.path[:1] = config["path"]
-    sys.argv[:] = config["argv"]
+    sys.argv[:] = [config["argv"][0], *added, *config["argv"][1:]]  # some launchers add arguments of their own
     if config["capability"] is not None:
         simulate(config["capability"])
     if config["script"] is not None:
         return execute(config, config["script"])
-    described = environment(config["capability"])
-    empty = Record(
-        version=VERSION,
-        ended="finished",
-        times=[],
-        losses=[],
-        parameters=[],
-        import_seconds=0.0,
-        script_seconds=0.0,
-        bookkeeping_seconds=0.0,
-        environment=described,
-    )
-    write(empty, config)
+    described = json.dumps({"environment": environment(config["capability"])})
+    Path(config["record"]).write_text(f"{described}\n", encoding="utf-8")
     return 0
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import shutil
+import sys
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Literal
 
 PromiseName = Literal["bitwise", "random", "precision", "training"]
 Device = Literal["auto", "cpu", "cuda", "simulated"]
@@ -24,6 +25,11 @@ CAPABILITY = "9.0"
 
 NEEDED = ("torch", "scipy")
 """Verifying needs them; rewriting and checking do not."""
+
+
+def search_path() -> str:
+    """Where the commands of launchers are looked for: beside this Python, then as the shell does."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 class VerifyError(Exception):
@@ -69,8 +75,12 @@ class Plan:
 
     None: where it lies; what it cannot import from there, it imports from the original's directory.
     """
+    batches: int | None = None
+    """Every pass through a data loader ends after so many, so that a second epoch is soon reached."""
     length: int | None = None
     """The backward calls of a whole run, for a caller who knows them; runs that were cut are extrapolated to it."""
+    sized: str = ""
+    """What was done to keep to the time budget, in a sentence; else empty."""
     margin: float | None = None
     """How much worse the summary of a run may be; None: as much as seeds move the original's."""
     metric: str | None = None
@@ -121,9 +131,22 @@ class Plan:
             pairs.append(turns if original_first else turns[::-1])
         return tuple(pairs)
 
-    def script(self, side: Side) -> Path:
-        """The side's file."""
-        return self.original if side == "original" else self.rewritten
+    def script(self, turn: Turn) -> Path:
+        """The file with the text that the turn runs."""
+        if turn.side == "original":
+            return self.original
+        return self.bitwise if turn.kind == "check" and self.bitwise is not None else self.rewritten
+
+    def place(self, turn: Turn) -> Path:
+        """Where the turn's script acts as if it lay."""
+        text = self.script(turn)
+        if turn.side == "original":
+            return text
+        if self.script_directory is not None:
+            return self.script_directory / text.name
+        if self.module and not text.resolve().is_relative_to(Path.cwd().resolve()):
+            return self.original  # a module has a name from where it is started only
+        return text
 
     def check(self) -> None:
         """Refuses what cannot be verified, before anything runs.
@@ -134,6 +157,8 @@ class Plan:
         self._check_numbers()
         for script in (self.original, self.rewritten):
             check_script(script)
+        if self.launcher and shutil.which(self.launcher[0], path=search_path()) is None:
+            raise VerifyError(f"the launcher {self.launcher[0]} is not to be found")
         for package in NEEDED:
             if find_spec(package) is None:
                 message = f"verifying needs {package}, which is not installed: pip install 'autotune-rewrite[verify]'"

@@ -3,56 +3,47 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+import select
+import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from dataclasses import dataclass
+import uuid
+from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.records import Environment, Outcome, Run
+from autotune_rewrite.verify.output import Output
+from autotune_rewrite.verify.plan import Plan, Turn, VerifyError, search_path
+from autotune_rewrite.verify.processes import end_all, marked, oom_kills
+from autotune_rewrite.verify.records import Environment, Outcome, Pass, Run, Scalar
 from autotune_rewrite.verify.scratch import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from autotune_rewrite.verify.harness import Config
+    from autotune_rewrite.verify.scratch import Scratch
 
 HARNESS = Path(__file__).with_name("harness.py")
-KEPT_OUTPUT = 16_384
-"""The last bytes of each output stream that are kept; a flood must not fill the memory."""
-KEPT_LINES = 20
 PROBE_TIMEOUT = 300.0
 """Seconds for one ``import torch``; over a cold network disk it does take minutes."""
-DRAIN_SECONDS = 5.0
-"""How long the end of the output is awaited; a process that left the group may hold the pipe open for ever."""
-
-
-class Tail(threading.Thread):
-    """Reads a stream to its end and keeps only the last part, so that the writer never has to wait."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        super().__init__(daemon=True)
-        self._stream = stream
-        self._kept = b""
-        self.start()
-
-    def run(self) -> None:
-        """Reads until every writer has closed the stream."""
-        with self._stream:
-            while block := os.read(self._stream.fileno(), 65_536):
-                self._kept = (self._kept + block)[-KEPT_OUTPUT:]
-
-    def lines(self) -> tuple[str, ...]:
-        """The last lines; call it when the writer has ended."""
-        self.join(DRAIN_SECONDS)
-        lines = self._kept.decode("utf-8", errors="replace").splitlines()
-        return tuple(line.rstrip() for line in lines if line.strip())[-KEPT_LINES:]
+LINGER = 60.0
+"""Seconds that a process may still need when its script has ended: workers are joined, files flushed."""
+LINGER_CUT = 5.0
+"""Seconds that it gets where it was cut: nothing that it does now is measured."""
+POLL = 0.25
+"""Seconds between two looks at what the run has told."""
+LOST = "at most the last half second of its record is lost"
+NO_MEMORY = re.compile(
+    r"OutOfMemoryError|CUDA out of memory|^MemoryError|can't allocate memory|not enough memory|CUDA_ERROR_OUT_OF_MEMORY"
+)
 
 
 def probe(plan: Plan) -> Environment:
@@ -61,19 +52,9 @@ def probe(plan: Plan) -> Environment:
     Raises:
         VerifyError: torch cannot be imported there, or the plan asks for CUDA and there is none.
     """
-    config: Config = {
-        "script": None,
-        "argv": [""],
-        "path": [],
-        "capability": plan.simulated,
-        "seed": 0,
-        "offset": 0,
-        "iterations": None,
-        "seconds": None,
-        "record": "",
-    }
-    ended = _execute(config, _child_environment(plan), PROBE_TIMEOUT)
-    if ended.record is None:
+    config = _config(plan, Turn("original", 0))
+    ended = _Child([sys.executable, str(HARNESS)], config, _child_environment(plan)).ended(PROBE_TIMEOUT)
+    if "environment" not in ended.record:
         message = f"torch cannot be imported by {sys.executable}: {(ended.output or ('no message',))[-1]}"
         raise VerifyError(message)
     environment: Environment = ended.record["environment"]
@@ -83,69 +64,146 @@ def probe(plan: Plan) -> Environment:
     return environment
 
 
-def run_script(plan: Plan, turn: Turn, seconds: float | None = None) -> Run:
+def run_script(
+    plan: Plan, turn: Turn, seconds: float | None = None, watch: Callable[[int, float], None] | None = None
+) -> Run:
     """Runs the turn's script, in a copy of its project.
 
     Args:
         plan: How many iterations it has at most, and after how many seconds it is stopped as one that hangs.
-        turn: Which script, and with which seeds.
+        turn: Which script, with which seeds, and what for.
         seconds: After so many it is ended cleanly, at the next iteration.
+        watch: Is told now and then how many iterations there were, and how many a second there are.
     """
-    text = plan.script(turn.side)
-    typed = text
-    if turn.side == "rewritten" and plan.script_directory is not None:
-        typed = plan.script_directory / text.name
+    text, typed = plan.script(turn), plan.place(turn)
     started = Path.cwd()
     with copied(typed, started, keep=plan.keep) as scratch:
         script = scratch.place(typed.resolve())
         if typed != text:
             script.unlink(missing_ok=True)  # it may be a link
             script.write_bytes(text.read_bytes())
-        directories = [script.parent]
-        if turn.side == "rewritten" and typed.resolve().parent != plan.original.resolve().parent:
-            directories.append(plan.original.resolve().parent)
-        config: Config = {
-            "script": str(script),
-            # Relative where the user typed it so.
-            "argv": [str(script if typed.is_absolute() else typed), *plan.arguments],
-            "path": [str(directory) for directory in directories],
-            "capability": plan.simulated,
-            "seed": plan.seed + turn.offset,
-            "offset": turn.offset,
-            "iterations": plan.iterations,
-            "seconds": seconds,
-            "record": "",
-        }
-        ended = _execute(config, _child_environment(plan), plan.seconds_of_run, scratch.place(started.resolve()))
+        before = scratch.files()
+        config = _config(plan, turn, script, scratch, seconds)
+        command = [*_launched(plan), str(HARNESS)]
+        child = _Child(command, config, _child_environment(plan, turn), scratch.place(started.resolve()))
+        ended = child.ended(plan.seconds_of_run, watch)
         output = tuple(scratch.as_original(line) for line in ended.output)
+        lines = tuple(scratch.as_original(line) for line in ended.lines)
+        files = tuple(sorted(name for name, stamp in scratch.files().items() if before.get(name) != stamp))
         written, copy = scratch.written(), str(scratch.root) if plan.keep else ""
-    record = ended.record or {}
-    if ended.status is None:
-        outcome: Outcome = "timed-out"
-        problem = f"did not end within {plan.seconds_of_run:g} seconds"
-    elif ended.status != 0 or not record:
-        outcome = "crashed"
-        problem = _crash(ended.status, record)
-    else:
-        outcome = "ok"
-        problem = ""
+    record = ended.record
+    outcome, problem = _outcome(ended, plan.seconds_of_run, output)
     return Run(
         side=turn.side,
         offset=turn.offset,
+        kind=turn.kind,
         outcome=outcome,
         problem=problem,
         output=output,
+        lines=lines,
+        files=files,
         wall_seconds=ended.wall_seconds,
         written=written,
         copy=copy,
+        left_running=ended.left_running if outcome == "ok" else 0,
         ended=record.get("ended", ""),
         times=tuple(record.get("times", ())),
         losses=tuple(float(loss) for loss in record.get("losses", ())),
+        waits=tuple(record.get("waits", ())),
+        compiles=tuple(record.get("compiles", ())),
+        passes=tuple(Pass(**one) for one in record.get("passes", ())),
+        scalars=tuple(Scalar(tag, at, float(value)) for tag, at, value in record.get("scalars", ())),
         parameters=tuple(record.get("parameters", ())),
         import_seconds=record.get("import_seconds", 0.0),
         script_seconds=record.get("script_seconds", 0.0),
         bookkeeping_seconds=record.get("bookkeeping_seconds", 0.0),
+        device_allocated=record.get("device_allocated"),
+        device_reserved=record.get("device_reserved"),
+        host_bytes=record.get("host_bytes", 0),
+        environment=record.get("environment", {}),
     )
+
+
+def _config(
+    plan: Plan, turn: Turn, script: Path | None = None, scratch: Scratch | None = None, seconds: float | None = None
+) -> Config:
+    """What the child is told; without a script it only describes the machine."""
+    config: Config = {
+        "script": None,
+        "module": None,
+        "argv": [""],
+        "path": [],
+        "capability": plan.simulated,
+        "seed": plan.seed + turn.offset,
+        "offset": turn.offset,
+        "iterations": plan.iterations,
+        "seconds": seconds,
+        "batches": plan.batches,
+        "deterministic": turn.kind == "check",
+        "tf32": turn.kind == "tf32",
+        "record": "",
+    }
+    if script is None or scratch is None:
+        return config
+    typed = plan.place(turn)
+    if plan.module:
+        directory = scratch.place(Path.cwd().resolve())
+        name = ".".join(script.relative_to(directory).with_suffix("").parts)
+        return {
+            **config,
+            "script": str(script),
+            "module": name,
+            "argv": [str(script), *plan.arguments],
+            "path": [str(directory)],
+        }
+    directories = [script.parent]
+    if typed.resolve().parent != plan.original.resolve().parent:
+        directories.append(plan.original.resolve().parent)
+    # Relative where the user typed it so.
+    argv = [str(script if typed.is_absolute() else typed), *plan.arguments]
+    return {**config, "script": str(script), "argv": argv, "path": [str(directory) for directory in directories]}
+
+
+@dataclass(slots=True)
+class _Record:
+    """The lines of a record, as they are written."""
+
+    path: Path
+    whole: dict[str, Any] = field(default_factory=dict)
+    """The last line, when it is there."""
+    times: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    known: dict[int, float] = field(default_factory=dict)
+    _read: int = 0
+
+    def look(self) -> None:
+        """Reads the lines that were written since the last look."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        for line in text.splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break  # it is being written, or never will be
+            self._read += len(line)
+            values = json.loads(line)
+            if "known" not in values:
+                self.whole = values
+                return
+            self.times += values["times"]
+            self.waits += values["waits"]
+            self.known.update((iteration, float(loss)) for iteration, loss in values["known"])
+
+    def values(self) -> dict[str, Any]:
+        """All of it; of a process that was killed, what its windows told."""
+        losses = [self.known.get(at, math.nan) for at in range(len(self.times))]
+        if not self.whole:
+            return {"times": self.times, "waits": self.waits, "losses": losses} if self.times else {}
+        if self.whole.get("ended") == "raised":
+            unknown = [math.nan] * (len(self.whole["times"]) - len(losses))
+            return {**self.whole, "losses": losses + unknown}
+        return self.whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,71 +213,167 @@ class _Ended:
     status: int | None
     """As ``subprocess`` has it: negative for a signal; None where it was ended because of the timeout."""
     output: tuple[str, ...]
+    lines: tuple[str, ...]
     wall_seconds: float
-    record: dict[str, Any] | None
+    record: dict[str, Any]
+    left_running: int
+    out_of_memory: bool
+    """Whether the system ended processes for want of memory meanwhile."""
+    interrupted: bool
 
 
-def _execute(config: Config, environment: dict[str, str], timeout: float, started: Path | None = None) -> _Ended:
-    with TemporaryDirectory(prefix="torchfast-") as directory:
-        path = Path(directory) / "record.json"
-        command = [sys.executable, str(HARNESS), json.dumps({**config, "record": str(path)})]
-        start = time.perf_counter()
-        child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
-            command,
-            env=environment,
-            cwd=started,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            streams = [Tail(stream) for stream in (child.stderr, child.stdout) if stream is not None]
+class _Child:
+    """The child process, with all that it starts."""
+
+    def __init__(
+        self, command: list[str], config: Config, environment: dict[str, str], started: Path | None = None
+    ) -> None:
+        self._command, self._config, self._started = command, config, started
+        self._marker = uuid.uuid4().hex
+        self._environment = {**environment, "TORCHFAST_RUN": self._marker}
+
+    def ended(self, timeout: float, watch: Callable[[int, float], None] | None = None) -> _Ended:
+        """Starts it, and waits for its end; it is ended when the time is over, or with Ctrl-C."""
+        with TemporaryDirectory(prefix="torchfast-") as directory:
+            record = _Record(Path(directory) / "record.jsonl")
+            config = json.dumps({**self._config, "record": str(record.path)})
+            oom_before = oom_kills()
+            start = time.perf_counter()
+            child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
+                [*self._command, config],
+                env=self._environment,
+                cwd=self._started,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            status: int | None = None
+            interrupted = False
+            left_running = 0
             try:
-                status: int | None = child.wait(timeout)
-            except subprocess.TimeoutExpired:
-                status = None
-            wall_seconds = time.perf_counter() - start
-        finally:
-            _end(child)
-        errors, output = (stream.lines() for stream in streams)
-        record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-        return _Ended(status, errors or output, wall_seconds, record)
+                streams = [Output(stream) for stream in (child.stdout, child.stderr) if stream is not None]
+                status = _wait(child, record, start + timeout, watch)
+                wall_seconds = time.perf_counter() - start
+                if status is not None:
+                    left_running = len(marked(self._marker, patience=1.0))
+            except KeyboardInterrupt:
+                interrupted = True
+                wall_seconds = time.perf_counter() - start
+            finally:
+                end_all(child, self._marker)
+            output, errors = streams
+            record.look()
+            return _Ended(
+                status=status,
+                output=errors.tail() or output.tail(),
+                lines=(*output.lines(), *errors.lines()),
+                wall_seconds=wall_seconds,
+                record=record.values(),
+                left_running=left_running,
+                out_of_memory=oom_kills() > oom_before,
+                interrupted=interrupted,
+            )
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends the child and all that it started and left behind."""
-    if sys.platform == "win32":
-        child.kill()
-    else:
+def _wait(
+    child: subprocess.Popen[bytes], record: _Record, deadline: float, watch: Callable[[int, float], None] | None
+) -> int | None:
+    """The child's exit status, or None where it does not end in time.
+
+    A child that was cut has told all that counts, and gets a short time only.
+    """
+    seen: deque[tuple[float, int]] = deque([(time.perf_counter(), 0)], maxlen=8)
+    while True:
+        if _ends_within(child, POLL):
+            return child.returncode
+        record.look()
+        now = time.perf_counter()
+        if record.whole:
+            cut = record.whole.get("ended") == "cut"
+            left = min(deadline - now, LINGER_CUT if cut else LINGER)
+            return child.returncode if _ends_within(child, max(0.0, left)) else (0 if cut else None)
+        if now >= deadline:
+            return None
+        if watch is not None and len(record.times) != seen[-1][1]:
+            seen.append((now, len(record.times)))
+            (then, before), (_, iterations) = seen[0], seen[-1]
+            watch(iterations, (iterations - before) / (now - then))
+
+
+def _ends_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Waits for the child, and notices its end at once: ``Popen.wait`` looks for it twenty times a second."""
+    if hasattr(os, "pidfd_open") and child.poll() is None:
         try:
-            os.killpg(child.pid, signal.SIGKILL)  # the child leads a session of its own
-        except ProcessLookupError:
-            pass
-        except PermissionError:  # macOS says so of a group in which only zombies are left
-            child.kill()
-    child.wait()
+            process = os.pidfd_open(child.pid)
+        except OSError:
+            pass  # an old kernel
+        else:
+            try:
+                select.select([process], [], [], seconds)
+            finally:
+                os.close(process)
+            return child.poll() is not None
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
-def _child_environment(plan: Plan) -> dict[str, str]:
+def _launched(plan: Plan) -> list[str]:
+    """The command that a Python file and its arguments are appended to."""
+    if not plan.launcher:
+        return [sys.executable]
+    return [shutil.which(plan.launcher[0], path=search_path()) or plan.launcher[0], *plan.launcher[1:]]
+
+
+def _child_environment(plan: Plan, turn: Turn | None = None) -> dict[str, str]:
     environment = dict(os.environ)
     environment.setdefault("PYTHONHASHSEED", str(plan.seed))  # or the order of sets differs from run to run
     environment.setdefault("MPLBACKEND", "Agg")  # or plt.show() waits for someone to close a window
     if plan.device in ("cpu", "simulated"):
         environment["CUDA_VISIBLE_DEVICES"] = ""
         environment["HIP_VISIBLE_DEVICES"] = ""
+    if turn is not None and turn.kind == "check":
+        environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS reads it when it starts
     return environment
 
 
-def _crash(status: int, record: Mapping[str, Any]) -> str:
-    """How the run ended, for the sentence "the … script …"."""
-    seen = f" after {len(record['times'])} iterations" if record.get("times") else ""
+def _outcome(ended: _Ended, timeout: float, output: tuple[str, ...]) -> tuple[Outcome, str]:
+    """How the run ended, and that in words for the sentence "the … script …"."""
+    record, status = ended.record, ended.status
+    how = record.get("ended", "")
+    count = len(record.get("times", ()))
+    after = f" after {count} iterations" if count else ""
+    lost = "" if how else f" ({LOST})" if count else ""
+    if ended.interrupted:
+        return "interrupted", f"was interrupted{after}"
+    if status is None and how == "finished":
+        return "timed-out", "reached its end, but something kept its process running (a thread that is no daemon?)"
+    if status is None:
+        return (
+            "timed-out",
+            f"did not end within {timeout:g} seconds{lost}; it was ended{after or ' before any iteration'}",
+        )
+    if how == "cut" or (how == "finished" and status == 0):
+        return "ok", ""
+    if ended.out_of_memory or any(NO_MEMORY.search(line) for line in output):
+        return "out-of-memory", f"ran out of memory{after}{lost}"
     if status < 0:
-        try:
-            name = signal.Signals(-status).name
-        except ValueError:
-            name = f"signal {-status}"
-        return f"was ended by {name}{seen}"
-    if status == 0:
-        return "left before its end without a trace (os._exit?)"
-    return f"ended with exit status {status}{seen}"
+        return "killed", f"was ended by {_name(-status)}{after}{lost}"
+    if how == "raised" and output and output[-1].startswith("EOFError"):
+        return "crashed", f"read from standard input{after}, where nobody answers"
+    if how == "raised":
+        return "crashed", f"ended with an exception{after}"
+    if how == "finished":
+        return "exited", f"ended with exit status {status}{after}"
+    status_said = f" with exit status {status}" if status else ""
+    return "vanished", f"left{status_said}{after} without coming to its end (os._exit?){lost}"
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

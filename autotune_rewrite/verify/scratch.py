@@ -66,6 +66,19 @@ class Scratch:
         """The files and directories of the user that changed since the copy was made: it only links to them."""
         return tuple(str(path) for path, before in self.linked.items() if stamp(path) != before)
 
+    def files(self) -> dict[str, tuple[int, int]]:
+        """The files that lie in the copy itself, by their names in it, with times of change and sizes."""
+        found: dict[str, tuple[int, int]] = {}
+        for copy in self.places.values():
+            for directory, names, files in os.walk(copy):
+                names[:] = [name for name in names if name not in SKIPPED]
+                for name in files:
+                    path = Path(directory, name)
+                    if not path.is_symlink():
+                        status = path.stat()
+                        found[path.relative_to(copy).as_posix()] = status.st_mtime_ns, status.st_size
+        return found
+
     def as_original(self, text: str) -> str:
         """A text, such as a traceback, that names the user's files instead of their copies."""
         for original, copy in self.places.items():

@@ -59,7 +59,7 @@ def test_runs_as_python_script_py_does(tmp_path: Path) -> None:
     seen = ran(tmp_path, script, arguments=("--epochs", "2"))
     train = str(tmp_path / "train.py")
     assert seen.output == (train, str(tmp_path), train, "--epochs", "2", str(Path.cwd()))
-    assert (seen.outcome, seen.problem) == ("crashed", "ended with exit status 1")
+    assert (seen.outcome, seen.problem) == ("exited", "ended with exit status 1")
 
 
 def test_sees_losses_times_and_a_clean_exit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -199,6 +199,145 @@ def test_a_rewritten_file_elsewhere_finds_the_originals_modules(tmp_path: Path) 
     assert seen.output == (str(elsewhere), str(elsewhere / "fast.py"))
 
 
+def test_a_module_runs_as_python_m_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "training"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "rows.py").write_text("scale = 2.0\n")
+    script = """
+        import sys
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+        from .rows import scale
+
+        class Rows(Dataset):
+            def __len__(self):
+                return 2
+
+            def __getitem__(self, index):
+                return torch.tensor(scale)
+
+        if __name__ == "__main__":
+            print(__file__, sys.argv, sys.path[0], __package__, __spec__.name, sep="\\n")
+            weight = torch.ones(1, requires_grad=True)
+            for batch in DataLoader(Rows(), num_workers=1, multiprocessing_context="spawn"):
+                (weight * batch).sum().backward()
+    """
+    (package / "train.py").write_text(dedent(script))
+    monkeypatch.chdir(tmp_path)
+    path = Path("training", "train.py")
+    plan = Plan(path, path, module=True, device="cpu", arguments=("--fast",), timeout=120.0)
+    seen = run_script(plan, Turn("original", 0))
+    train = str(package / "train.py")
+    assert (seen.outcome, seen.losses) == ("ok", (2.0, 2.0)), seen.output
+    assert seen.lines == (train, str([train, "--fast"]), str(tmp_path), "training", "training.train")
+
+
+def test_a_launcher_s_processes_train_together_and_the_first_is_recorded(tmp_path: Path) -> None:
+    script = """
+        import sys
+        import torch
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo")
+        torch.manual_seed(0)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+        for iteration in range(9):
+            loss = model(torch.full((4, 2), float(dist.get_rank() + 1))).mean()
+            loss.backward()
+        assert sys.argv[1:] == ["--epochs", "1"]
+        sys.stdout.write(f"rank {dist.get_rank()}\\n")
+        dist.destroy_process_group()
+    """
+    launcher = ("torchrun", "--standalone", "--nproc_per_node=2")
+    seen = ran(tmp_path, script, launcher=launcher, arguments=("--epochs", "1"))
+    assert (seen.outcome, seen.ended, len(seen.losses)) == ("ok", "finished", 9), seen.lines
+    assert {"rank 0", "rank 1"} <= set(seen.lines)
+    cut = ran(tmp_path, script, launcher=launcher, arguments=("--epochs", "1"), iterations=5)
+    assert (cut.outcome, cut.ended, cut.losses) == ("ok", "cut", seen.losses[:5]), cut.lines
+
+
+def test_what_a_loader_does_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = """
+        import time
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+
+        class Rows(Dataset):
+            def __len__(self):
+                return 10
+
+            def __getitem__(self, index):
+                time.sleep(0.01)
+                return {"x": torch.full((2,), float(index)), "y": index}
+
+        weight = torch.ones(2, requires_grad=True)
+        train, test = DataLoader(Rows(), batch_size=4), DataLoader(Rows(), batch_size=5)
+        for epoch in range(2):
+            for batch in train:
+                (weight * batch["x"]).sum().backward()
+            for batch in test:
+                weight.detach().sum()
+        for batch in train:
+            (weight * batch["x"]).sum().backward()
+            break
+        open("model.pt", "w").close()
+    """
+    seen = ran(tmp_path, script)
+    assert [(one.batches, one.samples, one.iterations) for one in seen.passes] == [
+        *[(3, 10, 3), (2, 10, 0)] * 2,
+        (1, 4, 1),
+    ], seen.output
+    assert all(one.start < one.end <= seen.script_seconds and one.waited >= 0.1 for one in seen.passes[:4])
+    assert list(seen.waits) == sorted(seen.waits)
+    assert 0.4 < seen.waits[-1] < seen.times[-1]
+    assert seen.files == ("model.pt",)
+    cut = ran(tmp_path, script, batches=1)
+    assert [(one.batches, one.samples, one.iterations) for one in cut.passes] == [
+        *[(1, 4, 1), (1, 5, 0)] * 2,
+        (1, 4, 1),
+    ]
+
+
+def test_what_the_harness_sets_and_what_it_sees_of_compiling_and_writing(tmp_path: Path) -> None:
+    script = """
+        import os
+        import torch
+        from torch.utils.tensorboard import SummaryWriter
+
+        weight = torch.ones(2, requires_grad=True)
+        double = torch.compile(lambda x: 2 * x, backend="eager", dynamic=False)
+        with SummaryWriter("runs") as writer:
+            for iteration in range(3):
+                loss = (weight * double(torch.ones(2 + iteration // 2))[:2]).sum()
+                loss.backward()
+                writer.add_scalar("loss/train", loss, iteration)
+            writer.add_scalar(tag="accuracy", scalar_value=0.5)
+        print(torch.are_deterministic_algorithms_enabled(), os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
+        print(torch.get_float32_matmul_precision())
+    """
+    path = tmp_path / "train.py"
+    path.write_text(dedent(script))
+    plan = Plan(path, path, device="cpu", timeout=120.0)
+    seen = run_script(plan, Turn("original", 0, "check"))
+    assert seen.outcome == "ok", seen.output
+    assert seen.lines[:2] == ("True :4096:8", "highest")
+    assert [(one.tag, one.step, one.value) for one in seen.scalars] == [
+        *(("loss/train", iteration, 4.0) for iteration in range(3)),
+        ("accuracy", None, 0.5),
+    ]
+    first, second = seen.compiles
+    assert first < seen.times[0] < seen.times[1] < second < seen.times[2]
+    assert seen.host_bytes > 2**20
+
+
+def test_tf32_is_a_baseline_that_the_harness_sets(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import torch\nprint(torch.get_float32_matmul_precision())\n")
+    assert run_script(Plan(path, path, device="cpu"), Turn("original", 0, "tf32")).lines == ("high",)
+
+
 def test_hooks_stay_out_of_a_compiled_loop(tmp_path: Path) -> None:
     script = """
         import torch
@@ -244,39 +383,99 @@ def test_the_same_seed_draws_the_same_and_another_pair_draws_otherwise(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("script", "problem", "last"),
+    ("script", "outcome", "problem", "last"),
     [
         pytest.param(
-            LOOP.replace("loss.backward()", "loss.backward()\n    if loss < 0.5: raise ValueError('in the middle')"),
-            "ended with exit status 1 after",
+            LOOP.replace(
+                "loss.backward()",
+                "loss.backward()\n    if len(seen := [*seen, 1]) == 5: raise ValueError('in the middle')",
+            ).replace("import torch", "import torch\nseen = []", 1),
+            "crashed",
+            "ended with an exception after 5 iterations",
             "ValueError: in the middle",
             id="crash in mid-epoch",
         ),
         pytest.param(
             f"{LOOP}raise ValueError('at the end')",
-            "ended with exit status 1 after 40 iterations",
+            "crashed",
+            "ended with an exception after 40 iterations",
             "ValueError: at the end",
             id="crash at the end",
         ),
         pytest.param(
             LOOP.replace("loss.backward()", "loss.backward()\n    import os; os._exit(0)"),
-            "left before its end without a trace (os._exit?)",
+            "vanished",
+            "left without coming to its end (os._exit?)",
             "",
-            id="os._exit(0) halfway",
+            id="os._exit(0) before the first window",
         ),
         pytest.param(
-            f"{LOOP}import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL", "", id="killed"
+            f"{LOOP}import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+            "killed",
+            "was ended by SIGKILL",
+            "",
+            id="killed",
         ),
-        pytest.param("import sys; sys.exit(3)", "ended with exit status 3", "", id="an exit status"),
-        pytest.param("input()", "ended with exit status 1", "EOFError: EOF when reading a line", id="reads stdin"),
+        pytest.param("import sys; sys.exit(3)", "exited", "ended with exit status 3", "", id="an exit status"),
+        pytest.param(
+            "input()",
+            "crashed",
+            "read from standard input, where nobody answers",
+            "EOFError: EOF when reading a line",
+            id="reads standard input",
+        ),
+        pytest.param(
+            f"{LOOP}torch.empty(2**60)",
+            "out-of-memory",
+            "ran out of memory after 40 iterations",
+            None,
+            id="more memory than there is",
+        ),
     ],
 )
-def test_a_crash_is_told(tmp_path: Path, script: str, problem: str, last: str) -> None:
+def test_a_run_that_does_not_end_well_is_told(
+    tmp_path: Path, script: str, outcome: str, problem: str, last: str | None
+) -> None:
     seen = ran(tmp_path, script)
-    assert seen.outcome == "crashed"
-    assert seen.problem.startswith(problem)
-    assert (seen.output or ("",))[-1] == last
+    assert (seen.outcome, seen.problem) == (outcome, problem)
+    assert last is None or (seen.output or ("",))[-1] == last
     assert "harness.py" not in "\n".join(seen.output)
+
+
+def test_of_a_run_that_vanishes_the_windows_are_left(tmp_path: Path) -> None:
+    script = LOOP.replace("loss.backward()", "loss.backward()\n    import time; time.sleep(0.2)")
+    seen = ran(tmp_path, script.replace("inputs:", "inputs[:8]:") + "import os; os._exit(0)")
+    assert seen.outcome == "vanished"
+    assert 4 <= len(seen.losses) < 8
+    assert (len(seen.times), len(seen.waits)) == (len(seen.losses), len(seen.losses))
+    assert seen.losses[0] == 1.0
+    assert seen.problem == (
+        f"left after {len(seen.losses)} iterations without coming to its end (os._exit?) "
+        "(at most the last half second of its record is lost)"
+    )
+
+
+def test_a_script_whose_process_goes_on_after_its_end_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotune_rewrite.verify.run.LINGER", 0.5)
+    seen = ran(tmp_path, "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n")
+    assert (seen.outcome, seen.problem) == (
+        "timed-out",
+        "reached its end, but something kept its process running (a thread that is no daemon?)",
+    )
+    assert seen.wall_seconds < 60
+
+
+def test_the_user_s_interrupt_ends_the_run_and_keeps_what_was_seen(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(dedent(LOOP.replace("loss.backward()", "loss.backward()\n    import time; time.sleep(0.2)")))
+
+    def interrupt(_: int, per_second: float) -> None:
+        assert per_second > 0
+        raise KeyboardInterrupt
+
+    seen = run_script(Plan(path, path, device="cpu"), Turn("original", 0), None, interrupt)
+    assert (seen.outcome, len(seen.losses) > 0) == ("interrupted", True)
+    assert seen.problem == f"was interrupted after {len(seen.losses)} iterations"
 
 
 def test_a_flood_of_output_neither_blocks_nor_is_kept(tmp_path: Path) -> None:
@@ -303,7 +502,10 @@ def test_a_timeout_ends_all_that_was_started(tmp_path: Path, monkeypatch: pytest
     never_ending.write_text(dedent(script))
     monkeypatch.setattr("autotune_rewrite.verify.run.HARNESS", never_ending)  # or the time is over while torch loads
     seen = ran(tmp_path, "", timeout=4.0)
-    assert (seen.outcome, seen.problem) == ("timed-out", "did not end within 4 seconds")
+    assert (seen.outcome, seen.problem) == (
+        "timed-out",
+        "did not end within 4 seconds; it was ended before any iteration",
+    )
     assert seen.wall_seconds < 60
     assert gone(int(seen.output[0]))
 
@@ -312,11 +514,13 @@ def test_what_a_finished_script_leaves_behind_is_ended(tmp_path: Path) -> None:
     script = """
         import subprocess, sys
 
-        print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid)
+        for alone in False, True:
+            command = [sys.executable, "-c", "import time; time.sleep(600)"]
+            print(subprocess.Popen(command, start_new_session=alone).pid)
     """
     seen = ran(tmp_path, script)
-    assert seen.outcome == "ok"
-    assert gone(int(seen.output[0]))
+    assert (seen.outcome, seen.left_running) == ("ok", 2)
+    assert all(gone(int(process)) for process in seen.output)
 
 
 def gone(process: int) -> bool:
