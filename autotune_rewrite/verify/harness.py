@@ -149,11 +149,54 @@ class Enough(SystemExit):
 
 
 class Values:
-    """Numbers that were computed on one device, in the order in which they came."""
+    """Numbers that came one after the other from one device, each with a key."""
+
+    def __init__(self) -> None:
+        self.keys = array("q")
+
+    def add(self, key: int, value: torch.Tensor) -> None:
+        """Takes a detached scalar, without waiting for it."""
+        raise NotImplementedError
+
+    def read(self) -> Iterable[tuple[int, float]]:
+        """Each key with its value. Waits for the device."""
+        raise NotImplementedError
+
+    def news(self) -> list[tuple[int, float]]:
+        """What is known since the last call, without waiting for the device."""
+        raise NotImplementedError
+
+
+class HostValues(Values):
+    """Those of the CPU: they are there already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values = array("d")
+        self._told = 0
+
+    def add(self, key: int, value: torch.Tensor) -> None:
+        """Takes it as a number: on the CPU nothing has to be waited for."""
+        self.values.append(value.item())
+        self.keys.append(key)
+
+    def read(self) -> Iterable[tuple[int, float]]:
+        """Each key with its value."""
+        return zip(self.keys, self.values, strict=True)
+
+    def news(self) -> list[tuple[int, float]]:
+        """What came since the last call."""
+        known = list(zip(self.keys[self._told :], self.values[self._told :], strict=True))
+        self._told = len(self.keys)
+        return known
+
+
+class DeviceValues(Values):
+    """Those of another device, in buffers there."""
 
     def __init__(self, device: torch.device) -> None:
+        super().__init__()
         self.device = device
-        self.keys = array("q")
         self._chunks: list[torch.Tensor] = []
         self._places: tuple[torch.Tensor, ...] = ()
         """The elements of the last chunk: to index it each time would cost more than the copy."""
@@ -164,7 +207,7 @@ class Values:
         self._cuda: Any = torch.cuda
 
     def add(self, key: int, value: torch.Tensor) -> None:
-        """Copies a detached scalar into the buffer, without waiting for it."""
+        """Copies it into the buffer, on the device."""
         at = len(self.keys) % CHUNK
         if at == 0:
             dtype = torch.float32 if self.device.type == "mps" else torch.float64  # mps has no float64
@@ -180,20 +223,9 @@ class Values:
         return zip(self.keys, values, strict=False)
 
     def news(self) -> list[tuple[int, float]]:
-        """What is known since the last call, without waiting for the device."""
-        if self.device.type == "cpu":
-            return self._known_on_cpu()
-        return self._known_on_cuda() if self.device.type == "cuda" else []
-
-    def _known_on_cpu(self) -> list[tuple[int, float]]:
-        known: list[tuple[int, float]] = []
-        while self._told < len(self.keys):
-            values = self._next().tolist()
-            known += zip(self.keys[self._told :], values, strict=False)
-            self._told += len(values)
-        return known
-
-    def _known_on_cuda(self) -> list[tuple[int, float]]:
+        """What was copied through pinned memory since the last call; of other devices than CUDA nothing."""
+        if self.device.type != "cuda":
+            return []
         known: list[tuple[int, float]] = []
         if self._coming is not None:
             first, values, copied = self._coming
@@ -202,7 +234,8 @@ class Values:
             known = list(zip(self.keys[first:], values.tolist(), strict=False))
             self._coming = None
         if self._told < len(self.keys):
-            part = self._next()
+            chunk, start = divmod(self._told, CHUNK)
+            part = self._chunks[chunk][start : len(self.keys) - chunk * CHUNK]
             values = torch.empty(len(part), dtype=part.dtype, pin_memory=True)
             values.copy_(part, non_blocking=True)
             there: Any = self._cuda.Event()
@@ -210,11 +243,6 @@ class Values:
             self._coming = self._told, values, there
             self._told += len(part)
         return known
-
-    def _next(self) -> torch.Tensor:
-        """What was not told yet, as far as it lies in one chunk."""
-        chunk, start = divmod(self._told, CHUNK)
-        return self._chunks[chunk][start : min(CHUNK, len(self.keys) - chunk * CHUNK)]
 
 
 class Pass:
@@ -251,14 +279,19 @@ class Recorder:
         self._parameters: deque[list[dict[str, Any]]] = deque(maxlen=KEPT_OPTIMIZERS)
         self._hooks: tuple[Callable[..., Any], ...] = ()
         self._cuda: Any = torch.cuda
-        self._depth = self._loading = 0
-        self._process, self._thread = os.getpid(), threading.get_ident()
+        self._depth = 0
+        self._loading = False
+        self._thread = threading.get_ident()
+        self.forked = False
+        """Whether this is a fork of the script: it is not the run. To compare process ids takes longer each time."""
         self._reports_compiles = False
 
     def install(self) -> None:
         """Puts the hooks into torch. ``Tensor.backward`` calls ``torch.autograd.backward`` by this very name."""
         from torch.utils.data import dataloader  # torch has imported it
 
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._fork)
         torch.autograd.backward = self._watched_backward(torch.autograd.backward)
         torch.optim.Optimizer.__init__ = self._watched_creation(torch.optim.Optimizer.__init__)  # type: ignore[method-assign]
         scaler: Any = torch.amp.GradScaler
@@ -269,6 +302,9 @@ class Recorder:
         batches: Any = dataloader._BaseDataLoaderIter  # noqa: SLF001 - all iterators of loaders come from it
         batches.__next__ = self._watched_next(batches.__next__)
         sys.meta_path.insert(0, AfterImport(WRITERS, self._watch_writer))
+
+    def _fork(self) -> None:
+        self.forked = True
 
     def begin(self, record: str | None) -> float:
         """The script starts now.
@@ -313,8 +349,7 @@ class Recorder:
         @functools.wraps(backward)
         def watched(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as it came
             # A backward inside a backward (checkpointing) belongs to the outer one, also from the engine's own threads.
-            outermost = self._depth == 0 and os.getpid() == self._process
-            if outermost:
+            if not self._depth and not self.forked:
                 self._iteration(args[0] if args else kwargs.get("tensors", ()))
             self._depth += 1
             try:
@@ -322,7 +357,7 @@ class Recorder:
             finally:
                 self._depth -= 1
 
-        self._hooks = (watched, Recorder._iteration, Recorder._value, Recorder._window, Values.add)
+        self._hooks = (watched, Recorder._iteration, Recorder._value, Recorder._window, add)
         return watched
 
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
@@ -333,16 +368,17 @@ class Recorder:
             raise Enough(0)
         self.times.append(now)
         self.waits.append(self._waited)
-        for one in self._fresh:
-            one.iterations += 1
-        self._fresh.clear()
+        if self._fresh:
+            for one in self._fresh:
+                one.iterations += 1
+            self._fresh.clear()
         if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
             return  # nothing is computed now: the copy would become a part of the script's graph
-        losses = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-        values = [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]
-        if values:
-            value = values[0]
-            for other in values[1:]:
+        if isinstance(tensors, torch.Tensor):
+            add(self._losses, iteration, self._value(tensors))
+        elif losses := [self._value(loss) for loss in tensors if isinstance(loss, torch.Tensor)]:
+            value = losses[0]
+            for other in losses[1:]:
                 value = value + other.to(value.device, non_blocking=True)
             add(self._losses, iteration, value)
         if now >= self._next_window:
@@ -375,11 +411,11 @@ class Recorder:
             if not self._is_training():
                 return begin(loader)
             start = time.perf_counter()
-            self._loading += 1
+            self._loading = True
             try:
                 batches = begin(loader)
             finally:
-                self._loading -= 1
+                self._loading = False
             waited = time.perf_counter() - start
             self._waited += waited
             self.passes.append(Pass(start, waited))
@@ -399,14 +435,14 @@ class Recorder:
                 self._end(seen)
                 raise StopIteration
             start = time.perf_counter()
-            self._loading += 1
+            self._loading = True
             try:
                 batch = following(batches)
             except StopIteration:
                 self._end(seen)
                 raise
             finally:
-                self._loading -= 1
+                self._loading = False
                 seen.end = time.perf_counter()
                 seen.waited += seen.end - start
                 self._waited += seen.end - start
@@ -425,7 +461,7 @@ class Recorder:
 
     def _is_training(self) -> bool:
         """Whether this is the script's main thread, and not within the loading of another batch."""
-        return not self._loading and threading.get_ident() == self._thread and os.getpid() == self._process
+        return not (self._loading or self.forked) and threading.get_ident() == self._thread
 
     def _watch_writer(self, module: types.ModuleType) -> None:
         writer: Any = getattr(module, "SummaryWriter", None)
@@ -440,7 +476,7 @@ class Recorder:
             add_scalar(*args, **kwargs)
             given = signature.bind(*args, **kwargs).arguments
             value, step = given["scalar_value"], given.get("global_step")
-            if os.getpid() == self._process and not isinstance(value, str):  # a string names a blob
+            if not self.forked and not isinstance(value, str):  # a string names a blob
                 value = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(float(value))
                 add(self._scalars, len(self._tags), value.sum())
                 self._tags.append((str(given["tag"]), None if step is None else int(step)))
@@ -514,7 +550,8 @@ def add(buffers: dict[torch.device, Values], key: int, value: torch.Tensor) -> N
     """Puts a value into the buffer of its device."""
     buffer = buffers.get(value.device)
     if buffer is None:
-        buffer = buffers[value.device] = Values(value.device)
+        on_host = value.device.type == "cpu"
+        buffer = buffers[value.device] = HostValues() if on_host else DeviceValues(value.device)
     buffer.add(key, value)
 
 
@@ -532,7 +569,7 @@ def rows(batch: Any) -> int:  # noqa: ANN401 - whatever a loader yields
             batch = batch[0]
         else:
             return 0
-    return len(batch) if batch.dim() else 1
+    return batch.shape[0] if batch.dim() else 1
 
 
 def digest(parameters: Iterable[torch.Tensor]) -> str:
@@ -700,7 +737,6 @@ def execute(config: Config, script: str) -> int | str | None:
     seed_everything(config["seed"], config["offset"])
     status: int | str | None = 0
     ended = "finished"
-    process = os.getpid()
     start = recorder.begin(config["record"] if first else None)
     try:
         module, code = main_module(config, script)
@@ -712,7 +748,7 @@ def execute(config: Config, script: str) -> int | str | None:
         sys.excepthook(type(error), error.with_traceback(traceback), traceback)
         ended, status = "raised", 1
     end = time.perf_counter()
-    if os.getpid() != process:
+    if recorder.forked:
         return status  # a fork of the script that came to its end: the record is the first process's
     if recorder.cut is not None:
         ended, status, end = "cut", 0, recorder.cut

@@ -19,10 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from autotune_rewrite.verify.gpu import Sampler
 from autotune_rewrite.verify.output import Output
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError, search_path
-from autotune_rewrite.verify.processes import end_all, marked, oom_kills
-from autotune_rewrite.verify.records import Environment, Outcome, Pass, Run, Scalar
+from autotune_rewrite.verify.processes import carries, end_all, marked, oom_kills
+from autotune_rewrite.verify.records import Environment, Gpu, Outcome, Pass, Run, Scalar
 from autotune_rewrite.verify.scratch import copied
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def run_script(
         device_allocated=record.get("device_allocated"),
         device_reserved=record.get("device_reserved"),
         host_bytes=record.get("host_bytes", 0),
+        gpu=ended.gpu,
         environment=record.get("environment", {}),
     )
 
@@ -217,6 +219,7 @@ class _Ended:
     wall_seconds: float
     record: dict[str, Any]
     left_running: int
+    gpu: Gpu | None
     out_of_memory: bool
     """Whether the system ended processes for want of memory meanwhile."""
     interrupted: bool
@@ -238,6 +241,8 @@ class _Child:
             record = _Record(Path(directory) / "record.jsonl")
             config = json.dumps({**self._config, "record": str(record.path)})
             oom_before = oom_kills()
+            gpu = Sampler(self._environment.get("CUDA_VISIBLE_DEVICES"), lambda process: carries(process, self._marker))
+            gpu.start()
             start = time.perf_counter()
             child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
                 [*self._command, config],
@@ -262,6 +267,7 @@ class _Child:
                 wall_seconds = time.perf_counter() - start
             finally:
                 end_all(child, self._marker)
+                sampled = gpu.stop()
             output, errors = streams
             record.look()
             return _Ended(
@@ -271,6 +277,7 @@ class _Child:
                 wall_seconds=wall_seconds,
                 record=record.values(),
                 left_running=left_running,
+                gpu=sampled,
                 out_of_memory=oom_kills() > oom_before,
                 interrupted=interrupted,
             )
