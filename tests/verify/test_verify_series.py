@@ -29,7 +29,7 @@ class Script:
     runs: list[tuple[Turn, int, float]] = field(default_factory=list)
     """Turn, iterations and seconds of each run."""
 
-    def run(self, plan: Plan, turn: Turn, seconds: float | None = None) -> Run:
+    def run(self, plan: Plan, turn: Turn, seconds: float | None = None, _: object = None) -> Run:
         """One run, ended by what comes first."""
         each = self.seconds / (self.faster if turn.side == "rewritten" else 1.0)
         limits = [self.iterations, plan.iterations or self.iterations]
