@@ -53,7 +53,7 @@ class Machine:
         self._slope = self.random.uniform(-self.drift, self.drift) / 20
         self._luck.clear()
 
-    def run(self, _: Plan, turn: Turn, __: float | None = None) -> Run:
+    def run(self, _: Plan, turn: Turn, *__: object) -> Run:
         """The record of the next run."""
         self._runs += 1
         # A pair's ratio has the noise of two runs, less what they have in common.
