@@ -8,9 +8,13 @@ import pytest
 
 from autotune_rewrite import verify as verifier
 from autotune_rewrite.verify import Judgement, Plan, Progress, verify
+from autotune_rewrite.verify.run import run_script
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from autotune_rewrite.verify.plan import Turn
+    from autotune_rewrite.verify.records import Run
 
 ORIGINAL = """
 import torch
@@ -36,10 +40,59 @@ It has no torch.optim, whose import takes longer than all the rest.
 """
 
 
+OPTIMIZED = """
+import torch
+
+torch.set_num_threads(1)
+torch.manual_seed(1)
+first, second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in (first, second)]
+closing = torch.optim.LBFGS([*second.parameters()], max_iter=4)
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+compiled = torch.compile(first, backend="eager")
+
+
+def closure():
+    closing.zero_grad()
+    loss = second(first(inputs).detach()).square().mean()
+    loss.backward()
+    return loss
+
+
+for iteration in range(12):
+    inputs = torch.randn(4, 8)
+    loss = second(compiled(inputs)).square().mean()
+    scaler.scale(loss / 2).backward()
+    if iteration % 2:
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+            optimizer.zero_grad()
+        scaler.update()
+torch.autograd.backward([second(first(inputs)).sum()])
+closing.step(closure)
+"""
+"""All that makes iterations hard to see: a compiled model, scaling, accumulation, two optimizers, a closure."""
+
+pytestmark = pytest.mark.xdist_group("truths")  # each original is run once for all of them
+
+ORIGINALS: dict[object, Run] = {}
+
+
+def run_once(plan: Plan, turn: Turn, seconds: float | None, _: object) -> Run:
+    """As ``run_script``; an original that was run in the same way before is not run again."""
+    if turn.side == "rewritten" or plan.iterations is not None:
+        return run_script(plan, turn, seconds)
+    key = plan.original.read_text(), turn
+    if key not in ORIGINALS or "torch.seed()" in key[0]:
+        ORIGINALS[key] = run_script(plan, turn, seconds)
+    return ORIGINALS[key]
+
+
 @pytest.fixture
 def compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compared:
     # The probe has a test of its own, and would cost every test another import of torch.
     monkeypatch.setattr(verifier, "probe", lambda _: {"cuda": False})
+    monkeypatch.setattr(verifier, "run_script", run_once)
     return Compared(tmp_path)
 
 
@@ -76,6 +129,42 @@ def test_another_training_is_different(compared: Compared, before: str, after: s
     assert (judgement.run, judgement.equality, judgement.exit_code, judgement.fit) == ("ok", "different", 1, False)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("scaler.scale(loss / 2).backward()", "(loss / 2).backward()", id="no loss scaling"),
+        pytest.param("loss / 2", "loss", id="accumulation without division"),
+        pytest.param("in optimizers:", "in optimizers[:1]:", id="one optimizer of two forgotten"),
+        pytest.param("max_iter=4", "max_iter=3", id="a closure that is called less often"),
+        pytest.param("second(first(inputs)).sum()", "first(inputs).sum()", id="another loss in autograd.backward"),
+    ],
+)
+def test_what_is_hard_to_see_is_seen(compared: Compared, before: str, after: str) -> None:
+    assert before in OPTIMIZED
+    judgement = compared(OPTIMIZED, OPTIMIZED.replace(before, after))
+    assert (judgement.run, judgement.equality, judgement.fit) == ("ok", "different", False), judgement.reason
+
+
+def test_a_compiled_model_two_optimizers_and_a_closure_are_equal_to_themselves(compared: Compared) -> None:
+    judgement = compared(OPTIMIZED, OPTIMIZED)
+    assert (judgement.equality, judgement.reason.startswith("Every loss and every final parameter")) == ("equal", True)
+    assert judgement.losses > 12 + 1
+
+
+@pytest.mark.parametrize(
+    ("crash", "after"),
+    [
+        pytest.param("\nraise ValueError('at the end')", "after 64 iterations", id="at the end"),
+        pytest.param("\n    raise ValueError('at the end')", "after 32 iterations", id="in mid-epoch"),
+    ],
+)
+def test_a_crash_of_the_rewritten_script_after_training_is_told(compared: Compared, crash: str, after: str) -> None:
+    judgement = compared(ORIGINAL, ORIGINAL.rstrip() + crash)
+    assert (judgement.run, judgement.side, judgement.exit_code) == ("crashed", "rewritten", 2)
+    assert after in judgement.reason
+    assert judgement.output[-1] == "ValueError: at the end"
+
+
 def test_a_script_that_ignores_the_seed_is_not_repeatable(compared: Compared) -> None:
     script = ORIGINAL.replace("torch.manual_seed(1)", "torch.seed()")
     judgement = compared(script, script)
@@ -103,7 +192,7 @@ def test_where_both_crash_it_is_the_original(compared: Compared) -> None:
     assert compared.progress[0].side == "rewritten"
     assert (judgement.run, judgement.side) == ("crashed", "original")
     assert judgement.reason == (
-        "The original script ended with exit status 1. The rewritten script ended with exit status 1, too."
+        "The original script ended with an exception. The rewritten script ended with an exception, too."
     )
 
 
