@@ -315,7 +315,7 @@ class Comparison:
     def iteration(self) -> Ratio | None:
         """Of one iteration after the warm-up; None where a run had fewer than two."""
         sides = [[one.iteration_seconds for one in measurements] for measurements in self._measurements]
-        known = [[seconds for seconds in side if seconds is not None] for side in sides]
+        known = [[seconds for seconds in side if seconds] for side in sides]
         if known != sides:
             return None
         return Ratio.of(known[0], known[1], self.confidence)

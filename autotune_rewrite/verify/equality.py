@@ -70,9 +70,10 @@ def judge_equality(plan: Plan, comparison: Comparison) -> Answer:
     if bits == "different":
         return Answer("different", of_bits)
     if plan.promise == "training":
-        return Answer(
-            "not-checked", "Training was meant to change: its results are shown, and never judged as equal."
-        ).after(of_bits)
+        margin = plan.margin if metric is not None or plan.metric is None else None
+        shown = Summary.of(comparison.pairs, comparison.confidence, margin, metric)
+        why = "Training was meant to change: its results are shown, and never judged as equal."
+        return Answer("not-checked", why, shown).after(of_bits)
     moved = _first_losses(plan, comparison)
     if moved:
         return Answer("different", moved)

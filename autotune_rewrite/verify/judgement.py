@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from autotune_rewrite.verify.equality import DIVERGED, Equality, judge_equality
+from autotune_rewrite.verify.equality import Equality, judge_equality
 from autotune_rewrite.verify.measurement import UNSTEADY, Figures
 
 if TYPE_CHECKING:
@@ -128,7 +128,6 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         environment: Of the runs.
     """
     timed = plan.simulated is None
-    diverged = any(pair.diverged for pair in comparison.pairs)
     original, rewritten = (
         Figures.of([getattr(pair, side) for pair in comparison.pairs]) for side in ("original", "rewritten")
     )
@@ -150,7 +149,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         break_even=comparison.break_even if timed else None,
         environment=environment,
         not_measured=plan.not_measured if timed else (),
-        blamed=_blamed(plan, [DIVERGED]) if diverged else (),
+        blamed=_blamed(plan, [answer.reason]) if answer.equality == "different" else (),
         simulated=not timed,
         original=original if timed else None,
         rewritten=rewritten if timed else None,

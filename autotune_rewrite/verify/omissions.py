@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.verify import metrics
@@ -35,13 +36,9 @@ def omissions(plan: Plan, comparison: Comparison) -> Iterator[str]:
     yield from _counts(originals, rewritten)
     yield from _seeds(comparison)
     if comparison.basis == "whole":
-        yield from _metrics(originals, rewritten)
-        if plan.metric is not None:
-            asked = [metrics.asked(run, plan.metric, plan.higher) for run in originals]
-            for run in rewritten:
-                found = metrics.asked(run, plan.metric, plan.higher)
-                if isinstance(found, str) and not any(isinstance(each, str) for each in asked):
-                    yield found
+        yield from _judging_metric(plan, originals, rewritten)
+        yield from _not_finite(originals, rewritten)
+        yield from _numbers_of_values(originals, rewritten)
         yield from _passes(originals, rewritten)
         yield from _files(plan, originals, rewritten)
 
@@ -91,41 +88,54 @@ def _seeds(comparison: Comparison) -> Iterator[str]:
                 yield f"{series.name} is the same with every seed in the rewritten script, and never in the original."
 
 
-def _metrics(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+def _judging_metric(plan: Plan, originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+    """What the scripts are to be judged by must be there, however often it is printed."""
+    first = originals[0]
+    wanted = metrics.chosen(first) if plan.metric is None else metrics.asked(first, plan.metric, plan.higher)
+    if not isinstance(wanted, metrics.Series) or any(metrics.same_in(run, wanted) is None for run in originals):
+        return
+    if any(metrics.same_in(run, wanted) is None for run in rewritten):
+        yield f"The rewritten script never {_tells(wanted.source, wanted.name)}, as the original does."
+
+
+def _not_finite(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
     for series in metrics.of_run(originals[0]):
-        if series.matters and all(_is_finite(run, series) for run in originals):
-            for run in rewritten:
-                if not _is_finite(run, series) and metrics.same_in(run, series) is not None:
-                    yield f"{series.name} ends with a number that is not finite, as it never does in the original."
-    flooded = any(map(metrics.flooded, (*originals, *rewritten)))
-    expected = [_numbers_of_values(run) for run in originals]
-    found = [_numbers_of_values(run) for run in rewritten]
-    for name, source in expected[0]:
-        does, where = ("gives", " to TensorBoard") if source == "TensorBoard" else ("prints", "")
-        counts = [each.get((name, source), 0) for each in expected]
-        if not all(counts):
+        if not series.matters or not all(_ends_finite(run, series) for run in originals):
             continue
-        for each in found:
-            count = each.get((name, source), 0)
-            if not count:
-                yield f"The rewritten script never {does} {name}{where}, as the original does."
-            elif not within(count, counts) and not (source == "output" and flooded):
-                yield f"The original {does} {name}{where} {_times(counts)}, the rewritten script {_times([count])}."
+        if any(_ends_finite(run, series) is False for run in rewritten):
+            yield f"{series.name} ends with a number that is not finite, as it never does in the original."
 
 
-def _is_finite(run: Run, series: metrics.Series) -> bool:
+def _ends_finite(run: Run, series: metrics.Series) -> bool | None:
+    """None where the run has no such series."""
     same = metrics.same_in(run, series)
-    return same is not None and math.isfinite(same.final)
+    return None if same is None else math.isfinite(same.final)
 
 
-def _numbers_of_values(run: Run) -> dict[tuple[str, str], int]:
+def _numbers_of_values(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+    flooded = any(map(metrics.flooded, (*originals, *rewritten)))
+    expected = [_counted(run) for run in originals]
+    for (name, source), count in expected[0].items():
+        counts = [count, *(each[name, source] for each in expected[1:])]
+        for found in map(_counted, rewritten) if all(counts) else ():
+            if not found[name, source]:
+                yield f"The rewritten script never {_tells(source, name)}, as the original does."
+            elif not within(found[name, source], counts) and not (source == "output" and flooded):
+                times = f"{_times(counts)}, the rewritten script {_times([found[name, source]])}"
+                yield f"The original {_tells(source, name)} {times}."
+
+
+def _counted(run: Run) -> Counter[tuple[str, str]]:
     """How many values each metric has, where that is the script's choice."""
-    numbers: dict[tuple[str, str], int] = {}
+    numbers: Counter[tuple[str, str]] = Counter()
     for series in metrics.of_run(run):
         if series.matters and series.counted:
-            key = series.name, series.source
-            numbers[key] = numbers.get(key, 0) + len(series.values)
+            numbers[series.name, series.source] += len(series.values)
     return numbers
+
+
+def _tells(source: str, name: str) -> str:
+    return f"gives {name} to TensorBoard" if source == "TensorBoard" else f"prints {name}"
 
 
 def _passes(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:

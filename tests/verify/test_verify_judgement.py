@@ -566,6 +566,21 @@ def test_the_metric_is_in_the_summary_and_in_the_reason() -> None:
     assert "with a margin of 0.02." in judgement.reason
 
 
+def test_a_metric_that_only_a_new_best_prints_must_not_vanish() -> None:
+    pairs = scored(ALIKE, "new best val acc {:.4f}")
+    assert by_metric(pairs).equality == "non-inferior"
+    assert by_metric([(a, replace(b, lines=())) for a, b in pairs]).reason.startswith(
+        "The rewritten script never prints new best val acc, as the original does."
+    )
+
+
+def test_training_that_was_meant_to_change_is_shown() -> None:
+    judgement = by_metric(scored(WORSE), promise="training")
+    assert judgement.equality == "not-checked"
+    assert judgement.summary is not None
+    assert judgement.summary.worse == pytest.approx(0.2, abs=0.01)
+
+
 def test_a_margin_of_seeds_is_printed_as_such() -> None:
     assert "2 standard deviations of the original over its seeds" in by_metric(scored(ALIKE)).reason
 
