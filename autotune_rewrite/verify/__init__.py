@@ -127,7 +127,8 @@ class _Series:
         if not self._pair(0, seconds):
             return
         first = self.taken[:2]
-        if self._size(first) and not self._pair(0):
+        again = self._size(first)
+        if not (self._pair(0) if again else self._second_baseline(0)):
             return
         if self.plan.bitwise is not None and not self._check(first):
             return
@@ -186,9 +187,11 @@ class _Series:
                 return False
         if self.taken[-1].outcome != "ok" or self.taken[-2].outcome != "ok":
             return False
-        if seconds is None and pair < TF32_RUNS and self._has_tf32():
-            return self._take(Turn("original", pair, "tf32"))
-        return True
+        return seconds is not None or self._second_baseline(pair)
+
+    def _second_baseline(self, pair: int) -> bool:
+        """Runs the original with TF32 beside a pair, where there is such a thing; whether it went well."""
+        return pair >= TF32_RUNS or not self._has_tf32() or self._take(Turn("original", pair, "tf32"))
 
     def _has_cuda(self) -> bool:
         return self.plan.simulated is None and bool(self.environment.get("cuda"))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite import verify as verifier
-from autotune_rewrite.verify import Judgement, Plan, Progress, verify
-from autotune_rewrite.verify.records import Run
+from autotune_rewrite.verify import Judgement, Plan, Progress, VerifyError, judge_again, verify
+from autotune_rewrite.verify.records import Pass, Run
 
 if TYPE_CHECKING:
     from autotune_rewrite.verify.plan import Turn
+    from autotune_rewrite.verify.records import Environment
 
 
 @dataclass(slots=True)
@@ -26,8 +27,15 @@ class Script:
     """How many times as fast an iteration of the rewritten script is."""
     noise: tuple[float, ...] = (0.0,)
     """Seconds that pairs take longer, on the rewritten side alone."""
+    epoch: int = 0
+    """Iterations of an epoch; 0: no loader is seen."""
+    odd: frozenset[tuple[str, str]] = frozenset()
+    """Kinds and sides of runs that have other bits."""
+    ends: tuple[str, str, int] = ("", "", 0)
+    """An outcome other than ok, and the side and offset of the run that has it."""
     runs: list[tuple[Turn, int, float]] = field(default_factory=list)
     """Turn, iterations and seconds of each run."""
+    plans: list[Plan] = field(default_factory=list)
 
     def run(self, plan: Plan, turn: Turn, seconds: float | None = None, _: object = None) -> Run:
         """One run, ended by what comes first."""
@@ -39,27 +47,187 @@ class Script:
         late = self.noise[turn.offset % len(self.noise)] if turn.side == "rewritten" else 0.0
         whole = 2 + iterations * each + late
         self.runs.append((turn, iterations, whole))
+        self.plans.append(plan)
+        outcome, side, offset = self.ends
+        failed = outcome and (side, offset) == (turn.side, turn.offset)
         return Run(
             side=turn.side,
             offset=turn.offset,
-            outcome="ok",
-            problem="",
+            kind=turn.kind,
+            outcome=outcome if failed else "ok",  # type: ignore[arg-type]
+            problem="did not go well" if failed else "",
             output=(),
             wall_seconds=whole,
             ended="finished" if iterations == self.iterations else "cut",
             times=tuple(2 + at * each for at in range(iterations)),
             losses=(1.0,) * iterations,
-            parameters=("digest",),
+            passes=self._passes(iterations, plan.batches),
+            parameters=("odd" if (turn.kind, turn.side) in self.odd else "digest",),
             script_seconds=whole,
+        )
+
+    def _passes(self, iterations: int, batches: int | None) -> tuple[Pass, ...]:
+        """One batch an iteration."""
+        length = min(self.epoch, batches or self.epoch)
+        return tuple(
+            Pass(float(start), start + 1.0, 0.0, done := min(length, iterations - start), 4 * done, done)
+            for start in range(0, iterations if length else 0, length or 1)
         )
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, script: Script, **choices: object) -> Judgement:
-    monkeypatch.setattr(verifier, "probe", lambda _: {})
-    monkeypatch.setattr(verifier, "run_script", script.run)
-    monkeypatch.setattr(Plan, "check", lambda _: None)
+    started(monkeypatch, script)
     plan = replace(Plan(Path("a.py"), Path("b.py"), "bitwise"), **choices)  # type: ignore[arg-type]
     return verify(plan)
+
+
+def started(monkeypatch: pytest.MonkeyPatch, script: Script, environment: Environment | None = None) -> None:
+    monkeypatch.setattr(verifier, "probe", lambda _: environment or {})
+    monkeypatch.setattr(verifier, "run_script", script.run)
+    monkeypatch.setattr(Plan, "check", lambda _: None)
+
+
+def kinds(script: Script) -> list[tuple[str, str, int]]:
+    """What was run beside the pairs."""
+    return [(turn.kind, turn.side, turn.offset) for turn, *_ in script.runs if turn.kind != "pair"]
+
+
+CHECK = [("check", "original", 0), ("check", "rewritten", 0)]
+CUDA: Environment = {"cuda": True, "capability": "9.0"}
+
+
+def test_bits_that_are_equal_over_two_epochs_need_no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(epoch=50)
+    assert (judged(monkeypatch, script).equality, kinds(script)) == ("equal", [])
+
+
+def test_of_runs_that_are_cut_in_the_first_epoch_the_bits_of_a_second_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = Script(iterations=10**5, epoch=10**4, faster=2.0)
+    judgement = judged(monkeypatch, script, time_budget=60.0)
+    assert (judgement.equality, kinds(script)) == ("equal", CHECK)
+    ((_, iterations, _), plan), *_ = [
+        (run, plan) for run, plan in zip(script.runs, script.plans, strict=True) if run[0].kind == "check"
+    ]
+    assert plan.batches is not None
+    assert plan.batches < 10**4
+    assert iterations == 2 * plan.batches
+
+
+def test_an_original_that_repeats_itself_is_enough_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(odd=frozenset({("pair", "rewritten"), ("check", "rewritten")}))
+    assert (judged(monkeypatch, script).equality, kinds(script)) == ("different", [("control", "original", 0)])
+
+
+def test_on_cuda_deterministic_algorithms_tell_whose_bits_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = ("control", "original", 0)
+    script = Script(odd=frozenset({("pair", "rewritten"), ("check", "rewritten")}), iterations=10)
+    started(monkeypatch, script, CUDA)
+    judgement = verify(Plan(Path("a.py"), Path("b.py"), "bitwise"))
+    assert judgement.equality == "different"
+    assert [kind for kind in kinds(script) if kind[0] != "tf32"] == [control, *CHECK, ("check", "original", 0)]
+    script = Script(odd=frozenset({("pair", "rewritten"), ("control", "original")}), iterations=10)
+    started(monkeypatch, script, CUDA)
+    assert verify(Plan(Path("a.py"), Path("b.py"), "bitwise")).equality == "equal"
+    assert [kind for kind in kinds(script) if kind[0] != "tf32"] == [control, *CHECK]
+
+
+def test_the_changes_that_promise_the_same_bits_are_looked_at_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(odd=frozenset({("pair", "rewritten")}))
+    judgement = judged(monkeypatch, script, promise="random", bitwise=Path("c.py"))
+    assert (judgement.equality, kinds(script)) == ("inconclusive", CHECK)  # these losses have no spread to judge by
+    broken = Script(odd=frozenset({("pair", "rewritten"), ("check", "rewritten")}))
+    different = judged(monkeypatch, broken, promise="random", bitwise=Path("c.py"))
+    assert (different.equality, kinds(broken)) == ("different", [*CHECK, ("check", "original", 0)])
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        pytest.param(CUDA, 4, id="an H100 has it"),
+        pytest.param({"cuda": True, "capability": "7.5"}, 0, id="a T4 has none"),
+        pytest.param({"cuda": False}, 0, id="a CPU has none"),
+    ],
+)
+def test_tf32_is_a_second_baseline(monkeypatch: pytest.MonkeyPatch, environment: Environment, count: int) -> None:
+    script = Script(faster=3.0)
+    started(monkeypatch, script, environment)
+    judgement = verify(Plan(Path("a.py"), Path("b.py"), "bitwise"))
+    assert kinds(script) == [("tf32", "original", offset) for offset in range(count)]
+    assert (judgement.over_tf32 is not None) == bool(count)
+
+
+@pytest.mark.parametrize(
+    ("offset", "speed"),
+    [
+        pytest.param(2, "faster", id="after two pairs"),
+        pytest.param(0, "not-checked", id="in the first"),
+    ],
+)
+def test_after_an_interrupt_what_is_known_is_judged(monkeypatch: pytest.MonkeyPatch, offset: int, speed: str) -> None:
+    script = Script(faster=3.0, ends=("interrupted", "original", offset))
+    judgement = judged(monkeypatch, script)
+    assert (judgement.interrupted, judgement.speed, judgement.pairs) == (True, speed, offset)
+    assert script.runs[-1][0].side == "original"
+
+
+def test_a_run_that_fails_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(ends=("killed", "rewritten", 2))
+    judgement = judged(monkeypatch, script)
+    assert (judgement.run, judgement.side, judgement.pairs) == ("killed", "rewritten", 2)
+    assert (script.runs[-1][0].side, script.runs[-1][0].offset) == ("rewritten", 2)
+
+
+def test_at_full_length_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(iterations=1000, faster=2.0)
+    judgement = judged(monkeypatch, script, time_budget=30.0, full=True)
+    assert {iterations for _, iterations, _ in script.runs} == {1000}
+    assert (judgement.basis, judgement.pairs) == ("whole", 4)
+    assert judgement.sized == "Fewer pairs were run to keep to the time budget of 30 s."
+
+
+def test_records_are_judged_again_alike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = Script(faster=3.0, epoch=50)
+    started(monkeypatch, script)
+    seen: list[Run] = []
+    plan = Plan(Path("a.py"), Path("b.py"), signatures=(("amp", (r"same dtype",)),), not_measured=("loader-pin",))
+    judgement = verify(plan, records=tmp_path / "records", on_run=seen.append)
+    assert len(seen) == len(script.runs) == 8
+    assert judge_again(tmp_path / "records") == judgement
+    assert judge_again(tmp_path / "records", promise="training", margin=2.0).promise == "training"
+
+
+def damaged(directory: Path, name: str, text: str | None) -> Path:
+    path = directory / name
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        pytest.param("plan.json", None, "No such file or directory", id="no plan"),
+        pytest.param("run-002.json", None, "No such file or directory", id="a run is missing"),
+        pytest.param("run-002.json", "{", "not JSON: Expecting property name", id="a run is cut off"),
+        pytest.param("run-001.json", "[]", "records of version 2 are read here, and this one has none", id="no record"),
+        pytest.param("plan.json", '{"version": 1}', "and this one has 1", id="of another version"),
+        pytest.param("plan.json", '{"version": 2}', "not a record of torchfast verify", id="something else"),
+    ],
+)
+def test_damaged_records_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, text: str | None, message: str
+) -> None:
+    started(monkeypatch, Script())
+    verify(Plan(Path("a.py"), Path("b.py"), "bitwise"), records=tmp_path)
+    path = damaged(tmp_path, name, text)
+    with pytest.raises(VerifyError) as refused:
+        judge_again(tmp_path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert message in str(refused.value)
 
 
 def test_half_of_the_pairs_are_enough_where_they_tell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +288,7 @@ def test_iterations_that_were_asked_for_are_run(monkeypatch: pytest.MonkeyPatch)
 
 def test_progress_knows_how_many_runs_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(faster=3.0)
-    monkeypatch.setattr(verifier, "probe", lambda _: {})
-    monkeypatch.setattr(verifier, "run_script", script.run)
-    monkeypatch.setattr(Plan, "check", lambda _: None)
+    started(monkeypatch, script)
     seen: list[Progress] = []
     verify(Plan(Path("a.py"), Path("b.py")), seen.append)
     assert [(each.number, each.total) for each in seen] == [(number, 16) for number in range(1, 9)]
