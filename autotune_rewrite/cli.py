@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.config import Options
     from autotune_rewrite.report.text import Line
     from autotune_rewrite.rewrite import Rewrite
-    from autotune_rewrite.verify import Judgement, Plan, Progress
+    from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Run
     from codemods.declaration import Codemod
 
@@ -38,6 +38,7 @@ _INTERRUPTED = 130
 """The exit code of what Ctrl-C has ended, as shells have it."""
 
 Format = Literal["text", "json"]
+VerdictFormat = Literal["text", "json", "markdown"]
 
 
 class Fault(click.ClickException):
@@ -161,6 +162,9 @@ class _Running:
 
     choices: dict[str, Any]
     """Fields of the plan; what was not chosen is not among them, and the plan's to decide."""
+    records: Path | None
+    tensorboard: Path | None
+    markdown: Path | None
     given: tuple[str, ...]
     """The options that were given, as they are written."""
 
@@ -176,9 +180,12 @@ def _with_running(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def chosen(**values: Any) -> None:  # noqa: ANN401 - each option has a type of its own
+        written = {name: values.pop(name) for name in ("records", "tensorboard", "markdown")}
         choices = {name: values.pop(name) for name in _CHOICES}
         options = click.get_current_context().command.params
-        given = [_spelled(each, value) for each in options if (value := choices.get(each.name)) is not None]
+        given = [
+            _spelled(each, value) for each in options if (value := {**written, **choices}.get(each.name)) is not None
+        ]
         if choices["arguments"]:
             given.append("--")
         if choices["launcher"] is not None:
@@ -186,8 +193,9 @@ def _with_running(command: Callable[..., None]) -> Callable[..., None]:
         if choices["metric"] is not None:
             _check_pattern(choices["metric"])
         fields = {name: value for name, value in choices.items() if value not in (None, ())}
-        command(running=_Running(fields, given=tuple(given)), **values)
+        command(running=_Running(fields, **written, given=tuple(given)), **values)
 
+    path = click.Path(path_type=Path)
     running = (
         click.option("--pairs", type=int, metavar="N", help="Pairs of runs, at most.  [default: 8]"),
         click.option(
@@ -211,6 +219,9 @@ def _with_running(command: Callable[..., None]) -> Callable[..., None]:
         click.option("-m", "--module", is_flag=True, default=None, help="Run scripts as `python -m` does."),
         click.option("--launcher", metavar="COMMAND", help='Such as "torchrun --nproc_per_node=2".'),
         click.option("--keep", is_flag=True, default=None, help="Keep the copies of the project that scripts ran in."),
+        click.option("--records", type=path, metavar="DIR", help="Write what each run left behind, for --from."),
+        click.option("--tensorboard", type=path, metavar="DIR", help="Write the curves of all runs for TensorBoard."),
+        click.option("--markdown", type=path, metavar="FILE", help="Write the report as Markdown, too."),
     )
     for decorate in reversed(running):
         chosen = decorate(chosen)
@@ -340,12 +351,9 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     judgement: Judgement | None = None
     try:
         source = files.read(path)
-        verifier = _Verifier()
+        verifier = _Verifier(running)
         original = Path(source.path)
-        try:
-            result = verified(source, options, running.plan(original, original), verifier, _say)
-        except VerifyError as error:
-            raise FileError(source.path, str(error)) from error
+        result = verified(source, options, running.plan(original, original), verifier, _say)
         judgement = result.judgement
         report.add(result.done.rewrite)
         if judgement is None:
@@ -356,6 +364,8 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
             _write(result.done, apply=apply, output=output)
     except FileError as error:
         report.fail(error)
+    except VerifyError as error:
+        report.fail(FileError(path, str(error)))
     report.end(diffs=True, verification=None if judgement is None else _judgement_as_json(judgement))
     if report.errors:
         sys.exit(2)
@@ -441,19 +451,27 @@ def _write(done: Done, *, apply: bool, output: str | None) -> None:
     help="How far the results may differ.  [default: precision]",
 )
 @_with_running
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def verify(*, scripts: tuple[str, ...], promise: str | None, form: Format, running: _Running) -> None:
+@click.option(
+    "--from", "saved", type=click.Path(path_type=Path), metavar="DIR", help="Run nothing: judge these records again."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+def verify(
+    *, scripts: tuple[str, ...], promise: str | None, saved: Path | None, form: VerdictFormat, running: _Running
+) -> None:
     """Run two scripts in pairs of fresh processes: is the second faster, and does it compute the same?"""
     from autotune_rewrite.verify import VerifyError
 
     if promise is not None:
         running = replace(running, choices={**running.choices, "promise": promise})
-    verifier = _Verifier()
+    verifier = _Verifier(running)
     try:
-        if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
-            raise Fault(f"verify takes two scripts, but got {len(scripts)}")
-        files = [_module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
-        judgement, _ = verifier(running.plan(*files), probe=False)
+        if saved is not None:
+            judgement = verifier.again(scripts, saved)
+        else:
+            if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
+                raise Fault(f"verify takes two scripts, or --from with records, but got {len(scripts)}")
+            files = [_module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
+            judgement, _ = verifier(running.plan(*files), probe=False)
         verifier.show(judgement, form)
     except (VerifyError, FileError) as error:
         raise Fault(str(error)) from error
@@ -464,24 +482,69 @@ def verify(*, scripts: tuple[str, ...], promise: str | None, form: Format, runni
 
 @dataclass(slots=True)
 class _Verifier:
-    """Carries out plans, and shows what came of them."""
+    """Carries out plans, and shows what came of the last that was no probe."""
 
-    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, list[Run]]:  # noqa: ARG002 - all runs are alike
-        """Run what there is to run."""
+    running: _Running
+    plan: Plan | None = None
+    runs: list[Run] = field(default_factory=list)
+
+    def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, list[Run]]:
+        """Run what there is to run; records are written of what is no probe."""
+        from autotune_rewrite.report.progress import live
         from autotune_rewrite.verify import verify
 
-        return verify(plan, _progress), []
+        if self.running.tensorboard is not None:
+            from autotune_rewrite.report.tensorboard import check_tensorboard
 
-    def show(self, judgement: Judgement, form: Format, *, to_stderr: bool = False) -> None:
-        """Print the judgement, unless as JSON."""
-        from autotune_rewrite.report.judgement import as_text
+            check_tensorboard(self.running.tensorboard)
+        runs: list[Run] = []
+        with live() as progress:
+            judgement = verify(plan, progress, records=None if probe else self.running.records, on_run=runs.append)
+        if not probe:
+            self.plan, self.runs = plan, runs
+        return judgement, runs
 
-        if form == "text":
-            click.echo(as_text(judgement), err=to_stderr)
+    def again(self, scripts: tuple[str, ...], saved: Path) -> Judgement:
+        """Judge records; what is about running, and not about judging, cannot be followed."""
+        from autotune_rewrite.verify import judge_again
+
+        judging = ("--margin", "--metric", "--higher", "--markdown")
+        other = next((given for given in self.running.given if given not in judging), None)
+        if scripts or other is not None:
+            raise Fault(f"{other or 'a script'} cannot be followed with --from: nothing is run")
+        return judge_again(saved, **self.running.choices)
+
+    def show(self, judgement: Judgement, form: VerdictFormat, *, to_stderr: bool = False) -> None:
+        """Print the judgement, unless as JSON, and write what else was asked for.
+
+        Raises:
+            FileError: A file cannot be written.
+            VerifyError: Nor can what TensorBoard reads.
+        """
+        from autotune_rewrite import files
+        from autotune_rewrite.report import judgement as report
+        from autotune_rewrite.report.markdown import as_markdown
+
+        plan = self.plan
+        original, rewritten = ("the original", "the rewritten script") if plan is None else _titles(plan)
+        if form == "text" and to_stderr:
+            click.echo(report.as_text(judgement), err=True)
+        elif form == "text":
+            report.show(judgement)
+        if form == "markdown":
+            click.echo(as_markdown(judgement, original, rewritten))
+        if self.running.markdown is not None:
+            files.write(str(self.running.markdown), f"{as_markdown(judgement, original, rewritten)}\n".encode())
+        if self.running.tensorboard is not None and plan is not None:
+            from autotune_rewrite.report.tensorboard import write_tensorboard
+
+            write_tensorboard(self.running.tensorboard, plan, self.runs, judgement)
 
 
-def _progress(progress: Progress) -> None:
-    click.echo(f"run {progress.number} of {progress.total}: {progress.side}", err=True)
+def _titles(plan: Plan) -> tuple[str, str]:
+    """What the two scripts are called in a report."""
+    original = str(plan.original)
+    return original, str(plan.rewritten) if plan.script_directory is None else f"{original}, rewritten"
 
 
 def _module_file(name: str) -> Path:

@@ -589,9 +589,9 @@ def test_a_rule_that_a_crash_points_to_is_left_out_and_the_rest_verified_again(
     assert [text for _, text in plans] == [FAST, FAST.replace(", non_blocking=True", "")]
     assert naive.read_text() == plans[1][1]
     assert "h2d-non-blocking left out; what is left is verified again\n" in answer.err
-    assert answer.out.endswith(
-        "Fine.\nSeen: 0 pairs of runs with 0 losses each, promise bitwise, torch ?, Python ?, ? CPU cores.\nNot measured here, because they cannot act on this device: loader-pin.\n"
-    )
+    assert "Fine.\n" in answer.out
+    assert "h2d-non-blocking was left out. Crashed.\n" in answer.out
+    assert answer.out.endswith("Not measured here, because they cannot act on this device: loader-pin.\n")
 
 
 def test_json_has_the_findings_of_what_was_verified_last(
@@ -643,44 +643,202 @@ def test_nothing_rewritten_is_nothing_to_verify(torchfast: Run, naive: Path, jud
     assert judged == []
 
 
-# --- verify ---------------------------------------------------------------------------------------------------------
-
-
-def test_verify_passes_on_what_was_asked(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_fails_without_a_signature_is_found_and_left_out(
+    torchfast: Run, naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from autotune_rewrite import verify
 
-    plans: list[Plan] = []
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
+        if "set_to_none=True" not in plan.rewritten.read_text():
+            return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise)
+        return verify.Judgement("crashed", "not-checked", "not-checked", "It crashed.", plan.promise, "rewritten")
+
+    monkeypatch.setattr(verify, "verify", run)
+
+    answer = torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE)
+
+    assert answer.code == 0
+    assert naive.read_text() == FAST.replace("set_to_none=True", "set_to_none=False")
+    assert answer.err == (
+        "looking for the change that does it, for 300 s at most\n"
+        "zero-grad-none left out; what is left is verified again\n"
+    )
+    assert "train.py:14 zero-grad-none  left: taken back, as it did not hold up when it was verified\n" in answer.out
+    assert "zero-grad-none was left out. It crashed." in answer.out
+    assert "  [bitwise]\n" in answer.out
+
+
+def test_with_all_changes_taken_back_nothing_is_written(
+    torchfast: Run, naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autotune_rewrite import verify
 
     def run(plan: Plan, *_: object, **__: object) -> Judgement:
-        plans.append(plan)
+        if plan.rewritten.read_text() == NAIVE:
+            return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise)
+        return verify.Judgement("crashed", "not-checked", "not-checked", "It crashed.", plan.promise, "rewritten")
+
+    monkeypatch.setattr(verify, "verify", run)
+
+    answer = torchfast("rewrite", "train.py", "--verify", "--output", "fast.py", "--select", "zero-grad-none")
+
+    assert answer.code == 1
+    assert answer.err.endswith("zero-grad-none left out; no change is left\n")
+    assert not (naive.parent / "fast.py").exists()
+
+
+def test_what_was_interrupted_is_reported_and_not_written(
+    torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse(monkeypatch, interrupted=True)
+
+    answer = torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE)
+
+    assert answer.code == 130
+    assert "They compute the same." in answer.out
+    assert naive.read_text() == NAIVE
+    assert len(judged) == 1
+
+
+def test_output_to_standard_output_is_the_script_alone(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", "--output", "-", *BITWISE)
+
+    assert (answer.code, answer.out) == (0, FAST)
+    assert "They compute the same." in answer.err
+    assert naive.read_text() == NAIVE
+    assert len(judged) == 1
+
+
+# --- how scripts are run --------------------------------------------------------------------------------------------
+
+OPTIONS: dict[tuple[str, ...], dict[str, Any]] = {
+    ("--pairs", "3"): {"pairs": 3},
+    ("--time-budget", "60"): {"time_budget": 60.0},
+    ("--iterations", "9"): {"iterations": 9},
+    ("--full",): {"full": True},
+    ("--seed", "7"): {"seed": 7},
+    ("--device", "simulated"): {"device": "simulated"},
+    ("--capability", "7.0"): {"capability": "7.0"},
+    ("--timeout", "1.5"): {"timeout": 1.5},
+    ("--margin", "0.1"): {"margin": 0.1},
+    ("--metric", r"acc=(\S+)"): {"metric": r"acc=(\S+)"},
+    ("--higher",): {"higher": True},
+    ("--lower",): {"higher": False},
+    ("--module",): {"module": True},
+    ("--launcher", "torchrun '--nproc_per_node=2'"): {"launcher": ("torchrun", "--nproc_per_node=2")},
+    ("--keep",): {"keep": True},
+    ("--", "--epochs", "2", "--", "-x"): {"arguments": ("--epochs", "2", "--", "-x")},
+}
+"""What may be said of running scripts, and the fields of the plan that it becomes."""
+
+WRITTEN = (("--records", "runs"), ("--tensorboard", "board"), ("--markdown", "report.md"))
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """Judge every plan as one that is slower; the plans come here."""
+    from autotune_rewrite import verify
+
+    seen: list[Plan] = []
+
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
+        seen.append(plan)
         return verify.Judgement("ok", "slower", "equal", "It is slower.", plan.promise)
 
     monkeypatch.setattr(verify, "verify", run)
-    options = ("--promise", "random", "--pairs", "3", "--iterations", "9", "--seed", "7", "--device", "cpu")
-    more = ("--time-budget", "60", "--margin", "0.1", "--keep")
+    return seen
 
-    answer = torchfast(
-        "verify", "a.py", "b.py", *options, *more, "--timeout", "1.5", "--format", "json", "--", "--epochs", "2"
-    )
 
-    assert plans == [
-        verify.Plan(
-            Path("a.py"),
-            Path("b.py"),
-            "random",
-            pairs=3,
-            iterations=9,
-            time_budget=60.0,
-            seed=7,
-            device="cpu",
-            timeout=1.5,
-            arguments=("--epochs", "2"),
-            margin=0.1,
-            keep=True,
+@pytest.mark.parametrize("option", OPTIONS, ids=" ".join)
+def test_verify_runs_scripts_as_was_asked(torchfast: Run, plans: list[Plan], option: tuple[str, ...]) -> None:
+    from autotune_rewrite import verify
+
+    answer = torchfast("verify", "a.py", "b.py", *option)
+
+    assert (answer.code, answer.err) == (1, "")
+    assert plans == [verify.Plan(Path("a.py"), Path("b.py"), **OPTIONS[option])]
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=" ".join)
+def test_rewrite_runs_scripts_as_was_asked(
+    torchfast: Run, naive: Path, plans: list[Plan], option: tuple[str, ...]
+) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", *BITWISE, *option)
+
+    assert (answer.code, answer.err) == (1, "")
+    (plan,) = plans
+    assert {name: getattr(plan, name) for name in OPTIONS[option]} == OPTIONS[option]
+    assert naive.read_text() == NAIVE
+
+
+@pytest.mark.parametrize("option", [*(each for each in OPTIONS if each[0] != "--"), *WRITTEN], ids=" ".join)
+def test_without_verify_nothing_can_be_said_of_running(
+    torchfast: Run, naive: Path, plans: list[Plan], option: tuple[str, ...]
+) -> None:
+    answer = torchfast("rewrite", "train.py", *option)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"Error: {option[0]} is for --verify, which is not given\n"
+    assert plans == []
+    assert naive.exists()
+
+
+def test_without_verify_paths_may_follow_two_dashes(torchfast: Run, naive: Path) -> None:
+    naive.rename(naive.with_name("-train.py"))
+
+    assert "-train.py:8 loader-pin" in torchfast("rewrite", *BITWISE, "--", "-train.py").out
+
+
+@pytest.mark.parametrize("command", ["verify", "rewrite"])
+def test_help_says_where_the_arguments_of_scripts_go(torchfast: Run, command: str) -> None:
+    assert "[-- SCRIPT ARGUMENTS...]" in torchfast(command, "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a.py",), "verify takes two scripts, or --from with records, but got 1"),
+        ((), "verify takes two scripts, or --from with records, but got 0"),
+        (("a.py", "b.py", "c.py"), "verify takes two scripts, or --from with records, but got 3"),
+        (("a.py", "b.py", "--metric", "("), "--metric is no regular expression: "),
+        (("a.py", "b.py", "--launcher", "torchrun 'x"), "--launcher: no closing quotation: torchrun 'x"),
+        (("a.py", "b.py", "--launcher", " "), "--launcher is empty"),
+        (("a.py", "b.py", "--from", "runs"), "a script cannot be followed with --from: nothing is run"),
+        (("--from", "runs", "--pairs", "3"), "--pairs cannot be followed with --from: nothing is run"),
+        (("--from", "runs", "--", "-x"), "-- cannot be followed with --from: nothing is run"),
+        (("--from", "runs", "--records", "x"), "--records cannot be followed with --from: nothing is run"),
+        (
+            ("-m", "package.train", "b.py"),
+            "no module package.train here: neither package/train.py nor package/train/__main__.py is a file",
         ),
+    ],
+)
+def test_what_verify_cannot_follow_is_one_line(
+    torchfast: Run, plans: list[Plan], arguments: tuple[str, ...], message: str
+) -> None:
+    answer = torchfast("verify", *arguments)
+
+    assert answer.code == 2
+    assert answer.err.startswith(f"Error: {message}")
+    assert answer.err.count("\n") == 1
+    assert plans == []
+
+
+def test_modules_are_found_from_here_without_importing_them(torchfast: Run, tmp_path: Path, plans: list[Plan]) -> None:
+    for path in ("package/__init__.py", "package/train.py", "package/fast/__main__.py", "other.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("raise SystemExit('imported')\n")
+
+    torchfast("verify", "-m", "package.train", "package.fast")
+    torchfast("verify", "-m", "other", "other.py")
+
+    assert [(plan.original, plan.rewritten, plan.module) for plan in plans] == [
+        (Path("package/train.py"), Path("package/fast/__main__.py"), True),
+        (Path("other.py"), Path("other.py"), True),
     ]
-    assert answer.code == 1
-    assert json.loads(answer.out)["speed"] == "slower"
+
+
+# --- verify ---------------------------------------------------------------------------------------------------------
 
 
 def test_verify_leaves_to_the_plan_what_was_not_asked(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -701,11 +859,125 @@ def test_verify_leaves_to_the_plan_what_was_not_asked(torchfast: Run, monkeypatc
     assert "It crashed." in answer.out
 
 
+def test_verify_holds_the_script_to_the_promise(torchfast: Run, plans: list[Plan]) -> None:
+    answer = torchfast("verify", "a.py", "b.py", "--promise", "bitwise", "--format", "json")
+
+    assert [plan.promise for plan in plans] == ["bitwise"]
+    assert answer.code == 1
+    assert json.loads(answer.out)["speed"] == "slower"
+
+
 def test_verify_says_in_one_line_what_cannot_be_run(torchfast: Run) -> None:
     answer = torchfast("verify", "missing.py", "missing.py")
 
     assert answer.code == 2
     assert answer.err.startswith("Error: missing.py: ")
+    assert answer.err.count("\n") == 1
+
+
+def test_an_interrupted_verification_says_what_is_known(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autotune_rewrite import verify
+
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
+        return verify.Judgement("ok", "faster", "equal", "So far.", plan.promise, interrupted=True)
+
+    monkeypatch.setattr(verify, "verify", run)
+
+    answer = torchfast("verify", "a.py", "b.py")
+
+    assert answer.code == 130
+    assert "So far." in answer.out
+
+
+def test_a_report_in_markdown_is_printed_or_written(torchfast: Run, tmp_path: Path, plans: list[Plan]) -> None:
+    printed = torchfast("verify", "a.py", "b.py", "--format", "markdown")
+    written = torchfast("verify", "a.py", "b.py", "--markdown", "report.md")
+
+    assert printed.out.startswith("### The rewritten script is slower")
+    assert (tmp_path / "report.md").read_text() == printed.out
+    assert written.out.startswith("The rewritten script is slower")
+    assert len(plans) == 2
+
+
+def test_a_rewrite_s_report_in_markdown_names_the_script(torchfast: Run, naive: Path, judged: list[Plan]) -> None:
+    assert torchfast("rewrite", "train.py", "--verify", "--markdown", "report.md", *BITWISE).code == 0
+    assert "original: train.py, rewritten: train.py, rewritten" in (naive.parent / "report.md").read_text()
+    assert len(judged) == 1
+
+
+def test_a_report_that_cannot_be_written_is_one_line(torchfast: Run, plans: list[Plan]) -> None:
+    answer = torchfast("verify", "a.py", "b.py", "--markdown", "missing/report.md")
+
+    assert answer.code == 2
+    assert answer.err == "Error: missing/report.md: not written: no such file or directory\n"
+    assert len(plans) == 1
+
+
+def test_records_and_curves_are_those_of_the_last_runs(
+    torchfast: Run, naive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autotune_rewrite import verify
+    from autotune_rewrite.report import tensorboard
+    from autotune_rewrite.verify.records import Run as Record
+
+    made: list[Path | None] = []
+    shown: list[tuple[Path, list[Record]]] = []
+
+    def run(plan: Plan, _: object, *, records: Path | None, on_run: Callable[[Record], None]) -> Judgement:
+        made.append(records)
+        ends = Record("rewritten", 0, "crashed", "", (), float(len(made)))
+        on_run(ends)
+        if "set_to_none=True" not in plan.rewritten.read_text():
+            return verify.Judgement("ok", "faster", "equal", "Fine.", plan.promise)
+        return verify.Judgement("crashed", "not-checked", "not-checked", "It crashed.", plan.promise, "rewritten")
+
+    monkeypatch.setattr(verify, "verify", run)
+    monkeypatch.setattr(tensorboard, "write_tensorboard", lambda at, _, runs, __: shown.append((at, runs)))
+
+    answer = torchfast(
+        "rewrite",
+        "train.py",
+        "--verify",
+        "--records",
+        "runs",
+        "--tensorboard",
+        "board",
+        "--select",
+        "zero-grad-none,loader-pin",
+    )
+
+    assert answer.code == 0
+    assert made == [Path("runs"), *[None] * (len(made) - 2), Path("runs")]
+    assert len(made) > 2
+    ((place, (last,)),) = shown
+    assert (place, last.wall_seconds) == (Path("board"), len(made))
+    assert naive.read_text() == NAIVE
+
+
+def test_records_are_judged_again(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autotune_rewrite import verify
+
+    asked: list[tuple[Path, dict[str, object]]] = []
+
+    def again(directory: Path, **changes: object) -> Judgement:
+        asked.append((directory, changes))
+        return verify.Judgement("ok", "faster", "equal", "Judged again.", "random")
+
+    monkeypatch.setattr(verify, "judge_again", again)
+    options = ("--margin", "0.1", "--metric", "acc", "--lower", "--promise", "random")
+
+    answer = torchfast("verify", "--from", "runs", *options)
+
+    assert answer.code == 0
+    assert "Judged again." in answer.out
+    assert asked == [(Path("runs"), {"margin": 0.1, "metric": "acc", "higher": False, "promise": "random"})]
+
+
+def test_records_that_are_missing_are_one_line(torchfast: Run) -> None:
+    answer = torchfast("verify", "--from", "runs")
+
+    assert answer.code == 2
+    assert answer.err.startswith("Error: runs/plan.json: ")
     assert answer.err.count("\n") == 1
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, cast
 
+from rich.text import Text
+
 from autotune_rewrite import batch
 from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.tune.bisect import NotFoundError, culprits
@@ -151,7 +153,8 @@ class _Trial:
             NotFoundError: There are none to blame, or no time is left to find them.
         """
         rules = done.rewrite.rules
-        said = f"{judgement.reason} It said: {judgement.output[-1]}" if judgement.output else judgement.reason
+        last = [Text.from_ansi(line).plain.strip() for line in judgement.output[-1:]]
+        said = " It said: ".join((judgement.reason, *last))
         if pointed := rules.intersection(judgement.blamed):
             return pointed, said
         if self.searched is not None and self.searched.covers(failing.extents[0]):
