@@ -508,7 +508,7 @@ class _Verifier:
         """Judge records; what is about running, and not about judging, cannot be followed."""
         from autotune_rewrite.verify import judge_again
 
-        judging = ("--margin", "--metric", "--higher", "--markdown")
+        judging = ("--margin", "--metric", "--higher", "--lower", "--markdown")
         other = next((given for given in self.running.given if given not in judging), None)
         if scripts or other is not None:
             raise Fault(f"{other or 'a script'} cannot be followed with --from: nothing is run")

@@ -664,7 +664,10 @@ def test_a_change_that_fails_without_a_signature_is_found_and_left_out(
         "zero-grad-none left out; what is left is verified again\n"
     )
     assert "train.py:14 zero-grad-none  left: taken back, as it did not hold up when it was verified\n" in answer.out
-    assert "zero-grad-none was left out. It crashed." in answer.out
+    assert (
+        "zero-grad-none was left out. Without the changes of zero-grad-none this does not happen: It crashed."
+        in answer.out
+    )
     assert "  [bitwise]\n" in answer.out
 
 

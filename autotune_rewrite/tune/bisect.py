@@ -40,11 +40,11 @@ def culprits(rules: Sequence[str], fails: Callable[[frozenset[str]], bool]) -> f
 
     everything = frozenset(rules)
     if not known(everything):
-        raise NotFoundError("That did not happen again, so no change can be blamed.")
+        raise NotFoundError("The fault did not show again, so no change can be blamed.")
     out: frozenset[str] = frozenset()
     while known(everything - out):
         if out and known(frozenset()):
-            raise NotFoundError("That happens without any change, too.")
+            raise NotFoundError("The fault shows without any change, too, so none can be blamed.")
         out |= {_isolated([rule for rule in rules if rule not in out], known)}
     # Each of them is the last of rules that fail together; those that were found later stand behind it, so that without
     # it these would still fail: none goes needlessly.

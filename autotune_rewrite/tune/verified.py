@@ -158,7 +158,7 @@ class _Trial:
         if pointed := rules.intersection(judgement.blamed):
             return pointed, said
         if self.searched is not None and self.searched.covers(failing.extents[0]):
-            raise NotFoundError("That happens now and then only, so no change can be blamed.")
+            raise NotFoundError("The fault shows now and then only, so no change can be blamed.")
         in_order = sorted(rules, key=lambda rule: (_promise(done.rewrite, rule), rule))
         self.say(f"looking for the change that does it, for {self.plan.time_budget:g} s at most")
 
@@ -169,7 +169,7 @@ class _Trial:
         extent = next((each for each in failing.extents if fails(rules, each)), failing.extents[-1])
         blamed = culprits(in_order, lambda some: fails(some, extent))
         self.searched = extent
-        return blamed, f"{said} Without the changes of {_listed(blamed)} that does not happen."
+        return blamed, f"Without the changes of {_listed(blamed)} this does not happen: {said}"
 
     def _fails(self, rules: frozenset[str], failing: _Failing, extent: _Extent) -> bool:
         """Whether the script with the changes of these rules alone fails; without rules, the original beside itself.

@@ -77,7 +77,7 @@ def test_a_single_rule_is_asked_for_once_and_once_without_it() -> None:
 def test_what_does_not_happen_again_blames_nothing() -> None:
     fails = Asked()
 
-    with pytest.raises(NotFoundError, match=r"^That did not happen again, so no change can be blamed\.$"):
+    with pytest.raises(NotFoundError, match=r"^The fault did not show again, so no change can be blamed\.$"):
         culprits(RULES, fails)
     assert fails.times == 1
 
@@ -86,7 +86,7 @@ def test_what_does_not_happen_again_blames_nothing() -> None:
 def test_what_happens_without_any_change_blames_nothing(rules: tuple[str, ...]) -> None:
     fails = Asked("")
 
-    with pytest.raises(NotFoundError, match=r"^That happens without any change, too\.$"):
+    with pytest.raises(NotFoundError, match=r"^The fault shows without any change, too, so none can be blamed\.$"):
         culprits(rules, fails)
     assert fails.times <= 6
 

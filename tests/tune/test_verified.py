@@ -97,8 +97,8 @@ def test_a_crash_without_a_signature_is_found_and_the_rest_verified_again(naive:
     assert result.judgement.left_out == (
         (
             rule,
-            "The rewritten script ended with exit status 1. It said: RuntimeError: boom "
-            f"Without the changes of {rule} that does not happen.",
+            f"Without the changes of {rule} this does not happen: "
+            "The rewritten script ended with exit status 1. It said: RuntimeError: boom",
         ),
     )
     assert result.judgement.fit
@@ -237,7 +237,7 @@ NOTHING_TO_BLAME = {
     "it is slower": (replace(GOOD, speed="slower"), ""),
     "it is inconclusive": (replace(GOOD, equality="inconclusive"), ""),
     "it was ended by the user": (replace(BAD, interrupted=True), ""),
-    "it fails without any change, too": (BAD, " That happens without any change, too."),
+    "it fails without any change, too": (BAD, " The fault shows without any change, too, so none can be blamed."),
 }
 
 
@@ -261,7 +261,7 @@ def test_what_does_not_happen_again_blames_nothing(naive: Path) -> None:
     result = tried(naive, verifier)
 
     assert result.judgement is not None
-    assert result.judgement.reason.endswith(" That did not happen again, so no change can be blamed.")
+    assert result.judgement.reason.endswith(" The fault did not show again, so no change can be blamed.")
     assert (result.judgement.fit, result.judgement.left_out) == (False, ())
     assert [plan.iterations for plan in verifier.plans] == [None, 3, None]
 
@@ -273,7 +273,7 @@ def test_what_comes_back_where_the_search_saw_nothing_blames_no_more(naive: Path
     result = tried(naive, verifier)
 
     assert result.judgement is not None
-    assert result.judgement.reason.endswith(" That happens now and then only, so no change can be blamed.")
+    assert result.judgement.reason.endswith(" The fault shows now and then only, so no change can be blamed.")
     assert not result.judgement.fit
     assert result.done.rewrite.rules == {"loader-pin", "h2d-non-blocking"}
 
