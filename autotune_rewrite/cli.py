@@ -21,7 +21,7 @@ from autotune_rewrite import __version__
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from autotune_rewrite.batch import Done, Result
     from autotune_rewrite.config import Options
@@ -485,8 +485,8 @@ class _Verifier:
     """Carries out plans, and shows what came of the last that was no probe."""
 
     running: _Running
-    plan: Plan | None = None
-    runs: list[Run] = field(default_factory=list)
+    plan: Plan = field(init=False)
+    runs: Sequence[Run] = field(init=False)
 
     def __call__(self, plan: Plan, *, probe: bool) -> tuple[Judgement, list[Run]]:
         """Run what there is to run; records are written of what is no probe."""
@@ -507,12 +507,15 @@ class _Verifier:
     def again(self, scripts: tuple[str, ...], saved: Path) -> Judgement:
         """Judge records; what is about running, and not about judging, cannot be followed."""
         from autotune_rewrite.verify import judge_again
+        from autotune_rewrite.verify.records import load
 
         judging = ("--margin", "--metric", "--higher", "--lower", "--markdown")
         other = next((given for given in self.running.given if given not in judging), None)
         if scripts or other is not None:
             raise Fault(f"{other or 'a script'} cannot be followed with --from: nothing is run")
-        return judge_again(saved, **self.running.choices)
+        judgement = judge_again(saved, **self.running.choices)
+        self.plan, _, self.runs = load(saved)
+        return judgement
 
     def show(self, judgement: Judgement, form: VerdictFormat, *, to_stderr: bool = False) -> None:
         """Print the judgement, unless as JSON, and write what else was asked for.
@@ -525,8 +528,7 @@ class _Verifier:
         from autotune_rewrite.report import judgement as report
         from autotune_rewrite.report.markdown import as_markdown
 
-        plan = self.plan
-        original, rewritten = ("the original", "the rewritten script") if plan is None else _titles(plan)
+        original, rewritten = _titles(self.plan)
         if form == "text" and to_stderr:
             click.echo(report.as_text(judgement), err=True)
         elif form == "text":
@@ -535,10 +537,10 @@ class _Verifier:
             click.echo(as_markdown(judgement, original, rewritten))
         if self.running.markdown is not None:
             files.write(str(self.running.markdown), f"{as_markdown(judgement, original, rewritten)}\n".encode())
-        if self.running.tensorboard is not None and plan is not None:
+        if self.running.tensorboard is not None:
             from autotune_rewrite.report.tensorboard import write_tensorboard
 
-            write_tensorboard(self.running.tensorboard, plan, self.runs, judgement)
+            write_tensorboard(self.running.tensorboard, self.plan, self.runs, judgement)
 
 
 def _titles(plan: Plan) -> tuple[str, str]:

@@ -959,6 +959,7 @@ def test_records_and_curves_are_those_of_the_last_runs(
 
 def test_records_are_judged_again(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from autotune_rewrite import verify
+    from autotune_rewrite.verify import records
 
     asked: list[tuple[Path, dict[str, object]]] = []
 
@@ -966,13 +967,15 @@ def test_records_are_judged_again(torchfast: Run, monkeypatch: pytest.MonkeyPatc
         asked.append((directory, changes))
         return verify.Judgement("ok", "faster", "equal", "Judged again.", "random")
 
+    records.save(Path("runs"), verify.Plan(Path("a.py"), Path("b.py")), {}, ())
     monkeypatch.setattr(verify, "judge_again", again)
     options = ("--margin", "0.1", "--metric", "acc", "--lower", "--promise", "random")
 
-    answer = torchfast("verify", "--from", "runs", *options)
+    answer = torchfast("verify", "--from", "runs", "--format", "markdown", *options)
 
     assert answer.code == 0
     assert "Judged again." in answer.out
+    assert "original: a.py, rewritten: b.py" in answer.out
     assert asked == [(Path("runs"), {"margin": 0.1, "metric": "acc", "higher": False, "promise": "random"})]
 
 
