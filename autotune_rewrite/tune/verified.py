@@ -186,14 +186,15 @@ class _Trial:
             raise NotFoundError(f"The time budget of {budget} was spent before the change that does it was found.")
         start = time.monotonic()
         with TemporaryDirectory(prefix="torchfast-") as directory:
-            scripts = self._plan(done, without, Path(directory))
+            rewritten, bitwise = self._scripts(done, without, Path(directory), exact=failing.plan.bitwise is not None)
             plan = replace(
-                failing.plan,  # what is failure must not depend on what happens to be left
-                rewritten=scripts.rewritten,
-                bitwise=scripts.bitwise,
+                failing.plan,  # what is a fault must not depend on what happens to be left
+                rewritten=rewritten,
+                bitwise=bitwise,
                 pairs=extent.pairs,
                 iterations=extent.iterations,
                 timeout=failing.timeout,
+                keep=False,
             )
             judgement, _ = self.verify(plan, probe=True)
         self.seconds += time.monotonic() - start
@@ -207,23 +208,30 @@ class _Trial:
 
     def _plan(self, done: Done, without: frozenset[str], directory: Path) -> Plan:
         """The plan for a rewrite, whose texts are written to the directory."""
-        rewrite, original = done.rewrite, self.plan.original
-        promise = Promise.BITWISE if rewrite.promise is None else rewrite.promise
-        exact = None
-        if promise > Promise.BITWISE:
-            exact = batch.process(self.source, self.options, check=False, without=without, bitwise=True).rewrite.after
+        rewrite = done.rewrite
+        exact = rewrite.promise != Promise.BITWISE
+        rewritten, bitwise = self._scripts(done, without, directory, exact=exact)
         return replace(
             self.plan,
-            rewritten=self._written(directory / original.name, rewrite.after),
-            bitwise=None
-            if exact in (None, self.source.text)
-            else self._written(directory / "bitwise" / original.name, exact),
-            promise=cast("PromiseName", str(promise)),
-            tolerance=max((RULES[rule].tolerance for rule in rewrite.rules), default=self.plan.tolerance),
+            rewritten=rewritten,
+            bitwise=bitwise,
+            promise=cast("PromiseName", str(rewrite.promise)),
+            tolerance=max(RULES[rule].tolerance for rule in rewrite.rules),
             redrawn=rewrite.redraws,
             signatures=tuple((rule, RULES[rule].failures) for rule in sorted(rewrite.rules)),
-            script_directory=original.parent,
+            script_directory=self.plan.original.parent,
         )
+
+    def _scripts(
+        self, done: Done, without: frozenset[str], directory: Path, *, exact: bool
+    ) -> tuple[Path, Path | None]:
+        """Writes the rewritten script and, if it is to be looked at alone, what promises the same bits and is there."""
+        name = self.plan.original.name
+        rewritten = self._written(directory / name, done.rewrite.after)
+        if not exact:
+            return rewritten, None
+        text = batch.process(self.source, self.options, check=False, without=without, bitwise=True).rewrite.after
+        return rewritten, None if text == self.source.text else self._written(directory / "bitwise" / name, text)
 
     def _written(self, path: Path, text: str) -> Path:
         path.parent.mkdir(exist_ok=True)

@@ -343,6 +343,20 @@ def test_bitwise_changes_are_a_script_of_their_own_where_others_promise_less(nai
     )
 
 
+def test_a_bitwise_change_that_is_none_is_found_among_others(naive: Path) -> None:
+    verifier = Verifier(lambda _: GOOD)
+
+    def judged(_: frozenset[str]) -> Judgement:
+        return DIFFERENT if "set_to_none=True" in (verifier.exact[-1] or "") else GOOD
+
+    verifier.judged = judged
+    verifier.runs = [ORIGINAL, FINE, replace(ORIGINAL, kind="check"), replace(FINE, kind="check", losses=(4.0, 3.5))]
+    result = tried(naive, verifier, options=Options(select=("zero-grad-none", "loader-pin", "amp")), keep=True)
+
+    assert result.done.rewrite.rules == {"loader-pin", "amp"}
+    assert [plan.keep for plan in verifier.plans] == [not probe for probe in verifier.probes]
+
+
 def test_without_bitwise_changes_there_is_no_script_of_them(naive: Path) -> None:
     verifier = Verifier(lambda _: GOOD)
 
