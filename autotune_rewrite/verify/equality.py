@@ -147,7 +147,7 @@ def _judge_bitwise(plan: Plan, comparison: Comparison, metric: metrics.Series | 
         return _judge_spread(plan, comparison, metric)
     if bits == "equal" and comparison.check is not None:
         at = unequal.first_difference
-        seen = len(comparison.check.original.losses)
+        seen = _seen(comparison.check, unequal)
         if repeated is not None and repeated.repeats and (at is None or at >= seen):
             return Answer("different", f"{_difference(unequal)} {REPEATS} {of_bits}")
     spread = _judge_spread(plan, comparison, metric).after(of_bits)
@@ -182,6 +182,15 @@ def _reach(check: Check) -> str:
     ended = len(training_passes(check.original)) if check.original.cut else begun
     epochs = f", {begun} epochs begun" if begun > 1 else ", within the first epoch" if begun > ended else ""
     return f"{iterations} iterations{epochs}"
+
+
+def _seen(check: Check, pair: Pair) -> int:
+    """The iterations of a plain run that the check went through, too: no more than its first epoch if that was cut."""
+    first, whole = (
+        next((each.iterations for each in run.passes if each.iterations), None)
+        for run in (check.original, pair.original)
+    )
+    return first if first is not None and whole is not None and first < whole else len(check.original.losses)
 
 
 def _first_losses(plan: Plan, comparison: Comparison) -> str:

@@ -462,6 +462,16 @@ def test_a_difference_after_the_check_counts_where_the_original_repeats_itself()
     assert bits([pair], check, control=record(losses=[0.5] * 40)).equality == "equal"
 
 
+@pytest.mark.parametrize(("at", "equality"), [(15, "different"), (5, "equal")])
+def test_a_check_whose_epochs_were_cut_saw_their_beginnings_alone(at: int, equality: str) -> None:
+    before = replace(seeded()[0][0], passes=(Pass(0, 10, 0, 40, 40, 40),))
+    after = replace(before, side="rewritten", losses=(*before.losses[:at], 0.9, *before.losses[at + 1 :]))
+    checked = record(losses=FALLING[:20], ended="cut")
+    checked = replace(checked, passes=(Pass(0, 2, 0, 10, 10, 10), Pass(2, 4, 0, 10, 10, 10)))
+    check = Check(checked, replace(checked, side="rewritten"))
+    assert bits([(before, after)], check, control=before).equality == equality
+
+
 def test_bits_that_hold_do_not_excuse_a_training_that_ends_worse() -> None:
     assert bits(seeded(shift=1.0), Check(SAME, replace(SAME, side="rewritten"))).equality == "different"
 
