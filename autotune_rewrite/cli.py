@@ -124,10 +124,17 @@ class ScriptCommand(click.Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Split the command line before click does."""
+        """Split the command line before click does.
+
+        Raises:
+            Fault: An option or a value is none.
+        """
         at = args.index("--") if "--" in args else len(args)
         runs = "--verify" in args[:at] or not any(each.name == "verify" for each in self.params)
-        left = super().parse_args(ctx, args[:at] if runs else args)
+        try:
+            left = super().parse_args(ctx, args[:at] if runs else args)
+        except click.UsageError as error:
+            raise Fault(error.format_message()) from error
         ctx.params["arguments"] = tuple(args[at + 1 :]) if runs else ()
         return left
 
@@ -365,7 +372,7 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     except FileError as error:
         report.fail(error)
     except VerifyError as error:
-        report.fail(FileError(path, str(error)))
+        raise Fault(str(error)) from error
     report.end(diffs=True, verification=None if judgement is None else _judgement_as_json(judgement))
     if report.errors:
         sys.exit(2)

@@ -786,6 +786,26 @@ def test_without_verify_nothing_can_be_said_of_running(
     assert naive.exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        pytest.param(("--pairs", "0"), "the number of pairs is 0, but at least 1 is needed", id="no pairs"),
+        pytest.param(
+            ("--capability", "7.0"),
+            "the capability is that of a simulated device, but the device is auto",
+            id="no simulated device",
+        ),
+    ],
+)
+def test_what_a_verified_rewrite_cannot_follow_is_one_line(
+    torchfast: Run, naive: Path, option: tuple[str, ...], message: str
+) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE, *option)
+
+    assert (answer.code, answer.out, answer.err) == (2, "", f"Error: {message}\n")
+    assert naive.read_text() == NAIVE
+
+
 def test_without_verify_paths_may_follow_two_dashes(torchfast: Run, naive: Path) -> None:
     naive.rename(naive.with_name("-train.py"))
 
@@ -803,6 +823,10 @@ def test_help_says_where_the_arguments_of_scripts_go(torchfast: Run, command: st
         (("a.py",), "verify takes two scripts, or --from with records, but got 1"),
         ((), "verify takes two scripts, or --from with records, but got 0"),
         (("a.py", "b.py", "c.py"), "verify takes two scripts, or --from with records, but got 3"),
+        (("a.py", "b.py", "--pairs", "x"), "Invalid value for '--pairs': 'x' is not a valid integer."),
+        (("a.py", "b.py", "--device", "tpu"), "Invalid value for '--device': 'tpu' is not one of "),
+        (("a.py", "b.py", "--seed"), "Option '--seed' requires an argument."),
+        (("a.py", "b.py", "--pears", "3"), "No such option"),
         (("a.py", "b.py", "--metric", "("), "--metric is no regular expression: "),
         (("a.py", "b.py", "--launcher", "torchrun 'x"), "--launcher: no closing quotation: torchrun 'x"),
         (("a.py", "b.py", "--launcher", " "), "--launcher is empty"),
