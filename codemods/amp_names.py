@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.amp_home import path
 from codemods.amp_reasons import LeftError
-from codemods.edit_values import AddArgument, AddParameter, Import, Insert
+from codemods.edit_values import WIDEST, AddArgument, AddParameter, Import, Insert
 from codemods.facts import placement
 from codemods.facts.names import bound_names
 from codemods.facts.placement import dominates
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from codemods.facts.source import Callee
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_WIDEST = 120
-"""Columns that an inserted line may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class Wording:
         quote, enabled = self.script.quote(self.script.entry), " and ".join(filter(None, tests))
         start = f"{self._prefix}{self.names.scaler} = {self.torch('torch.amp.GradScaler', anchor)}("
         arguments = f"{quote}cuda{quote}, enabled={enabled}" if enabled else f"{quote}cuda{quote}"
-        if anchor.col_offset + len(start + arguments) < _WIDEST:
+        if anchor.col_offset + len(start + arguments) < WIDEST:
             return [f"{start}{arguments})"]
         return [start, f"    {arguments}", ")"]
 
@@ -170,7 +168,7 @@ class Wording:
         choice = " and ".join(filter(None, [test, f"{capability} >= 8"]))
         wide, half = self.torch("torch.bfloat16", place), self.torch("torch.float16", place)
         line = f"{name} = {wide} if {choice} else {half}"
-        if place.col_offset + len(line) <= _WIDEST:
+        if place.col_offset + len(line) <= WIDEST:
             return [line]
         return [f"{name} = (", f"    {wide} if {choice}", f"    else {half}", ")"]
 

@@ -10,7 +10,7 @@ from codemods.edit_values import Replace
 from codemods.facts.arrays import Array, Arrays
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.loops import loop_around
+from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.sharing import is_alone, is_copied, is_stacked
 from codemods.facts.values import Sort, without_none
 
@@ -247,7 +247,7 @@ def _why_no_call(script: Script, call: ast.Call) -> str | None:
 def _is_repeated(script: Script, call: ast.Call) -> bool:
     """Whether the call runs again and again: in a loop, in a data set, or for each batch that is put together."""
     module = script.entry
-    if loop_around(script.flow, module, call) is not None:
+    if loop_around(script.flow, module, call, REPEATING) is not None:
         return True
     for above in module.ancestors(call):
         if isinstance(above, (ast.FunctionDef, ast.Lambda)):

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from codemods.facts.source import FunctionNode, Module
 
+WIDEST = 120
+"""Columns of a line that changes make longer: a wider one is broken, where that can be done."""
+
 
 @dataclass(frozen=True, slots=True)
 class AddArgument:

@@ -13,6 +13,7 @@ import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from codemods.edit_values import (
+    WIDEST,
     AddArgument,
     AddItem,
     AddParameter,
@@ -46,8 +47,6 @@ _NOTHING = cst.SimpleWhitespace("")
 _SPACE = cst.SimpleWhitespace(" ")
 # In UTF-8, every byte of a letter outside ASCII is above 127.
 _WORD_BYTE = re.compile(rb"[A-Za-z0-9_\x80-\xff]")
-_WIDEST = 120
-"""Columns that a line may have once arguments are added to it."""
 _CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)")
 
 # What binds at least as tightly as a call, whatever stands around it.
@@ -666,8 +665,8 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     alone = all(call in module.ancestors(each) for each in beside)
     rows = {each.lineno for each in present}
     one_per_line = len(present) > 1 and len(rows) == len(present)  # it has a layout that new arguments follow
-    fits = width + sum(len(f", {text}") for text in texts) <= _WIDEST
-    if not present or not alone or one_per_line or fits or width > _WIDEST:
+    fits = width + sum(len(f", {text}") for text in texts) <= WIDEST
+    if not present or not alone or one_per_line or fits or width > WIDEST:
         return [None] * len(added)
     # New lines stand below the first argument of the last line that has one.
     first = next(each for each in present if each.lineno == present[-1].lineno)
@@ -680,7 +679,7 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     gaps: list[BaseParenthesizableWhitespace | None] = []
     at = width
     for text in texts:
-        fits = bool(gaps) and at + len(f", {text}") <= _WIDEST
+        fits = bool(gaps) and at + len(f", {text}") <= WIDEST
         gaps.append(_SPACE if fits else line_break)
         at = at + len(f", {text}") if fits else column + moved + len(text)
     return gaps

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.passes import How, around, loop_around, passes
+from codemods.facts.loops import around, loop_around
+from codemods.facts.passes import How, passes
 from codemods.facts.values import NONE, Sort
 from codemods.facts.worker_code import TORCH_DRAWS
 from codemods.facts.worker_guards import why_changed, why_unknown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
-from codemods.facts.loops import loop_around
+from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.transfers import Transfer
 from codemods.facts.values import NOTHING, Sort, Value
 
@@ -102,9 +102,9 @@ def home(flow: Flow, value: Value) -> Home | str | None:
         ][:1]
     if not named:
         return "it has no name of its own where it is moved to its device"
-    once = [each for each in named if loop_around(flow, each.module, each.anchor) is None]
+    once = [each for each in named if loop_around(flow, each.module, each.anchor, REPEATING) is None]
     if not once:
-        where = loop_around(flow, named[0].module, named[0].anchor)
+        where = loop_around(flow, named[0].module, named[0].anchor, REPEATING)
         return f"it is made or moved again in each pass of a loop (line {getattr(where, 'lineno', 0)})"
     # A function that is given a model may be given several, and be called for each.
     receivers = [_given_to(each) for each in once]

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.facts.kinds import Kind, kind, may
+from codemods.facts.loops import LOOPS
 from codemods.facts.values import NOTHING, Sort, Values
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=ast.AST)
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEEPEST = 3
 """Calls of the project's functions are looked into so far."""
@@ -131,7 +131,7 @@ class Iterations:
     def _owners(self, module: Module, node: ast.AST, depth: int) -> Iterator[tuple[ast.AST, Module]]:
         """The loops whose pass the node is part of, or else the functions that no loop here calls."""
         for above in module.ancestors(node):
-            if isinstance(above, _LOOPS):
+            if isinstance(above, LOOPS):
                 yield above, module
                 return
             if isinstance(above, _FUNCTIONS):
@@ -156,7 +156,7 @@ class Iterations:
                 inside = replace(around, conditions=(*around.conditions, node.test))
                 yield from self._events([*node.body, *node.orelse], inside)
                 continue
-            inner = replace(around, loops=(*around.loops, node)) if isinstance(node, _LOOPS) else around
+            inner = replace(around, loops=(*around.loops, node)) if isinstance(node, LOOPS) else around
             yield from self._events(ast.iter_child_nodes(node), inner)
             found = self._classified(node)
             if found is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import PROGRESS
+from codemods.facts.loops import FUNCTIONS, module_of
 from codemods.facts.source import is_main_guard
 from codemods.facts.values import Sort
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from codemods.facts.source import Module
     from codemods.facts.values import Value
 
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Reading what these return is reading their arguments.
 _PASSING_ON = PROGRESS | {
     *("builtins.enumerate", "builtins.zip", "builtins.map", "builtins.filter", "builtins.iter"),
@@ -127,35 +126,6 @@ def _is_followed(callee: Value) -> bool:
     return of_container or callee.sort in {Sort.INSTANCE, Sort.CLASS} or isinstance(callee.site, FUNCTIONS)
 
 
-def around(
-    flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None
-) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """What the node stands in, from the inside out, then what the calls of its function stand in.
-
-    Yields:
-        Pairs: the outer node, and the one directly in it that holds the node or the call.
-    """
-    seen = set() if seen is None else seen
-    below = node
-    for above in module.ancestors(node):
-        yield above, below
-        if isinstance(above, FUNCTIONS):
-            if above not in seen:
-                seen.add(above)
-                for call in flow.callers(above):
-                    yield from around(flow, _module_of(flow, call), call, seen)
-            return
-        below = above
-
-
-def loop_around(flow: Flow, module: Module, node: ast.AST) -> ast.For | ast.AsyncFor | ast.While | None:
-    """The innermost loop that runs the node more than once, in its function or around a call of it."""
-    for above, below in around(flow, module, node):
-        if isinstance(above, LOOPS) and below not in (getattr(above, "iter", None), *above.orelse):
-            return above
-    return None
-
-
 def top_statements(
     flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None
 ) -> Iterator[tuple[Module, ast.stmt]]:
@@ -169,12 +139,8 @@ def top_statements(
             if above not in seen:
                 seen.add(above)
                 for call in flow.callers(above):
-                    yield from top_statements(flow, _module_of(flow, call), call, seen)
+                    yield from top_statements(flow, module_of(flow, call), call, seen)
             return
         if isinstance(above, ast.Module) and isinstance(top, ast.stmt):
             yield module, top
         top = above
-
-
-def _module_of(flow: Flow, node: ast.AST) -> Module:
-    return next(module for module in flow.modules if module.holds(node))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.iterations import EventKind, is_backward
 from codemods.facts.kinds import Kind, kind, may
+from codemods.facts.loops import LOOPS
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
 from codemods.facts.values import Sort, why_unknown
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 Block = tuple[ast.stmt, ...]
 """Neighbouring statements of one suite."""
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Methods by which a model is known where it is a parameter of a function that nothing here calls.
 _OF_MODELS = frozenset({"train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad"})
@@ -147,12 +147,7 @@ class Phases:
                 last = index - 1 if here is statement and self._is_inline(loss) else members[-1]
                 return tuple(suite[first : last + 1])
             parent = self._module.parent(here)
-            if (
-                bounded
-                or is_complete
-                or parent is owner
-                or not isinstance(parent, (ast.If, ast.With, ast.Try, *_LOOPS))
-            ):
+            if bounded or is_complete or parent is owner or not isinstance(parent, (ast.If, ast.With, ast.Try, *LOOPS)):
                 return ()
             here = parent
 
@@ -272,14 +267,3 @@ def _root(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return ast.unparse(node)
-
-
-def loops_within(module: Module, node: ast.AST) -> Sequence[ast.stmt]:
-    """The loops around the node in its function, from the inside out."""
-    found: list[ast.stmt] = []
-    for above in module.ancestors(node):
-        if isinstance(above, _FUNCTIONS):
-            break
-        if isinstance(above, _LOOPS):
-            found.append(above)
-    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import Kind, may
+from codemods.facts.loops import REPEATING
 from codemods.facts.placement import dominates
 from codemods.facts.transfers import Transfer
 from codemods.facts.values import NONE, Sort, Value
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _JOINS = frozenset({"torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack"})
 _METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
 _CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
-_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bool:
@@ -54,7 +54,7 @@ def _reads_metadata(module: Module, name: ast.Name) -> bool:
 
 
 def _loop(module: Module, node: ast.AST) -> ast.AST | None:
-    return next((each for each in module.ancestors(node) if isinstance(each, _LOOPS)), None)
+    return next((each for each in module.ancestors(node) if isinstance(each, REPEATING)), None)
 
 
 def is_copied(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call, format_: str | None) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.hazards import is_bce
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.passes import loop_around
+from codemods.facts.loops import loop_around
 from codemods.facts.phases import read
 from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
 from codemods.facts.values import Sort

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.facts.loops import FUNCTIONS, around
 from codemods.facts.names import bound_names, declared_outer, words
-from codemods.facts.passes import FUNCTIONS, around, passes
+from codemods.facts.passes import passes
 from codemods.facts.source import is_main_guard
 from codemods.facts.values import Sort, without_none
 

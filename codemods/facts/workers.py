@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.facts.devices import DeviceKind, cuda_branches
+from codemods.facts.loops import loop_around
 from codemods.facts.main_guard import Unguarded, unguarded
 from codemods.facts.options import Option, is_read, namespace, options
-from codemods.facts.passes import How, loop_around, passes
+from codemods.facts.passes import How, passes
 from codemods.facts.pinning import why_not_on_host
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import WorkerCode
