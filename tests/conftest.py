@@ -11,13 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from autotune_rewrite.cli import cli
+from autotune_rewrite.verify.run import HARNESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 pytest.register_assert_rewrite("kit")  # its assertions are explained as those of the tests are
 
-ROOT = Path(__file__).parent.parent
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 
 # Every process that a test starts is to run this checkout, whether or not it is installed.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -47,6 +49,32 @@ for epoch in range(2):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups of tests that run one after the other, most of which take long, come first, or all wait for the last."""
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A process that has imported torch: where it listens."""
+    path = str(tmp_path_factory.mktemp("zygote") / "socket")
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    command = [sys.executable, str(TESTS / "zygote.py"), path]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        yield path
+        server.kill()
+
+
+@pytest.fixture
+def forked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets each run fork from a process that has imported torch, in place of importing it.
+
+    Not for tests of what becomes of processes: the system shows these with the environment of the one that was forked.
+    """
+    if sys.platform != "linux":
+        return  # elsewhere libraries of the system do not survive a fork
+    monkeypatch.setenv("ZYGOTE_SOCKET", request.getfixturevalue("zygote"))
+    monkeypatch.setenv("ZYGOTE_SCRIPT", str(HARNESS))
+    monkeypatch.setattr("autotune_rewrite.verify.run.HARNESS", TESTS / "zygote_client.py")
 
 
 @dataclass(frozen=True, slots=True)

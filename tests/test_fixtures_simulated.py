@@ -115,7 +115,7 @@ def distance(one: Run, other: Run) -> float:
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: None) -> None:  # noqa: ARG001 - a way to run
     """Scripts write checkpoints and images where they are started; threads would fight over the cores."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -127,6 +127,7 @@ def test_a_copy_is_kept_where_it_was_asked_for(project: Path) -> None:
     assert scratch.place(project / "train.py").exists()
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_run_leaves_the_user_s_files_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = """
         from pathlib import Path

@@ -634,7 +634,9 @@ def ran(path: Path, script: str, **options: object) -> Run:
     return run_script(plan, Turn("original", 0))
 
 
-def test_a_script_computes_there_what_it_computes_without_cuda(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("forked")
+def test_a_script_computes_there_what_it_computes_without_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     script = TRAIN + "print(device)\n"
     simulated = ran(
         tmp_path / "train.py", script + "raise SystemExit(0 if cuda and images.pin_memory().is_pinned() else 3)"

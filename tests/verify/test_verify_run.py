@@ -34,6 +34,12 @@ for row in inputs:
 """Forty iterations without torch.optim, whose import takes longer than all the rest."""
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a script is started in is copied for each run: not all of this project."""
+    monkeypatch.chdir(tmp_path)
+
+
 def ran(directory: Path, script: str, *, offset: int = 0, **options: object) -> Run:
     path = directory / "train.py"
     path.write_text(dedent(script))
@@ -72,6 +78,7 @@ def test_sees_losses_times_and_a_clean_exit(tmp_path: Path, capfd: pytest.Captur
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.usefixtures("forked")
 def test_every_kind_of_backward_is_one_iteration(tmp_path: Path) -> None:
     script = """
         import torch
@@ -107,6 +114,7 @@ def test_every_kind_of_backward_is_one_iteration(tmp_path: Path) -> None:
     assert len(seen.parameters) == 1
 
 
+@pytest.mark.usefixtures("forked")
 def test_digest_tells_parameters_apart_after_the_optimizer_is_gone(tmp_path: Path) -> None:
     script = """
         import torch
@@ -189,6 +197,7 @@ def test_a_rewritten_text_acts_as_if_it_lay_in_the_project(tmp_path: Path) -> No
     assert (seen.outcome, seen.losses) == ("ok", (2.0, 2.0)), seen.output
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_rewritten_file_elsewhere_finds_the_originals_modules(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     (tmp_path / "rows.py").write_text("x = 1\n")
@@ -257,8 +266,8 @@ def test_a_launcher_s_processes_train_together_and_the_first_is_recorded(tmp_pat
     assert (cut.outcome, cut.ended, cut.losses) == ("ok", "cut", seen.losses[:5]), cut.lines
 
 
-def test_what_a_loader_does_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("forked")
+def test_what_a_loader_does_is_seen(tmp_path: Path) -> None:
     script = """
         import time
         import torch
@@ -300,6 +309,7 @@ def test_what_a_loader_does_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
 
 
+@pytest.mark.usefixtures("forked")
 def test_what_the_harness_sets_and_what_it_sees_of_compiling_and_writing(tmp_path: Path) -> None:
     script = """
         import os
@@ -332,12 +342,14 @@ def test_what_the_harness_sets_and_what_it_sees_of_compiling_and_writing(tmp_pat
     assert seen.host_bytes > 2**20
 
 
+@pytest.mark.usefixtures("forked")
 def test_tf32_is_a_baseline_that_the_harness_sets(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("import torch\nprint(torch.get_float32_matmul_precision())\n")
     assert run_script(Plan(path, path, device="cpu"), Turn("original", 0, "tf32")).lines == ("high",)
 
 
+@pytest.mark.usefixtures("forked")
 def test_hooks_stay_out_of_a_compiled_loop(tmp_path: Path) -> None:
     script = """
         import torch
@@ -358,6 +370,7 @@ def test_hooks_stay_out_of_a_compiled_loop(tmp_path: Path) -> None:
     assert "harness" not in "\n".join(seen.output)
 
 
+@pytest.mark.usefixtures("forked")
 def test_the_same_seed_draws_the_same_and_another_pair_draws_otherwise(tmp_path: Path) -> None:
     script = """
         import random
@@ -434,9 +447,11 @@ def test_the_same_seed_draws_the_same_and_another_pair_draws_otherwise(tmp_path:
     ],
 )
 def test_a_run_that_does_not_end_well_is_told(
-    tmp_path: Path, script: str, outcome: str, problem: str, last: str | None
+    request: pytest.FixtureRequest, script: str, outcome: str, problem: str, last: str | None
 ) -> None:
-    seen = ran(tmp_path, script)
+    if outcome not in {"killed", "vanished"}:
+        request.getfixturevalue("forked")
+    seen = ran(Path.cwd(), script)
     assert (seen.outcome, seen.problem) == (outcome, problem)
     assert last is None or (seen.output or ("",))[-1] == last
     assert "harness.py" not in "\n".join(seen.output)
