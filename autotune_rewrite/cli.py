@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import io
 import json
-import re
 import shlex
 import sys
 from dataclasses import dataclass, field, replace
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 _STDIN = "-"
 _STDIN_NAME = "<stdin>"
 
-_INTERRUPTED = 130
-"""The exit code of what Ctrl-C has ended, as shells have it."""
 
 Format = Literal["text", "json"]
 VerdictFormat = Literal["text", "json", "markdown"]
@@ -198,7 +195,11 @@ def _with_running(command: Callable[..., None]) -> Callable[..., None]:
         if choices["launcher"] is not None:
             choices["launcher"] = _words(choices["launcher"])
         if choices["metric"] is not None:
-            _check_pattern(choices["metric"])
+            from autotune_rewrite.verify.metrics import check_pattern
+
+            problem = check_pattern(choices["metric"])
+            if problem is not None:
+                raise Fault(problem)
         fields = {name: value for name, value in choices.items() if value not in (None, ())}
         command(running=_Running(fields, **written, given=tuple(given)), **values)
 
@@ -249,13 +250,6 @@ def _words(command: str) -> tuple[str, ...]:
     if not words:
         raise Fault("--launcher is empty")
     return words
-
-
-def _check_pattern(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise Fault(f"--metric is no regular expression: {error}") from error
 
 
 # --- rewrite and check ----------------------------------------------------------------------------------------------
@@ -377,7 +371,7 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     if report.errors:
         sys.exit(2)
     if judgement is not None and judgement.interrupted:
-        sys.exit(_INTERRUPTED)
+        sys.exit(judgement.exit_code)
     sys.exit(0 if judgement is None or judgement.fit else 1)
 
 
@@ -484,7 +478,7 @@ def verify(
         raise Fault(str(error)) from error
     if form == "json":
         click.echo(json.dumps(_judgement_as_json(judgement), indent=2))
-    sys.exit(_INTERRUPTED if judgement.interrupted else judgement.exit_code)
+    sys.exit(judgement.exit_code)
 
 
 @dataclass(slots=True)

@@ -74,6 +74,7 @@ class Amp(Codemod):
         r"Attempted \w+ but _scale is None",
         r"Attempting to unscale FP16 gradients",
         r"Closure use is not currently supported",
+        r"is not finite",
     )
     examples = (
         Rewrites(

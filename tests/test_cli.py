@@ -827,7 +827,7 @@ def test_help_says_where_the_arguments_of_scripts_go(torchfast: Run, command: st
         (("a.py", "b.py", "--device", "tpu"), "Invalid value for '--device': 'tpu' is not one of "),
         (("a.py", "b.py", "--seed"), "Option '--seed' requires an argument."),
         (("a.py", "b.py", "--pears", "3"), "No such option"),
-        (("a.py", "b.py", "--metric", "("), "--metric is no regular expression: "),
+        (("a.py", "b.py", "--metric", "("), "the metric '(' is no regular expression: "),
         (("a.py", "b.py", "--launcher", "torchrun 'x"), "--launcher: no closing quotation: torchrun 'x"),
         (("a.py", "b.py", "--launcher", " "), "--launcher is empty"),
         (("a.py", "b.py", "--from", "runs"), "a script cannot be followed with --from: nothing is run"),

@@ -149,7 +149,8 @@ def seen(judgement: Judgement) -> str:
     """How much was seen, and where, in a sentence."""
     pairs = "1 pair" if judgement.pairs == 1 else f"{judgement.pairs} pairs"
     amount = f"{pairs} of runs with {judgement.losses} losses each"
-    return f"Seen: {amount}, promise {judgement.promise}, {environment(judgement)}."
+    noise = "" if judgement.noise is None else f", {100 * judgement.noise:.1f} % between two runs of the original"
+    return f"Seen: {amount}{noise}, promise {judgement.promise}, {environment(judgement)}."
 
 
 def environment(judgement: Judgement) -> str:

@@ -275,6 +275,14 @@ class Comparison:
         return self._of_whole_runs([(pair.original, pair.rewritten) for pair in self.pairs])
 
     @property
+    def noise(self) -> float | None:
+        """By which part the two originals of a block are apart in time, in the mean; None with fewer than two pairs."""
+        originals = [pair.original for pair in self.pairs]
+        couples = zip(originals[::2], originals[1::2], strict=False)
+        ratios = [self._of_whole_runs([couple]).estimate for couple in couples]
+        return math.exp(statistics.fmean(abs(math.log(ratio)) for ratio in ratios)) - 1 if ratios else None
+
+    @property
     def over_tf32(self) -> Ratio | None:
         """As ``run``, with the original's runs with TF32 in the place of its plain ones; None where there are none."""
         rewritten = {pair.rewritten.offset: pair.rewritten for pair in self.pairs}

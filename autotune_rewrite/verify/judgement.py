@@ -73,6 +73,8 @@ class Judgement:
     """Rules that were applied and cannot act on this device."""
     sized: str = ""
     """What was done to keep to the time budget, in a sentence; else empty."""
+    noise: float | None = None
+    """By which part two runs of the original are apart in time, in the mean; None with fewer than two pairs."""
     break_even: float | None = None
     """After how many iterations a longer start is paid back; infinite: never; None where nothing is to be."""
     blamed: tuple[str, ...] = ()
@@ -100,7 +102,9 @@ class Judgement:
 
     @property
     def exit_code(self) -> int:
-        """0 for a pass, 1 for any other judgement, 2 where a run failed."""
+        """0 for a pass, 1 for any other judgement, 2 where a run failed, 130 where the user ended it, as shells do."""
+        if self.interrupted:
+            return 130
         if self.run != "ok":
             return 2
         return 0 if self.fit and (self.simulated or self.speed in ("faster", "no-difference")) else 1
@@ -147,6 +151,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         pairs=len(comparison.pairs),
         losses=min(len(pair.original.losses) for pair in comparison.pairs),
         break_even=comparison.break_even if timed else None,
+        noise=comparison.noise if timed else None,
         environment=environment,
         not_measured=plan.not_measured if timed else (),
         blamed=_blamed(plan, [answer.reason]) if answer.equality == "different" else (),

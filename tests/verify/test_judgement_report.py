@@ -377,6 +377,7 @@ def test_json_has_every_field_and_the_layouts_version() -> None:
         "left_running",
         "limits",
         "losses",
+        "noise",
         "not_measured",
         "original",
         "output",

@@ -893,6 +893,19 @@ def test_processes_left_running_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "noise"),
+    [
+        pytest.param([10.0], None, id="one pair tells nothing"),
+        pytest.param([10.0, 10.0, 10.0], 0.0, id="always the same, the last without another"),
+        pytest.param([10.0, 10.5, 10.5, 10.0], 10.5 / 10 - 1, id="the two of a block, whichever is longer"),
+    ],
+)
+def test_the_originals_of_a_block_tell_the_noise(seconds: list[float], noise: float | None) -> None:
+    judgement = judged(timed(*((each - 2.0, 8.0) for each in seconds)))
+    assert judgement.noise == (None if noise is None else pytest.approx(noise))
+
+
+@pytest.mark.parametrize(
     ("outcome", "problem", "reason"),
     [
         pytest.param("crashed", "ended with an exception", "ended with an exception.", id="in the run's own words"),
@@ -916,7 +929,12 @@ def test_each_failure_has_its_own_sentence(outcome: Outcome, problem: str, reaso
     failed = Run("rewritten", 0, outcome, problem, (), 1.0)
     judgement = judge_failure(Plan(Path("a.py"), Path("b.py")), failed, None, 2, {})
     assert judgement.reason == f"The rewritten script {reason}"
-    assert (judgement.run, judgement.exit_code, judgement.interrupted) == (outcome, 2, outcome == "interrupted")
+    interrupted = outcome == "interrupted"
+    assert (judgement.run, judgement.exit_code, judgement.interrupted) == (
+        outcome,
+        130 if interrupted else 2,
+        interrupted,
+    )
 
 
 @pytest.mark.parametrize(
