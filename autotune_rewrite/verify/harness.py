@@ -148,36 +148,17 @@ class Enough(SystemExit):
     """Ends a run that was asked to end after some iterations."""
 
 
-class Values:
-    """Numbers that came one after the other from one device, each with a key."""
+class HostValues:
+    """Numbers that came one after the other, each with a key."""
 
     def __init__(self) -> None:
         self.keys = array("q")
-
-    def add(self, key: int, value: torch.Tensor) -> None:
-        """Takes a detached scalar, without waiting for it."""
-        raise NotImplementedError
-
-    def read(self) -> Iterable[tuple[int, float]]:
-        """Each key with its value. Waits for the device."""
-        raise NotImplementedError
-
-    def news(self) -> list[tuple[int, float]]:
-        """What is known since the last call, without waiting for the device."""
-        raise NotImplementedError
-
-
-class HostValues(Values):
-    """Those of the CPU: they are there already."""
-
-    def __init__(self) -> None:
-        super().__init__()
         self.values = array("d")
         self._told = 0
 
-    def add(self, key: int, value: torch.Tensor) -> None:
-        """Takes it as a number: on the CPU nothing has to be waited for."""
-        self.values.append(value.item())
+    def add(self, key: int, value: float) -> None:
+        """Takes the number."""
+        self.values.append(value)
         self.keys.append(key)
 
     def read(self) -> Iterable[tuple[int, float]]:
@@ -191,11 +172,11 @@ class HostValues(Values):
         return known
 
 
-class DeviceValues(Values):
-    """Those of another device, in buffers there."""
+class DeviceValues:
+    """Numbers that are computed on a device one after the other, each with a key, in buffers there."""
 
     def __init__(self, device: torch.device) -> None:
-        super().__init__()
+        self.keys = array("q")
         self.device = device
         self._chunks: list[torch.Tensor] = []
         self._places: tuple[torch.Tensor, ...] = ()
@@ -207,7 +188,7 @@ class DeviceValues(Values):
         self._cuda: Any = torch.cuda
 
     def add(self, key: int, value: torch.Tensor) -> None:
-        """Copies it into the buffer, on the device."""
+        """Copies a detached scalar into the buffer, on the device, without waiting for it."""
         at = len(self.keys) % CHUNK
         if at == 0:
             dtype = torch.float32 if self.device.type == "mps" else torch.float64  # mps has no float64
@@ -245,6 +226,36 @@ class DeviceValues(Values):
         return known
 
 
+class Buffers:
+    """Numbers from the host and from other devices, each with a key."""
+
+    def __init__(self) -> None:
+        self._host = HostValues()
+        self._devices: dict[torch.device, DeviceValues] = {}
+
+    def add(self, key: int, value: torch.Tensor | float) -> None:
+        """Takes a number, or a detached scalar without waiting for it."""
+        if not isinstance(value, torch.Tensor):
+            self._host.add(key, value)
+        elif value.device.type == "cpu":
+            self._host.add(key, value.item())
+        else:
+            if value.device not in self._devices:
+                self._devices[value.device] = DeviceValues(value.device)
+            self._devices[value.device].add(key, value)
+
+    def read(self) -> list[tuple[int, float]]:
+        """Each key with its value. Waits for the devices."""
+        return [pair for values in self._all() for pair in values.read()]
+
+    def news(self) -> list[tuple[int, float]]:
+        """What is known since the last call, without waiting for the devices."""
+        return [pair for values in self._all() for pair in values.news()]
+
+    def _all(self) -> list[HostValues | DeviceValues]:
+        return [self._host, *self._devices.values()]
+
+
 class Pass:
     """A pass through a data loader. Times are those of ``time.perf_counter``."""
 
@@ -273,8 +284,7 @@ class Recorder:
         self._waited = 0.0
         self._fresh: list[Pass] = []
         """The passes that gave a batch since the last backward call."""
-        self._losses: dict[torch.device, Values] = {}
-        self._scalars: dict[torch.device, Values] = {}
+        self._losses, self._scalars = Buffers(), Buffers()
         self._tags: list[tuple[str, int | None]] = []
         self._parameters: deque[list[dict[str, Any]]] = deque(maxlen=KEPT_OPTIMIZERS)
         self._hooks: tuple[Callable[..., Any], ...] = ()
@@ -331,14 +341,13 @@ class Recorder:
     def losses(self) -> list[float]:
         """One per top-level backward call; NaN where a call had none. Waits for the device."""
         losses = [math.nan] * len(self.times)
-        for buffer in self._losses.values():
-            for iteration, loss in buffer.read():
-                losses[iteration] = loss
+        for iteration, loss in self._losses.read():
+            losses[iteration] = loss
         return losses
 
     def scalars(self) -> list[tuple[str, int | None, float]]:
         """What was given to a ``SummaryWriter``. Waits for the device."""
-        values = dict(pair for buffer in self._scalars.values() for pair in buffer.read())
+        values = dict(self._scalars.read())
         return [(*self._tags[key], values[key]) for key in sorted(values)]
 
     def parameters(self) -> list[str]:
@@ -357,7 +366,7 @@ class Recorder:
             finally:
                 self._depth -= 1
 
-        self._hooks = (watched, Recorder._iteration, Recorder._value, Recorder._window, add)
+        self._hooks = (watched, Recorder._iteration, Recorder._value, Recorder._window, Buffers.add)
         return watched
 
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
@@ -374,35 +383,36 @@ class Recorder:
             self._fresh.clear()
         if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
             return  # nothing is computed now: the copy would become a part of the script's graph
-        if isinstance(tensors, torch.Tensor):
-            add(self._losses, iteration, self._value(tensors))
-        elif losses := [self._value(loss) for loss in tensors if isinstance(loss, torch.Tensor)]:
-            value = losses[0]
-            for other in losses[1:]:
-                value = value + other.to(value.device, non_blocking=True)
-            add(self._losses, iteration, value)
+        losses = (tensors,) if isinstance(tensors, torch.Tensor) else tensors
+        values = [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]
+        if values:
+            self._losses.add(iteration, values[0] if len(values) == 1 else summed(values))
         if now >= self._next_window:
             self._window()
             self._next_window = now + WINDOW
 
     def _window(self) -> None:
-        known = [pair for buffer in self._losses.values() for pair in buffer.news()]
         window = Window(
             times=self.since_start(self.times[self._told :]),
             waits=list(self.waits[self._told :]),
-            known=[(iteration, number(loss)) for iteration, loss in known],
+            known=[(iteration, number(loss)) for iteration, loss in self._losses.news()],
         )
         self._told = len(self.times)
         self.tell(window)
 
-    def _value(self, loss: torch.Tensor) -> torch.Tensor:
-        """The loss without its graph, as one element, and without the factor that a gradient scaler put on it."""
+    def _value(self, loss: torch.Tensor) -> torch.Tensor | float:
+        """The loss without its graph, as one element, and without the factor that a gradient scaler put on it.
+
+        On the CPU a number costs a third of what a tensor costs, and nothing has to be waited for.
+        """
+        scale: torch.Tensor | None = getattr(loss, SCALE, None)
+        if scale is None and loss.is_cpu and loss.numel() == 1 and not loss.is_complex():
+            return loss.item()
         value = loss.detach()
         if value.is_complex():
             value = value.abs()
         if value.dim():
             value = value.sum()
-        scale: torch.Tensor | None = getattr(loss, SCALE, None)
         return value if scale is None else value / scale.to(value.device, non_blocking=True)
 
     def _watched_iter(self, begin: Callable[..., Any]) -> Callable[..., Any]:
@@ -477,8 +487,8 @@ class Recorder:
             given = signature.bind(*args, **kwargs).arguments
             value, step = given["scalar_value"], given.get("global_step")
             if not self.forked and not isinstance(value, str):  # a string names a blob
-                value = value.detach() if isinstance(value, torch.Tensor) else torch.tensor(float(value))
-                add(self._scalars, len(self._tags), value.sum())
+                value = value.detach().sum() if isinstance(value, torch.Tensor) else float(value)
+                self._scalars.add(len(self._tags), value)
                 self._tags.append((str(given["tag"]), None if step is None else int(step)))
 
         return watched
@@ -546,13 +556,13 @@ class AfterImport(MetaPathFinder):
         return spec
 
 
-def add(buffers: dict[torch.device, Values], key: int, value: torch.Tensor) -> None:
-    """Puts a value into the buffer of its device."""
-    buffer = buffers.get(value.device)
-    if buffer is None:
-        on_host = value.device.type == "cpu"
-        buffer = buffers[value.device] = HostValues() if on_host else DeviceValues(value.device)
-    buffer.add(key, value)
+def summed(values: list[torch.Tensor | float]) -> torch.Tensor | float:
+    """The sum of scalars that may lie on several devices, without waiting for any of them."""
+    total = values[0]
+    for value in values[1:]:
+        both = isinstance(total, torch.Tensor) and isinstance(value, torch.Tensor)
+        total = total + (value.to(total.device, non_blocking=True) if both else value)  # type: ignore[union-attr]
+    return total
 
 
 def number(value: float) -> float | str:
