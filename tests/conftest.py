@@ -52,29 +52,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A process that has imported torch: where it listens."""
-    path = str(tmp_path_factory.mktemp("zygote") / "socket")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Path]]:
+    """For a script that imports torch, one that has it run by a fork of a process that has imported torch already.
+
+    Not for tests of what becomes of processes: the system shows forks with the environment that they were forked with.
+    """
+    if sys.platform != "linux":
+        yield lambda script: script  # elsewhere libraries of the system do not survive a fork
+        return
+    folder = tmp_path_factory.mktemp("zygote")
+    zygote = str(folder / "socket")
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    command = [sys.executable, str(TESTS / "zygote.py"), path]
+    command = [sys.executable, str(TESTS / "zygote.py"), zygote]
+
+    def client(script: Path) -> Path:
+        path = folder / script.name
+        path.write_text(
+            f"import sys\nsys.path[0] = {str(TESTS)!r}\n"
+            f"from zygote_client import run\nrun({zygote!r}, {str(script)!r})\n",
+            encoding="utf-8",
+        )
+        return path
+
     with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
-        yield path
+        yield client
         server.kill()
 
 
 @pytest.fixture
-def forked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets each run fork from a process that has imported torch, in place of importing it.
-
-    Not for tests of what becomes of processes: the system shows these with the environment of the one that was forked.
-    """
-    if sys.platform != "linux":
-        return  # elsewhere libraries of the system do not survive a fork
-    monkeypatch.setenv("ZYGOTE_SOCKET", request.getfixturevalue("zygote"))
-    monkeypatch.setenv("ZYGOTE_SCRIPT", str(HARNESS))
-    monkeypatch.setattr("autotune_rewrite.verify.run.HARNESS", TESTS / "zygote_client.py")
+def forked(forking: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets each run of the verifier fork, in place of importing torch."""
+    monkeypatch.setattr("autotune_rewrite.verify.run.HARNESS", forking(HARNESS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whole scripts: the rewrite is the golden one, the report is the golden one, and both versions train alike.
+"""Whole scripts: the rewrite is the golden one, the report is the golden one, and the verifier finds both alike.
 
 ``python tests/regenerate_fixtures.py`` writes the golden files anew.
 """
@@ -9,9 +9,20 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from autotune_rewrite.verify import Plan, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from autotune_rewrite.verify.records import Run
+
+    Trained = Callable[..., dict[str, list[str]]]
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 RECORDER = Path(__file__).parent / "record_training.py"
@@ -66,24 +77,25 @@ def torchfast(folder: Path, *arguments: str) -> subprocess.CompletedProcess[byte
     )
 
 
-def trained(
-    path: Path, arguments: tuple[str, ...], record: Path, start: str = "fork"
-) -> tuple[dict[str, list[str]], str]:
+@pytest.fixture(scope="session")
+def trained(forking: Callable[[Path], Path]) -> Trained:
+    """What the recorder tells of a script."""
+    return partial(recorded, forking(RECORDER))
+
+
+def recorded(
+    recorder: Path, path: Path, arguments: tuple[str, ...], record: Path, start: str = "fork"
+) -> dict[str, list[str]]:
     """Run a script under the recorder, away from the fixtures.
 
     Returns:
-        The digests of all losses and final parameters and the names of all workers, and what the script printed.
+        The digests of all losses and final parameters and the names of all workers.
     """
-    done = subprocess.run(
-        [sys.executable, str(RECORDER), "--start", start, str(record), str(path), *arguments],
-        cwd=record.parent,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    command = [sys.executable, str(recorder), "--start", start, str(record), str(path), *arguments]
+    done = subprocess.run(command, cwd=record.parent, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     digests: dict[str, list[str]] = json.loads(record.read_text(encoding="utf-8"))
-    return digests, done.stdout
+    return digests
 
 
 def test_every_folder_with_a_naive_script_is_tested() -> None:
@@ -111,34 +123,45 @@ def test_report_is_the_golden_one(script: Fixture) -> None:
     assert done.stdout.decode() == script.text("report.txt")
 
 
-def test_both_versions_train_alike_bit_for_bit(script: Fixture, tmp_path: Path) -> None:
-    naive, naive_printed = trained(script.folder / "naive.py", script.arguments, tmp_path / "naive.json")
-    fast, fast_printed = trained(script.folder / "fast.py", script.arguments, tmp_path / "fast.json")
-    assert len(naive["losses"]) == script.backwards
-    assert len(set(naive["losses"])) > script.backwards * 0.9, "the losses hardly change: nothing is learnt"
-    assert naive["parameters"]
-    assert fast == naive
-    assert fast_printed == naive_printed
+@pytest.mark.usefixtures("forked")
+def test_both_versions_are_verified_to_train_alike_bit_for_bit(
+    script: Fixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    paths = script.folder / "naive.py", script.folder / "fast.py"
+    plan = Plan(*paths, promise="bitwise", pairs=1, device="cpu", arguments=script.arguments, full=True)
+    runs: list[Run] = []
+
+    judgement = verify(plan, on_run=runs.append)
+
+    assert (judgement.run, judgement.equality, judgement.losses) == ("ok", "equal", script.backwards), judgement.reason
+    assert judgement.reason.startswith("Every loss and every final parameter is equal bit for bit.")
+    one, other = runs
+    assert len(set(one.losses)) > script.backwards * 0.9, "the losses hardly change: nothing is learnt"
+    assert one.lines == other.lines
 
 
 @pytest.fixture(scope="module")
-def gan_without_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def gan_without_workers(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What an epoch of the GAN computes as it was published."""
     record = tmp_path_factory.mktemp("gan") / "naive.json"
-    return trained(FIXTURES / "digits_gan" / "naive.py", ("--n_epochs", "1"), record)[0]
+    return trained(FIXTURES / "digits_gan" / "naive.py", ("--n_epochs", "1"), record)
 
 
 @pytest.mark.xdist_group("gan_workers")
 @pytest.mark.parametrize("start", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
-def test_workers_bring_the_same_batches(start: str, gan_without_workers: dict[str, list[str]], tmp_path: Path) -> None:
+def test_workers_bring_the_same_batches(
+    start: str, trained: Trained, gan_without_workers: dict[str, list[str]], tmp_path: Path
+) -> None:
     arguments = ("--n_epochs", "1", "--n_cpu", "1")
-    fast, _ = trained(FIXTURES / "digits_gan" / "fast.py", arguments, tmp_path / "fast.json", start)
+    fast = trained(FIXTURES / "digits_gan" / "fast.py", arguments, tmp_path / "fast.json", start)
     assert len(fast.pop("workers")) == 1
     assert len(fast["losses"]) == 2 * 24
     assert {**fast, "workers": []} == gan_without_workers
 
 
-def test_either_version_resumes_from_the_checkpoint_of_the_other(tmp_path: Path) -> None:
+def test_either_version_resumes_from_the_checkpoint_of_the_other(trained: Trained, tmp_path: Path) -> None:
     naive, fast = (FIXTURES / "digits_finetune" / f"{name}.py" for name in ("naive", "fast"))
     short = ("--batch-size", "300")  # 5 iterations an epoch
     for script in (naive, fast):
@@ -147,7 +170,7 @@ def test_either_version_resumes_from_the_checkpoint_of_the_other(tmp_path: Path)
     resumed = {
         (script.stem, checkpoint): trained(
             script, (*short, "--epochs", "2", "--resume", checkpoint), tmp_path / "second.json"
-        )[0]
+        )
         for script, checkpoint in ((naive, "fast"), (fast, "naive"))
     }
 
