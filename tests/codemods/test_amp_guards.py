@@ -21,6 +21,9 @@ from codemods.facts.script import Script
 from codemods.facts.source import Module
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from codemods.declaration import AmpForm
 
 START = """\
@@ -1029,9 +1032,9 @@ print(json.dumps(printed))
 """
 
 
-def printed(codes: list[str], capability: str) -> list[str]:
+def printed(runner: Path, codes: list[str], capability: str) -> list[str]:
     """What each of the scripts prints, all run in one process on a simulated device; before that without, for 7.0."""
-    command = [sys.executable, "-c", RUNNER, capability]
+    command = [sys.executable, str(runner), capability]
     result = subprocess.run(command, input=json.dumps(codes), capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     texts: list[str] = json.loads(result.stdout)
@@ -1044,7 +1047,9 @@ CHAOTIC = {"a closure for LBFGS"}
 
 
 @pytest.mark.parametrize(("capability", "forms"), [("9.0", ("bf16",)), ("7.0", ("auto", "fp16"))])
-def test_what_is_rewritten_trains_as_before(capability: str, forms: tuple[AmpForm, ...]) -> None:
+def test_what_is_rewritten_trains_as_before(
+    capability: str, forms: tuple[AmpForm, ...], forking: Callable[[Path], Path], tmp_path: Path
+) -> None:
     pairs = {
         (name, form): (code, after)
         for name, code in SCRIPTS.items()
@@ -1052,7 +1057,9 @@ def test_what_is_rewritten_trains_as_before(capability: str, forms: tuple[AmpFor
         if (after := rewritten(code, form)[0]) != code
     }
     codes = list(dict.fromkeys(code for pair in pairs.values() for code in pair))
-    texts = printed(codes, capability)
+    runner = tmp_path / "runner.py"
+    runner.write_text(RUNNER, encoding="utf-8")
+    texts = printed(forking(runner), codes, capability)
     on_device = dict(zip(codes, texts[-len(codes) :], strict=True))
     on_cpu = dict(zip(codes, texts[: len(codes)], strict=True)) if len(texts) > len(codes) else {}
 

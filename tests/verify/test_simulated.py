@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from autotune_rewrite.verify.judgement import judge, judge_failure
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
 from autotune_rewrite.verify.records import Environment, Run
 from autotune_rewrite.verify.run import HARNESS, run_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.xdist_group("simulated")
 
@@ -41,14 +45,14 @@ for text in json.load(sys.stdin):
         answers.append(f"{{type(error).__name__}}: {{error}}".splitlines()[0])
 json.dump(answers, sys.stdout)
 """
-"""Runs many texts in one process: to import torch takes longer than all of them."""
+"""Runs many texts in one process."""
 
 
-def answers(capability: str, texts: list[str]) -> dict[tuple[str, str], str]:
+def answers(child: Path, capability: str, texts: list[str]) -> dict[tuple[str, str], str]:
     """What each text leaves in ``seen``, or the first line of what it raises."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
-        [sys.executable, "-c", CHILD, capability],
+        [sys.executable, str(child), capability],
         input=json.dumps(list(map(dedent, texts))),
         capture_output=True,
         text=True,
@@ -588,9 +592,11 @@ TABLES = (("9.0", DEVICES), ("9.0", PRECISION), ("7.0", SCALING))
 
 
 @pytest.fixture(scope="module")
-def answered() -> dict[tuple[str, str], str]:
-    found = answers("9.0", [text for text, _ in (DEVICES | PRECISION).values()])
-    return found | answers("7.0", [text for text, _ in SCALING.values()])
+def answered(forking: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
+    child = tmp_path_factory.mktemp("simulated") / "child.py"
+    child.write_text(CHILD, encoding="utf-8")
+    found = answers(forking(child), "9.0", [text for text, _ in (DEVICES | PRECISION).values()])
+    return found | answers(forking(child), "7.0", [text for text, _ in SCALING.values()])
 
 
 @pytest.mark.parametrize(
