@@ -130,8 +130,6 @@ class _Series:
         again = self._size(first)
         if not (self._pair(0) if again else self._second_baseline(0)):
             return
-        if self.plan.bitwise is not None and not self._check(first):
-            return
         for pair in range(1, self.plan.pairs + 1):
             if pair in self.plan.looks and self._tells_enough(first):
                 return
@@ -148,13 +146,19 @@ class _Series:
             if not self._take(Turn("original", unequal.original.offset, "control")):
                 return True
             comparison = Comparison.of(self.plan, self.taken)
-        if promise == "bitwise" and "check" not in seen:
-            # Without CUDA an original that repeats itself needs no deterministic algorithms for it.
-            repeats = comparison.repeated is not None and comparison.repeated.repeats and not self._has_cuda()
-            unsaid = not _reaches_second_epoch(first) if unequal is None else not repeats
-            if unsaid and not self._check(first):
-                return True
+        if "check" not in seen and self._leaves_bits_open(comparison, first) and not self._check(first):
+            return True
         return judged(self.plan, self.taken, self.environment).tells_enough
+
+    def _leaves_bits_open(self, comparison: Comparison, first: list[Run]) -> bool:
+        """Whether bits were promised, and the plain runs do not tell whether that is kept."""
+        if comparison.unequal is None:
+            return self.plan.promise == "bitwise" and not _reaches_second_epoch(first)
+        if self.plan.promise != "bitwise":
+            return self.plan.bitwise is not None
+        # Without CUDA an original that repeats itself needs no deterministic algorithms for it.
+        repeats = comparison.repeated is not None and comparison.repeated.repeats
+        return self._has_cuda() or not repeats
 
     def _take(self, turn: Turn, seconds: float | None = None, plan: Plan | None = None) -> bool:
         """Makes a run; whether it went well."""
