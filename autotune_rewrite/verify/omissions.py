@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.verify.comparison import Comparison
     from autotune_rewrite.verify.plan import Plan
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import File, Run
 
 MIN_VARIED = 3
 """Runs that all end the same say something only beside as many that all end differently."""
@@ -164,10 +164,10 @@ def _files(plan: Plan, originals: Sequence[Run], rewritten: Sequence[Run]) -> It
             yield f"The rewritten script does not write {file}, as the original does."
 
 
-def _general(files: Sequence[str], script: Path) -> dict[str, str]:
+def _general(files: Sequence[File], script: Path) -> dict[str, str]:
     """A file for each name without what differs from run to run (dates, process numbers) and from script to script."""
     stem = re.compile(rf"(?<![A-Za-z0-9]){re.escape(script.stem)}(?![A-Za-z0-9])")
-    names = {re.sub(r"\d+", "#", stem.sub("<script>", file)): file for file in files}
+    names = {re.sub(r"\d+", "#", stem.sub("<script>", file.name)): file.name for file in files}
     return {name: file for name, file in names.items() if "__pycache__" not in name}
 
 

@@ -16,9 +16,10 @@ from typing import Literal
 PromiseName = Literal["bitwise", "random", "precision", "training"]
 Device = Literal["auto", "cpu", "cuda", "simulated"]
 Side = Literal["original", "rewritten"]
-Kind = Literal["pair", "control", "check", "tf32"]
+Kind = Literal["pair", "control", "check", "tf32", "whole"]
 """What a run is for: to be timed and judged in a pair; the original again, with the seed of a pair; a look at the bits,
-under deterministic algorithms and not timed; the original with TF32 in its matrix products, as a second baseline."""
+under deterministic algorithms and not timed; the original with TF32 in its matrix products, as a second baseline; the
+first pair, which ran to its end and told that the others have to be cut."""
 
 CAPABILITY = "9.0"
 """Of a simulated device, unless another is asked for: mixed precision is in bfloat16."""

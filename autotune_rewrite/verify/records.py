@@ -53,6 +53,18 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """A file that the script created or changed in its copy of the project."""
+
+    name: str
+    """Relative to the copy."""
+    size: int
+    """Bytes."""
+    digest: str
+    """SHA-256 of what is in it; empty where it is larger than what is read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """What the GPU did during a run, by NVML, sampled from outside. None where the driver does not tell."""
 
@@ -100,8 +112,8 @@ class Run:
     """Given to ``SummaryWriter.add_scalar``, in order."""
     lines: tuple[str, ...] = ()
     """What it wrote to standard output, then to standard error; of a flood only the beginning and the end."""
-    files: tuple[str, ...] = ()
-    """What it created or changed in its copy of the project, relative to it, sorted."""
+    files: tuple[File, ...] = ()
+    """What it created or changed in its copy of the project, sorted by name."""
     import_seconds: float = 0.0
     script_seconds: float = 0.0
     bookkeeping_seconds: float = 0.0
@@ -149,9 +161,10 @@ def run_of(values: Mapping[str, Any]) -> Run:
     gpu = values["gpu"]
     known = {
         **values,
-        **{name: tuple(values[name]) for name in ("output", "compiles", "parameters", "lines", "files", "written")},
+        **{name: tuple(values[name]) for name in ("output", "compiles", "parameters", "lines", "written")},
         **{name: tuple(map(float, values[name])) for name in ("times", "losses", "waits")},
         "passes": tuple(Pass(**each) for each in values["passes"]),
+        "files": tuple(File(**each) for each in values["files"]),
         "scalars": tuple(Scalar(each["tag"], each["step"], float(each["value"])) for each in values["scalars"]),
         "gpu": None if gpu is None else Gpu(**{**gpu, "throttled": tuple(gpu["throttled"])}),
     }

@@ -83,14 +83,14 @@ def run_script(
         if typed != text:
             script.unlink(missing_ok=True)  # it may be a link
             script.write_bytes(text.read_bytes())
-        before = scratch.files()
+        scratch.settle()
         config = _config(plan, turn, script, scratch, seconds)
         command = [*_launched(plan), str(HARNESS)]
         child = _Child(command, config, _child_environment(plan, turn), scratch.place(started.resolve()))
         ended = child.ended(plan.seconds_of_run, watch)
         output = tuple(scratch.as_original(line) for line in ended.output)
         lines = tuple(scratch.as_original(line) for line in ended.lines)
-        files = tuple(sorted(name for name, stamp in scratch.files().items() if before.get(name) != stamp))
+        files = scratch.changed()
         written, copy = scratch.written(), str(scratch.root) if plan.keep else ""
     record = ended.record
     outcome, problem = _outcome(ended, plan.seconds_of_run, output)

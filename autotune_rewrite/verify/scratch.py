@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING, TypeAlias
+
+from autotune_rewrite.verify.records import File
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,8 @@ FILES_OF_CODE = 1000
 """A directory with more entries holds data, and is linked."""
 SEEN_ENTRIES = 5000
 """Files and directories behind links that are watched for writes, at most."""
+READ_BYTES = 64 * 2**20
+"""A file that a run wrote is read if it is not larger."""
 LEVELS = 2
 """Directories above a project whose entries are linked, for scripts that read ``../data``."""
 LINKED = frozenset({".git", ".hg", ".svn", ".tox", ".nox", "node_modules", "site-packages"})
@@ -45,6 +50,8 @@ class Scratch:
     """Where the directories that were copied lie, by their own paths."""
     linked: dict[Path, Stamp] = field(default_factory=dict)
     """What the copy only links to, as it was before the run; as much of it as can be watched at little cost."""
+    settled: dict[str, tuple[Path, int, int]] = field(default_factory=dict)
+    """The files of the copy itself before the run: their places, sizes, and times of change."""
 
     @property
     def watched(self) -> int:
@@ -66,17 +73,26 @@ class Scratch:
         """The files and directories of the user that changed since the copy was made: it only links to them."""
         return tuple(str(path) for path, before in self.linked.items() if stamp(path) != before)
 
-    def files(self) -> dict[str, tuple[int, int]]:
-        """The files that lie in the copy itself, by their names in it, with times of change and sizes."""
-        found: dict[str, tuple[int, int]] = {}
+    def changed(self) -> tuple[File, ...]:
+        """The files that were created or changed in the copy itself since the last call of ``settle``, by name."""
+        found = sorted((name, one) for name, one in self._files().items() if self.settled.get(name) != one)
+        return tuple(File(name, size, digest(path) if size <= READ_BYTES else "") for name, (path, size, _) in found)
+
+    def settle(self) -> None:
+        """What lies in the copy now is what the run will find."""
+        self.settled = self._files()
+
+    def _files(self) -> dict[str, tuple[Path, int, int]]:
+        """The files of the copy by their names in it: where they lie, their sizes, the times of their last change."""
+        found: dict[str, tuple[Path, int, int]] = {}
         for copy in self.places.values():
             for directory, names, files in os.walk(copy):
                 names[:] = [name for name in names if name not in SKIPPED]
                 for name in files:
                     path = Path(directory, name)
-                    if not path.is_symlink():
+                    if path.is_file() and not path.is_symlink():
                         status = path.stat()
-                        found[path.relative_to(copy).as_posix()] = status.st_mtime_ns, status.st_size
+                        found[path.relative_to(copy).as_posix()] = path, status.st_size, status.st_mtime_ns
         return found
 
     def as_original(self, text: str) -> str:
@@ -108,6 +124,14 @@ def copied(script: Path, directory: Path, *, keep: bool = False) -> Iterator[Scr
     finally:
         if not keep:
             shutil.rmtree(scratch.root, ignore_errors=True)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file; empty where it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def stamp(path: Path) -> Stamp:

@@ -14,7 +14,7 @@ import pytest
 from autotune_rewrite.verify.comparison import Check, Comparison, Pair, Ratio, Summary
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure, speed_word
 from autotune_rewrite.verify.plan import Plan, PromiseName
-from autotune_rewrite.verify.records import Gpu, Outcome, Pass, Run, Scalar
+from autotune_rewrite.verify.records import File, Gpu, Outcome, Pass, Run, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -644,14 +644,20 @@ EPOCHS = (
     Pass(2, 3, 0, 10, 100, 10),
     Pass(3, 4, 0, 2, 20, 0),
 )
+
+
+def files(*names: str) -> tuple[File, ...]:
+    return tuple(File(name, 9, "digest") for name in names)
+
+
 FULL = replace(
     record(),
     lines=("Epoch 1: val acc 0.8", "Epoch 2: val acc 0.9", "new best val loss 0.3"),
     scalars=(Scalar("figure", 0, 1.0), Scalar("figure", 1, 1.0)),
-    files=("a.log", "model.pt", "runs/Jan01_10-00-00/events.out.1700000000.1"),
+    files=files("a.log", "model.pt", "runs/Jan01_10-00-00/events.out.1700000000.1"),
     passes=EPOCHS,
 )
-LIKE = replace(FULL, side="rewritten", files=("b.log", "model.pt", "runs/Jan02_11-11-11/events.out.1700000099.22"))
+LIKE = replace(FULL, side="rewritten", files=files("b.log", "model.pt", "runs/Jan02_11-11-11/events.out.1700000099.22"))
 
 
 @pytest.mark.parametrize("promise", ["bitwise", "random", "precision"])
@@ -665,9 +671,13 @@ LIKE = replace(FULL, side="rewritten", files=("b.log", "model.pt", "runs/Jan02_1
         pytest.param(replace(LIKE, lines=LIKE.lines * 2), "prints val acc 2 times, the rewritten script 4", id="more"),
         pytest.param(replace(LIKE, scalars=()), "never gives figure to TensorBoard", id="no scalar"),
         pytest.param(replace(LIKE, scalars=LIKE.scalars[1:]), "gives figure to TensorBoard 2 times", id="one scalar"),
-        pytest.param(replace(LIKE, files=("b.log",)), "does not write model.pt, as the original does.", id="no file"),
         pytest.param(
-            replace(LIKE, files=("b.log", "model.pt")), "does not write runs/Jan01_10-00-00/events", id="no dated file"
+            replace(LIKE, files=files("b.log")), "does not write model.pt, as the original does.", id="no file"
+        ),
+        pytest.param(
+            replace(LIKE, files=files("b.log", "model.pt")),
+            "does not write runs/Jan01_10-00-00/events",
+            id="no dated file",
         ),
         pytest.param(
             replace(LIKE, passes=EPOCHS[1:]), "trains on 200 samples, the rewritten script on 100.", id="data"
@@ -698,8 +708,8 @@ def test_what_every_original_does_must_be_done(rewritten: Run, reason: str, prom
     [
         pytest.param(FULL, LIKE, id="dates, process numbers and the script's own name"),
         pytest.param(FULL, replace(LIKE, lines=(*LIKE.lines, "test acc 0.3")), id="a metric more"),
-        pytest.param(FULL, replace(LIKE, files=(*LIKE.files, "more.txt")), id="a file more"),
-        pytest.param(replace(FULL, files=("__pycache__/m.cpython-311.pyc",)), LIKE, id="compiled modules"),
+        pytest.param(FULL, replace(LIKE, files=(*LIKE.files, *files("more.txt"))), id="a file more"),
+        pytest.param(replace(FULL, files=files("__pycache__/m.cpython-311.pyc")), LIKE, id="compiled modules"),
         pytest.param(FULL, replace(LIKE, lines=("loading", *LIKE.lines)), id="other lines"),
     ],
 )
@@ -711,7 +721,7 @@ def test_what_may_differ(original: Run, rewritten: Run) -> None:
     ("field", "value"),
     [
         pytest.param("lines", ("val acc 0.8", "val acc 0.9", "val acc 0.9"), id="numbers of lines"),
-        pytest.param("files", ("model.pt",), id="files"),
+        pytest.param("files", files("model.pt"), id="files"),
         pytest.param("passes", EPOCHS[:2], id="samples and evaluations"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
@@ -291,7 +292,8 @@ def test_what_a_loader_does_is_seen(tmp_path: Path) -> None:
         for batch in train:
             (weight * batch["x"]).sum().backward()
             break
-        open("model.pt", "w").close()
+        with open("model.pt", "w") as file:
+            file.write("bytes")
     """
     seen = ran(tmp_path, script)
     assert [(one.batches, one.samples, one.iterations) for one in seen.passes] == [
@@ -301,7 +303,8 @@ def test_what_a_loader_does_is_seen(tmp_path: Path) -> None:
     assert all(one.start < one.end <= seen.script_seconds and one.waited >= 0.1 for one in seen.passes[:4])
     assert list(seen.waits) == sorted(seen.waits)
     assert 0.4 < seen.waits[-1] < seen.times[-1]
-    assert seen.files == ("model.pt",)
+    assert [(one.name, one.size) for one in seen.files] == [("model.pt", 5)]
+    assert seen.files[0].digest == hashlib.sha256(b"bytes").hexdigest()
     cut = ran(tmp_path, script, batches=1)
     assert [(one.batches, one.samples, one.iterations) for one in cut.passes] == [
         *[(1, 4, 1), (1, 5, 0)] * 2,
