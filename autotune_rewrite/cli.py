@@ -9,7 +9,9 @@ import functools
 import io
 import json
 import shlex
+import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -481,6 +483,21 @@ def verify(
     sys.exit(judgement.exit_code)
 
 
+_HANGUP = (signal.SIGHUP,) if sys.platform != "win32" else ()
+"""The terminal is closed."""
+
+
+@contextmanager
+def _ended_by(*signals: signal.Signals) -> Iterator[None]:
+    """Lets signals that would end this process at once do what Ctrl-C does: nothing is left running or lying about."""
+    before = {each: signal.signal(each, signal.default_int_handler) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
 @dataclass(slots=True)
 class _Verifier:
     """Carries out plans, and shows what came of the last that was no probe."""
@@ -499,7 +516,7 @@ class _Verifier:
 
             check_tensorboard(self.running.tensorboard)
         runs: list[Run] = []
-        with live() as progress:
+        with _ended_by(signal.SIGTERM, *_HANGUP), live() as progress:
             judgement = verify(plan, progress, records=None if probe else self.running.records, on_run=runs.append)
         if not probe:
             self.plan, self.runs = plan, runs

@@ -10,13 +10,14 @@ from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
 from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
+from autotune_rewrite.verify.records import Run
 from autotune_rewrite.verify.run import probe, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from autotune_rewrite.verify.records import Environment, Run
+    from autotune_rewrite.verify.records import Environment
 
 __all__ = ["Judgement", "Plan", "Progress", "VerifyError", "judge_again", "verify"]
 
@@ -68,8 +69,12 @@ def verify(
         VerifyError: The plan cannot be carried out, and nothing was run; or records cannot be written.
     """
     plan.check()
-    series = _Series(plan, probe(plan), progress, on_run)
-    series.run()
+    series = _Series(plan, progress, on_run)
+    try:
+        series.environment = probe(plan)
+        series.run()
+    except KeyboardInterrupt:  # between two runs; within one, the run ends with what was seen
+        series.taken.append(Run("original", 0, "interrupted", "was interrupted between two runs", (), 0.0))
     if records is not None:
         stored.save(records, series.plan, series.environment, series.taken)
     return judged(series.plan, series.taken, series.environment)
@@ -113,9 +118,9 @@ class _Series:
     """The runs of a plan, until there is something to say."""
 
     plan: Plan
-    environment: Environment
     progress: Callable[[Progress], None] | None = None
     on_run: Callable[[Run], None] | None = None
+    environment: Environment = field(default_factory=dict)
     taken: list[Run] = field(default_factory=list)
     _spent: float = 0.0
     """Seconds of all runs so far."""
@@ -248,10 +253,16 @@ class _Series:
             self.plan = replace(plan, pairs=fewest, sized=sized)
             return False
         iterations = min(_iterations_within(run, budget / (2 * fewest)) for run in first)
+        if not cut and iterations >= len(first[0].times):
+            self.plan = replace(
+                plan, pairs=fewest, sized=f"Fewer pairs were run {kept}, which their start alone exceeds."
+            )
+            return False
         known = None if cut else len(first[0].times)
         sized = f"Runs were cut to {iterations} iterations {kept}."
         self.plan = replace(plan, pairs=fewest, iterations=iterations, length=plan.length or known, sized=sized)
-        self.taken.clear()
+        # Whole runs tell what cut ones cannot: which files and metrics there are, and how long the end takes.
+        self.taken = [] if cut else [replace(run, kind="whole") for run in first]
         return True
 
 

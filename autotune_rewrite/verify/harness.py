@@ -97,6 +97,8 @@ class Config(TypedDict):
     """Runs under deterministic algorithms, so that bits can be compared."""
     tf32: bool
     """Runs with TF32 in matrix products: ``torch.set_float32_matmul_precision("high")``."""
+    launched: bool
+    """Whether a launcher started this process with others: then only the one with rank 0 writes a record."""
     record: str
     """Where the record is written."""
 
@@ -277,7 +279,10 @@ class Recorder:
         self.cut: float | None = None
         """When the run was ended because it had its iterations."""
         self._start = 0.0
+        self._path = ""
         self._file = -1
+        self.give_up: Callable[[], None] = sys.exit
+        """Ends the process at once: the script catches what ends a run."""
         self._told = 0
         """How many iterations the windows have told."""
         self._next_window = math.inf
@@ -322,17 +327,19 @@ class Recorder:
         Args:
             record: The file that windows go to, if any.
         """
-        if record is not None:
-            # Unbuffered, so that a fork of the script has nothing of ours to write a second time.
-            self._file = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._path = record or ""
         self._start = time.perf_counter()
         self._next_window = self._start + WINDOW
         return self._start
 
     def tell(self, line: Window | Record) -> None:
         """Writes a line of the record."""
-        if self._file >= 0:
-            os.write(self._file, json.dumps(line, allow_nan=False).encode() + b"\n")
+        if not self._path:
+            return
+        if not is_open(self._file, self._path):  # the first time, or the script has closed all files that it found open
+            # Unbuffered, so that a fork of the script has nothing of ours to write a second time.
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(self._file, json.dumps(line, allow_nan=False).encode() + b"\n")
 
     def since_start(self, times: Iterable[float]) -> list[float]:
         """Seconds from the script's start."""
@@ -372,8 +379,13 @@ class Recorder:
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
         now = time.perf_counter()
         iteration = len(self.times)
+        losses = (tensors,) if isinstance(tensors, torch.Tensor) else tensors
+        if any(is_pretended(loss) for loss in losses):
+            return
         if (self.limit is not None and iteration >= self.limit) or (now >= self.end and iteration >= FEWEST):
-            self.cut = self.cut or now
+            if self.cut is not None:
+                self.give_up()
+            self.cut = now
             raise Enough(0)
         self.times.append(now)
         self.waits.append(self._waited)
@@ -383,7 +395,6 @@ class Recorder:
             self._fresh.clear()
         if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
             return  # nothing is computed now: the copy would become a part of the script's graph
-        losses = (tensors,) if isinstance(tensors, torch.Tensor) else tensors
         values = [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]
         if values:
             self._losses.add(iteration, values[0] if len(values) == 1 else summed(values))
@@ -556,6 +567,19 @@ class AfterImport(MetaPathFinder):
         return spec
 
 
+def is_open(file: int, path: str) -> bool:
+    """Whether the descriptor is that of the file: another may have its number by now."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116 - it takes no Path to compare them
+    except OSError:
+        return False
+
+
+def is_pretended(loss: Any) -> bool:  # noqa: ANN401 - whatever backward was called with
+    """Whether nothing is computed: it is on the meta device, or a fake tensor of a dry run."""
+    return bool(getattr(loss, "is_meta", False)) or getattr(loss, "fake_mode", None) is not None
+
+
 def summed(values: list[torch.Tensor | float]) -> torch.Tensor | float:
     """The sum of scalars that may lie on several devices, without waiting for any of them."""
     total = values[0]
@@ -718,9 +742,9 @@ def die_with_parent() -> None:
             ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
-def is_first_of_several() -> bool:
-    """Whether this is the process whose record counts: of those that a launcher started, the one with rank 0."""
-    return all(os.environ.get(name, "0") == "0" for name in RANKS)
+def is_recorded(config: Config) -> bool:
+    """Whether the record of this process counts: of those that a launcher started, only that of rank 0 does."""
+    return not config["launched"] or all(os.environ.get(name, "0") == "0" for name in RANKS)
 
 
 def prepare(config: Config) -> None:
@@ -738,7 +762,7 @@ def execute(config: Config, script: str) -> int | str | None:
     Returns:
         The status to exit with, as the script would have left it.
     """
-    first = is_first_of_several()
+    first = is_recorded(config)
     if not first:
         config["seconds"] = None  # all have to end at the same iteration, or one waits for the others for ever
     recorder = Recorder(config)
@@ -748,6 +772,12 @@ def execute(config: Config, script: str) -> int | str | None:
     status: int | str | None = 0
     ended = "finished"
     start = recorder.begin(config["record"] if first else None)
+
+    def give_up() -> None:
+        recorder.tell(recorded(recorder, config, "cut", start, recorder.cut or start))
+        os._exit(0)
+
+    recorder.give_up = give_up
     try:
         module, code = main_module(config, script)
         exec(code, module.__dict__)  # noqa: S102 - running the script is what this file is for
@@ -755,7 +785,7 @@ def execute(config: Config, script: str) -> int | str | None:
         status = error.code
     except BaseException as error:  # noqa: BLE001 - whatever the script raised is its own; it is shown as Python shows it
         traceback = error.__traceback__.tb_next if error.__traceback__ else None
-        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+        show(error.with_traceback(traceback))
         ended, status = "raised", 1
     end = time.perf_counter()
     if recorder.forked:
@@ -764,6 +794,14 @@ def execute(config: Config, script: str) -> int | str | None:
         ended, status, end = "cut", 0, recorder.cut
     recorder.tell(recorded(recorder, config, ended, start, end))
     return status
+
+
+def show(error: BaseException) -> None:
+    """Shows an error of the script as Python does, by the script's own hook if it has one that works."""
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except BaseException:  # noqa: BLE001 - Python goes on, too, whatever the hook raises
+        sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: float) -> Record:

@@ -9,6 +9,7 @@ from typing import IO
 KEPT = 2**18
 """Bytes that are kept of a stream's beginning, and of its end: a flood must not fill the memory."""
 TAIL_LINES = 20
+"""Lines that show how a script failed."""
 DRAIN_SECONDS = 5.0
 """How long the end of the output is awaited; a process that left the group may hold the pipe open for ever."""
 
@@ -37,7 +38,3 @@ class Output(threading.Thread):
         self.join(DRAIN_SECONDS)
         text = (self._beginning + self._end).decode("utf-8", errors="replace")
         return tuple(line.rstrip() for line in text.splitlines() if line.strip())
-
-    def tail(self) -> tuple[str, ...]:
-        """The last lines."""
-        return self.lines()[-TAIL_LINES:]

@@ -199,6 +199,9 @@ def check_script(script: Path) -> None:
     Raises:
         VerifyError: It cannot be read or does not compile.
     """
+    if script.exists() and not script.is_file():
+        message = f"{script}: not a file"
+        raise VerifyError(message)
     try:
         source = script.read_bytes()
     except OSError as error:

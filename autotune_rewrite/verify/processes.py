@@ -51,21 +51,33 @@ def _marked(marker: str) -> list[int]:
     return [process for process in processes if carries(process, marker)]
 
 
-def end_all(child: subprocess.Popen[bytes], marker: str) -> None:
-    """Ends the child, its group, and whatever else carries its mark."""
+def end_all(child: subprocess.Popen[bytes] | None, marker: str) -> None:
+    """Ends the child, its group, and whatever else carries its mark.
+
+    Args:
+        child: None where the user ended it while it was being started.
+        marker: What the environment of its processes holds.
+    """
     if sys.platform == "win32":
-        child.kill()
-    else:
-        try:
-            os.killpg(child.pid, signal.SIGKILL)  # the child leads a session of its own
-        except ProcessLookupError:
-            pass
-        except PermissionError:  # macOS says so of a group in which only zombies are left
+        if child is not None:
             child.kill()
+    else:
+        if child is not None:
+            _end_group(child)
         for process in _marked(marker):  # a launcher's workers have sessions of their own
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-    child.wait()
+    if child is not None:
+        child.wait()
+
+
+def _end_group(child: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)  # the child leads a session of its own
+    except ProcessLookupError:
+        pass
+    except PermissionError:  # macOS says so of a group in which only zombies are left
+        child.kill()
 
 
 def oom_kills() -> int:

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify.gpu import Sampler
-from autotune_rewrite.verify.output import Output
+from autotune_rewrite.verify.output import TAIL_LINES, Output
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError, search_path
 from autotune_rewrite.verify.processes import carries, end_all, marked, oom_kills
 from autotune_rewrite.verify.records import Environment, Gpu, Outcome, Pass, Run, Scalar
@@ -39,6 +39,8 @@ LINGER = 60.0
 """Seconds that a process may still need when its script has ended: workers are joined, files flushed."""
 LINGER_CUT = 5.0
 """Seconds that it gets where it was cut: nothing that it does now is measured."""
+PATIENCE = 1.0
+"""Seconds in which the processes that a script has left behind may come to their own end."""
 POLL = 0.25
 """Seconds between two looks at what the run has told."""
 LOST = "at most the last half second of its record is lost"
@@ -55,6 +57,8 @@ def probe(plan: Plan) -> Environment:
     """
     config = _config(plan, Turn("original", 0))
     ended = _Child([sys.executable, str(HARNESS)], config, _child_environment(plan)).ended(PROBE_TIMEOUT)
+    if ended.interrupted:
+        raise KeyboardInterrupt
     if "environment" not in ended.record:
         message = f"torch cannot be imported by {sys.executable}: {(ended.output or ('no message',))[-1]}"
         raise VerifyError(message)
@@ -143,6 +147,7 @@ def _config(
         "batches": plan.batches,
         "deterministic": turn.kind == "check",
         "tf32": turn.kind == "tf32",
+        "launched": bool(plan.launcher),
         "record": "",
     }
     if script is None or scratch is None:
@@ -243,37 +248,41 @@ class _Child:
             oom_before = oom_kills()
             gpu = Sampler(self._environment.get("CUDA_VISIBLE_DEVICES"), lambda process: carries(process, self._marker))
             gpu.start()
-            start = time.perf_counter()
-            child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
-                [*self._command, config],
-                env=self._environment,
-                cwd=self._started,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
             status: int | None = None
             interrupted = False
             left_running = 0
+            streams: list[Output] = []
+            child: subprocess.Popen[bytes] | None = None
+            start = time.perf_counter()
             try:
+                child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
+                    [*self._command, config],
+                    env=self._environment,
+                    cwd=self._started,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
                 streams = [Output(stream) for stream in (child.stdout, child.stderr) if stream is not None]
                 status = _wait(child, record, start + timeout, watch)
                 wall_seconds = time.perf_counter() - start
-                if status is not None:
-                    left_running = len(marked(self._marker, patience=1.0))
+                if status is not None and marked(self._marker):
+                    # What it had others do is its own work, too, as long as they end soon.
+                    left_running = len(marked(self._marker, patience=PATIENCE))
+                    wall_seconds = time.perf_counter() - start
             except KeyboardInterrupt:
                 interrupted = True
                 wall_seconds = time.perf_counter() - start
             finally:
                 end_all(child, self._marker)
                 sampled = gpu.stop()
-            output, errors = streams
+            output, errors = [stream.lines() for stream in streams] or [(), ()]
             record.look()
             return _Ended(
                 status=status,
-                output=errors.tail() or output.tail(),
-                lines=(*output.lines(), *errors.lines()),
+                output=(errors or output)[-TAIL_LINES:],
+                lines=(*output, *errors),
                 wall_seconds=wall_seconds,
                 record=record.values(),
                 left_running=left_running,
@@ -361,7 +370,7 @@ def _outcome(ended: _Ended, timeout: float, output: tuple[str, ...]) -> tuple[Ou
     if status is None:
         return (
             "timed-out",
-            f"did not end within {timeout:g} seconds{lost}; it was ended{after or ' before any iteration'}",
+            f"did not end within {timeout:g} seconds{lost}; it was ended{after or ' before any iteration was told'}",
         )
     if how == "cut" or (how == "finished" and status == 0):
         return "ok", ""

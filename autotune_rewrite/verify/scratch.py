@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING, TypeAlias
 
+from autotune_rewrite.verify.plan import VerifyError
 from autotune_rewrite.verify.records import File
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ COPIED_FILES = 5000
 FILES_OF_CODE = 1000
 """A directory with more entries holds data, and is linked."""
 SEEN_ENTRIES = 5000
-"""Files and directories behind links that are watched for writes, at most."""
+"""Files and directories that are watched for writes, at most: of the project, and as many around it."""
 READ_BYTES = 64 * 2**20
 """A file that a run wrote is read if it is not larger."""
 LEVELS = 2
@@ -48,15 +49,12 @@ class Scratch:
     """The temporary directory that holds it."""
     places: dict[Path, Path] = field(default_factory=dict)
     """Where the directories that were copied lie, by their own paths."""
-    linked: dict[Path, Stamp] = field(default_factory=dict)
-    """What the copy only links to, as it was before the run; as much of it as can be watched at little cost."""
+    watched: dict[Path, Stamp] = field(default_factory=dict)
+    """The user's own files, copied or linked to, as they were before the run; as many as cost little to watch."""
+    watchable: int = SEEN_ENTRIES
+    """How many more may be watched."""
     settled: dict[str, tuple[Path, int, int]] = field(default_factory=dict)
     """The files of the copy itself before the run: their places, sizes, and times of change."""
-
-    @property
-    def watched(self) -> int:
-        """The files and directories behind the links that are watched."""
-        return sum(map(len, self.linked.values()))
 
     def place(self, path: Path) -> Path:
         """Where the copy of a path lies; the path itself where it was not copied.
@@ -64,14 +62,19 @@ class Scratch:
         Args:
             path: Absolute, without links.
         """
-        for original, copy in self.places.items():
-            if path.is_relative_to(original):
-                return copy / path.relative_to(original)
-        return path
+        nearest = max((each for each in self.places if path.is_relative_to(each)), key=_depth, default=None)
+        return path if nearest is None else self.places[nearest] / path.relative_to(nearest)
+
+    def watch(self, path: Path, entries: int = SEEN_ENTRIES) -> None:
+        """Remembers how a file or a directory of the user is now, with so many of the entries below it."""
+        found = stamp(path, min(entries, self.watchable))
+        self.watchable -= len(found)
+        if found:
+            self.watched[path] = found
 
     def written(self) -> tuple[str, ...]:
-        """The files and directories of the user that changed since the copy was made: it only links to them."""
-        return tuple(str(path) for path, before in self.linked.items() if stamp(path) != before)
+        """The files and directories of the user that changed since the copy was made."""
+        return tuple(str(path) for path, before in self.watched.items() if stamp(path, len(before)) != before)
 
     def changed(self) -> tuple[File, ...]:
         """The files that were created or changed in the copy itself since the last call of ``settle``, by name."""
@@ -114,12 +117,13 @@ def copied(script: Path, directory: Path, *, keep: bool = False) -> Iterator[Scr
     scratch = Scratch(Path(mkdtemp(prefix="torchfast-")).resolve())
     script, directory = script.resolve(), directory.resolve()
     try:
-        home = Path.home().resolve()
-        too_wide = home.is_relative_to(directory)  # nobody's project is a home, or all of them
-        if not too_wide:
+        try:
             _copy(scratch, directory, "started")
-        if too_wide or not script.is_relative_to(directory):
-            _copy(scratch, script.parent, "script")
+            if not script.is_relative_to(directory) or (_is_too_wide(directory) and script.parent != directory):
+                _copy(scratch, script.parent, "script")
+        except OSError as error:
+            message = f"{error.filename or scratch.root}: {error.strerror or error}, when the project was copied"
+            raise VerifyError(message) from error
         yield scratch
     finally:
         if not keep:
@@ -134,11 +138,11 @@ def digest(path: Path) -> str:
         return ""
 
 
-def stamp(path: Path) -> Stamp:
-    """Of a file or a directory, with all that is in it; nothing where it is gone."""
+def stamp(path: Path, entries: int = SEEN_ENTRIES) -> Stamp:
+    """Of a file or a directory, with so many of the entries below it; nothing where it is gone."""
     found: list[tuple[str, int, int]] = []
     waiting = deque([str(path)])
-    while waiting and len(found) < SEEN_ENTRIES:
+    while waiting and len(found) < entries:
         name = waiting.popleft()
         try:
             status = Path(name).stat()
@@ -153,18 +157,30 @@ def stamp(path: Path) -> Stamp:
 
 
 def _copy(scratch: Scratch, directory: Path, name: str) -> None:
-    """Copies a directory to where its relative paths, upwards too, lead to the same things."""
+    """Copies a directory to where its relative paths, upwards too, lead to the same things.
+
+    Nobody's project is a home, or holds all temporary files: there a run finds links.
+    """
+    if _is_too_wide(directory):
+        copy = scratch.places[directory] = scratch.root / name / (directory.name or "root")
+        copy.mkdir(parents=True)
+        _link_entries(scratch, directory, copy, without=scratch.root.name)
+        return
     above = [parent for parent in list(directory.parents)[:LEVELS] if parent != Path(directory.anchor)]
     place = scratch.root.joinpath(name, *(parent.name for parent in reversed(above)))
     place.mkdir(parents=True)
+    copy = scratch.places[directory] = place / (directory.name or "root")
+    _copy_tree(scratch, directory, copy)
+    scratch.watchable = SEEN_ENTRIES
     below = directory
     for level, parent in enumerate(above):
         holder = place if level == 0 else place.parents[level - 1]
         _link_entries(scratch, parent, holder, without=below.name)
         below = parent
-    copy = place / (directory.name or "root")
-    _copy_tree(scratch, directory, copy)
-    scratch.places[directory] = copy
+
+
+def _is_too_wide(directory: Path) -> bool:
+    return any(each.resolve().is_relative_to(directory) for each in (Path.home(), Path(gettempdir())))
 
 
 def _link_entries(scratch: Scratch, source: Path, target: Path, *, without: str) -> None:
@@ -187,10 +203,11 @@ def _copy_tree(scratch: Scratch, source: Path, target: Path) -> None:
     waiting = deque([(source, target)])
     while waiting:
         directory, copy = waiting.popleft()
+        scratch.watch(directory, entries=1)
         for entry in sorted(os.scandir(directory), key=lambda each: each.name):
             path, place = Path(entry.path), copy / entry.name
             if entry.is_symlink():
-                place.symlink_to(path.readlink())
+                _copy_link(scratch, path, place)
             elif entry.is_dir():
                 if entry.name in SKIPPED:
                     continue
@@ -204,9 +221,37 @@ def _copy_tree(scratch: Scratch, source: Path, target: Path) -> None:
                 if length > COPIED_BYTES or size + length > COPIED_IN_ALL or files >= COPIED_FILES:
                     _link(scratch, path, place)
                 else:
-                    shutil.copy2(path, place)
+                    _copy_file(scratch, path, place)
                     files += 1
                     size += length
+
+
+def _copy_file(scratch: Scratch, source: Path, target: Path) -> None:
+    """Copies a file, links to one that may not be read, and leaves out one that is gone meanwhile."""
+    try:
+        shutil.copy2(source, target)
+        scratch.watch(source)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        _link(scratch, source, target)
+
+
+def _copy_link(scratch: Scratch, source: Path, target: Path) -> None:
+    """Makes a link that leads into the copy where the original leads into the project, else to where that leads."""
+    leads = source.resolve()
+    copied = scratch.place(leads)
+    if copied != leads:
+        shown = source.readlink()
+        target.symlink_to(copied if shown.is_absolute() else shown)
+    elif leads.exists():
+        _link(scratch, leads, target)
+    else:
+        target.symlink_to(source.readlink())
+
+
+def _depth(path: Path) -> int:
+    return len(path.parts)
 
 
 def _is_data(directory: Path) -> bool:
@@ -220,5 +265,5 @@ def _is_data(directory: Path) -> bool:
 
 def _link(scratch: Scratch, source: Path, target: Path, *, watched: bool = True) -> None:
     target.symlink_to(source, target_is_directory=source.is_dir())
-    if watched and scratch.watched < SEEN_ENTRIES:
-        scratch.linked[source] = stamp(source)
+    if watched:
+        scratch.watch(source)

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from autotune_rewrite.verify import scratch as scratches
-from autotune_rewrite.verify.plan import Plan, Turn
+from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
 from autotune_rewrite.verify.run import run_script
 from autotune_rewrite.verify.scratch import copied
 
@@ -75,7 +75,13 @@ def test_a_home_is_not_copied(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOME", str(project.parent))
 
     with copied(project / "train.py", project.parent) as scratch:
-        assert set(scratch.places) == {project}
+        started = scratch.place(project.parent)
+        assert sorted(each.name for each in started.iterdir()) == ["data", "project"]
+        assert all(each.is_symlink() for each in started.iterdir())
+        assert not scratch.place(project / "train.py").is_symlink()
+        (started / "new.txt").touch()
+
+    assert not (project.parent / "new.txt").exists()
 
 
 @pytest.mark.parametrize(
@@ -118,6 +124,91 @@ def test_links_and_caches_of_the_project_stay_what_they_are(project: Path) -> No
         assert (copy / "latest").readlink() == Path("conf")
         assert (copy / ".git").is_symlink()
         assert sorted(each.name for each in copy.iterdir()) == [".git", "conf", "latest", "train.py"]
+
+
+def test_a_link_out_of_the_project_is_followed_and_writes_through_it_are_seen(project: Path, tmp_path: Path) -> None:
+    far = tmp_path.parent / f"{tmp_path.name}-far"
+    far.mkdir()
+    (far / "model.pt").write_bytes(b"precious")
+    (project / "checkpoints").symlink_to(far)
+    (project / "own").symlink_to(project / "conf")
+    (project / "lost").symlink_to("nowhere")
+
+    with copied(project / "train.py", project) as scratch:
+        copy = scratch.place(project)
+        (copy / "own" / "lr.txt").write_text("1")
+        assert scratch.written() == ()
+        assert (copy / "lost").is_symlink()
+        (copy / "checkpoints" / "model.pt").write_bytes(b"overwritten")
+        assert scratch.written() == (str(far),)
+
+    assert (project / "conf" / "lr.txt").read_text() == "0.1"
+
+
+def test_writes_to_the_project_itself_are_seen(project: Path) -> None:
+    with copied(project / "train.py", project) as scratch:
+        (project / "conf" / "lr.txt").write_text("10.0")
+        (project / "new.txt").touch()
+        assert scratch.written() == (str(project), str(project / "conf" / "lr.txt"))
+
+
+def test_what_lies_around_does_not_keep_the_project_from_being_watched(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratches, "SEEN_ENTRIES", 8)
+    monkeypatch.setattr(scratches, "FILES_OF_CODE", 1)
+    (project.parent / "big").mkdir()
+    for number in range(20):
+        (project.parent / "big" / f"{number}").touch()
+    (project / "images").mkdir()
+    for name in "a", "b":
+        (project / "images" / name).touch()
+
+    with copied(project / "train.py", project) as scratch:
+        (project / "images" / "a").write_bytes(b"other")
+        assert str(project / "images") in scratch.written()
+
+
+def test_where_all_temporary_files_lie_nothing_is_copied(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(project))
+
+    with copied(project / "train.py", project) as scratch:
+        assert scratch.root.is_relative_to(project)
+        assert scratch.place(project / "train.py").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("error", "there"),
+    [
+        pytest.param(PermissionError(13, "Permission denied"), True, id="linked where it may not be read"),
+        pytest.param(FileNotFoundError(2, "No such file"), False, id="left out where it is gone meanwhile"),
+    ],
+)
+def test_a_file_that_cannot_be_copied_is(
+    project: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, *, there: bool
+) -> None:
+    def copy(source: Path, _: Path) -> None:
+        if source.name == "lr.txt":
+            raise error
+
+    monkeypatch.setattr("shutil.copy2", copy)
+
+    with copied(project / "train.py", project) as scratch:
+        assert scratch.place(project / "conf" / "lr.txt").is_symlink() == there
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def copy(_: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr("shutil.copy2", copy)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with (
+        pytest.raises(VerifyError, match="No space left on device, when the project was copied"),
+        copied(project / "train.py", project),
+    ):
+        pass
+    assert list(tmp_path.glob("torchfast-*")) == []
 
 
 def test_a_copy_is_kept_where_it_was_asked_for(project: Path) -> None:

@@ -59,7 +59,7 @@ def test_refuses_a_script_that_does_not_compile(plan: Plan, source: bytes, line:
 
 
 def test_refuses_a_directory(plan: Plan) -> None:
-    with pytest.raises(VerifyError, match="Is a directory"):
+    with pytest.raises(VerifyError, match="not a file"):
         replace(plan, original=plan.original.parent).check()
 
 

@@ -473,6 +473,77 @@ def test_of_a_run_that_vanishes_the_windows_are_left(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "loss.backward()",
+            "try:\n        loss.backward()\n    except:\n        continue",
+            id="catches what ends a run",
+        ),
+        pytest.param(
+            "inputs = ",
+            "(torch.ones(1, requires_grad=True, device='meta') * 2).backward()\ninputs = ",
+            id="tries on the meta device first",
+        ),
+    ],
+)
+def test_odd_scripts_are_seen_as_they_are(tmp_path: Path, before: str, after: str) -> None:
+    seen = ran(tmp_path, LOOP.replace(before, after), iterations=7)
+    assert (seen.outcome, seen.ended, len(seen.losses)) == ("ok", "cut", 7), seen.output
+    assert seen.losses[0] == 1.0
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_rank_in_the_environment_means_nothing_without_a_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    seen = ran(tmp_path, LOOP)
+    assert (seen.outcome, len(seen.losses)) == ("ok", 40)
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_hook_for_errors_that_fails_hides_none(tmp_path: Path) -> None:
+    seen = ran(tmp_path, "import sys\nsys.excepthook = lambda *_: 1 / 0\nraise ValueError('mine')\n")
+    assert (seen.outcome, seen.problem) == ("crashed", "ended with an exception")
+    assert seen.output[-1] == "ValueError: mine"
+
+
+def test_a_script_that_closes_all_files_finds_none_of_ours_in_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "own.txt"
+    slow = LOOP.replace("loss.backward()", "loss.backward()\n    import time; time.sleep(0.1)").replace(
+        "inputs:", "inputs[:12]:"
+    )
+    script = slow.replace("inputs = ", f"import os; os.closerange(3, 64); own = open({str(path)!r}, 'w')\ninputs = ")
+    seen = ran(tmp_path, script)
+    assert (seen.outcome, len(seen.losses), path.read_text()) == ("ok", 12, ""), seen.output
+
+
+def test_work_that_outlives_the_script_is_its_own(tmp_path: Path) -> None:
+    script = """
+        import subprocess, sys, time
+
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.6)"])
+        print(time.perf_counter())
+    """
+    seen = ran(tmp_path, script)
+    assert (seen.outcome, seen.left_running) == ("ok", 0)
+    assert seen.wall_seconds - seen.import_seconds - seen.script_seconds - seen.bookkeeping_seconds >= 0.4
+
+
+def test_an_interrupt_while_the_process_is_started_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("subprocess.Popen", start)
+    seen = ran(tmp_path, LOOP)
+    assert (seen.outcome, seen.problem, seen.lines) == ("interrupted", "was interrupted", ())
+    with pytest.raises(KeyboardInterrupt):
+        probe(Plan(tmp_path / "train.py", tmp_path / "train.py"))
+
+
 def test_a_script_whose_process_goes_on_after_its_end_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autotune_rewrite.verify.run.LINGER", 0.5)
     seen = ran(tmp_path, "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n")

@@ -172,6 +172,29 @@ def test_after_an_interrupt_what_is_known_is_judged(monkeypatch: pytest.MonkeyPa
     assert script.runs[-1][0].side == "original"
 
 
+def test_an_interrupt_between_runs_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    started(monkeypatch, Script())
+
+    def interrupted(_: Plan) -> Environment:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verifier, "probe", interrupted)
+    judgement = verify(Plan(Path("a.py"), Path("b.py")))
+    assert (judgement.run, judgement.interrupted, judgement.pairs, judgement.exit_code) == ("interrupted", True, 0, 130)
+
+
+def test_a_whole_first_pair_is_kept_when_others_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    started(monkeypatch, Script(iterations=1000, faster=2.0))  # 12 and 7 seconds
+    seen: list[Run] = []
+    verify(Plan(Path("a.py"), Path("b.py"), "bitwise", time_budget=60.0), records=None, on_run=seen.append)
+    assert [len(run.times) for run in seen] == [1000, 1000] + [550] * 8
+    script = Script(iterations=30)  # shorter than the shortest cut
+    judgement = judged(monkeypatch, script, time_budget=12.0)
+    assert {iterations for _, iterations, _ in script.runs} == {30}
+    assert (judgement.basis, judgement.pairs) == ("whole", 4)
+    assert judgement.sized == "Fewer pairs were run to keep to the time budget of 12 s, which their start alone exceeds."
+
+
 def test_a_run_that_fails_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(ends=("killed", "rewritten", 2))
     judgement = judged(monkeypatch, script)
