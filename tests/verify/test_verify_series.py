@@ -192,7 +192,9 @@ def test_a_whole_first_pair_is_kept_when_others_are_cut(monkeypatch: pytest.Monk
     judgement = judged(monkeypatch, script, time_budget=12.0)
     assert {iterations for _, iterations, _ in script.runs} == {30}
     assert (judgement.basis, judgement.pairs) == ("whole", 4)
-    assert judgement.sized == "Fewer pairs were run to keep to the time budget of 12 s, which their start alone exceeds."
+    assert (
+        judgement.sized == "Fewer pairs were run to keep to the time budget of 12 s, which their start alone exceeds."
+    )
 
 
 def test_a_run_that_fails_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
