@@ -903,6 +903,25 @@ def test_verify_says_in_one_line_what_cannot_be_run(torchfast: Run) -> None:
     assert answer.err.count("\n") == 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["ended by a batch system", "terminal closed"])
+def test_a_signal_ends_a_verification_as_an_interrupt_does(
+    torchfast: Run, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    from autotune_rewrite import verify
+
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+        return verify.Judgement("ok", "faster", "equal", "So far.", plan.promise, interrupted=True)
+
+    monkeypatch.setattr(verify, "verify", run)
+    before = signal.getsignal(number)
+
+    assert torchfast("verify", "train.py", "train.py").code == 130
+    assert signal.getsignal(number) == before
+
+
 def test_an_interrupted_verification_says_what_is_known(torchfast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from autotune_rewrite import verify
 
