@@ -379,8 +379,10 @@ class Recorder:
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
         now = time.perf_counter()
         iteration = len(self.times)
-        losses = (tensors,) if isinstance(tensors, torch.Tensor) else tensors
-        if any(is_pretended(loss) for loss in losses):
+        # What most scripts have costs least: a number of the CPU's.
+        plain = type(tensors) is torch.Tensor and tensors.is_cpu
+        losses = (tensors,) if plain or isinstance(tensors, torch.Tensor) else tensors
+        if not plain and any(map(is_pretended, losses)):
             return
         if (self.limit is not None and iteration >= self.limit) or (now >= self.end and iteration >= FEWEST):
             if self.cut is not None:
@@ -393,11 +395,12 @@ class Recorder:
             for one in self._fresh:
                 one.iterations += 1
             self._fresh.clear()
-        if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
+        if plain:
+            self._losses.add(iteration, self._value(tensors))
+        elif self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
             return  # nothing is computed now: the copy would become a part of the script's graph
-        values = [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]
-        if values:
-            self._losses.add(iteration, values[0] if len(values) == 1 else summed(values))
+        elif values := [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]:
+            self._losses.add(iteration, summed(values))
         if now >= self._next_window:
             self._window()
             self._next_window = now + WINDOW
@@ -417,7 +420,7 @@ class Recorder:
         On the CPU a number costs a third of what a tensor costs, and nothing has to be waited for.
         """
         scale: torch.Tensor | None = getattr(loss, SCALE, None)
-        if scale is None and loss.is_cpu and loss.numel() == 1 and not loss.is_complex():
+        if scale is None and loss.is_cpu and loss.numel() == 1 and loss.is_floating_point():
             return loss.item()
         value = loss.detach()
         if value.is_complex():
