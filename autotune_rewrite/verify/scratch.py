@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
@@ -140,20 +140,27 @@ def digest(path: Path) -> str:
 
 def stamp(path: Path, entries: int = SEEN_ENTRIES) -> Stamp:
     """Of a file or a directory, with so many of the entries below it; nothing where it is gone."""
-    found: list[tuple[str, int, int]] = []
-    waiting = deque([str(path)])
+    try:
+        found = [_seen(str(path), path.stat())]
+    except OSError:
+        return ()
+    waiting = deque([str(path)] if path.is_dir() else [])
     while waiting and len(found) < entries:
-        name = waiting.popleft()
         try:
-            status = Path(name).stat()
-            is_directory = stat.S_ISDIR(status.st_mode)
-            # A directory's own size says nothing, and its time is that of the entries in it.
-            found.append((name, status.st_mtime_ns, 0 if is_directory else status.st_size))
-            if is_directory:
-                waiting.extend(sorted(entry.path for entry in os.scandir(name)))
+            below = sorted(os.scandir(waiting.popleft()), key=lambda entry: entry.name)
         except OSError:
             continue
+        for entry in below[: entries - len(found)]:
+            with suppress(OSError):  # a link that leads nowhere, or what is gone meanwhile
+                found.append(_seen(entry.path, entry.stat()))
+                if entry.is_dir():
+                    waiting.append(entry.path)
     return tuple(found)
+
+
+def _seen(name: str, status: os.stat_result) -> tuple[str, int, int]:
+    """A directory's own size says nothing, and its time is that of the entries in it."""
+    return name, status.st_mtime_ns, 0 if stat.S_ISDIR(status.st_mode) else status.st_size
 
 
 def _copy(scratch: Scratch, directory: Path, name: str) -> None:
