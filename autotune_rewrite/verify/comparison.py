@@ -22,6 +22,14 @@ LOOK_CONFIDENCE = 1 - 0.0294
 """Of each of two looks, after half and after all of the pairs: errors come to 5 % in all (Pocock's bounds)."""
 MARGIN_SPREADS = 2.0
 """The margin of non-inferiority, in standard deviations of the original over its seeds: about what luck does to it."""
+MARGIN_PART = 0.05
+"""Of the original's figure, which that margin never exceeds: where a seed moves it by more, as where it draws the data,
+the spread is that of the problem, and says nothing of luck."""
+FIRST = slice(0, 1)
+START = slice(1, 20)
+"""The iterations over which losses that begin the same have to stay together, after the first one."""
+EARLY = slice(1, 5)
+"""The first of them, in which a difference has not had the time to grow by itself."""
 MIN_SEEDS = 3
 """Fewer say nothing about a spread."""
 
@@ -102,16 +110,23 @@ class Pair:
         different = (at for at, (a, b) in enumerate(losses) if a != b and not (math.isnan(a) and math.isnan(b)))
         return next(different, None)
 
+    def distance(self, iterations: slice) -> float:
+        """The mean relative difference of the losses of these iterations; infinite where only one side has a number.
+
+        A loss that starts at zero by its construction, as PPO's, is small beside those that follow: differences are
+        relative to the median of the first losses, where that is more than the loss itself.
+        """
+        losses = zip(self.original.losses[iterations], self.rewritten.losses[iterations], strict=False)
+        sizes = [abs(loss) for loss in self.original.losses[: START.stop] if math.isfinite(loss)]
+        usual = statistics.median(sizes) if sizes else 0.0
+        distances = [_relative(a, b, usual) for a, b in losses]
+        return _mean(distances) if distances else 0.0
+
     @property
     def first_loss_distance(self) -> float:
         """The relative difference of the first losses; infinite where only one of them is there, or is a number."""
-        if not (self.original.losses and self.rewritten.losses):
-            return math.inf
-        a, b = self.original.losses[0], self.rewritten.losses[0]
-        if a == b or (math.isnan(a) and math.isnan(b)):
-            return 0.0
-        distance = abs(a - b) / max(abs(a), abs(b))
-        return distance if math.isfinite(distance) else math.inf
+        both = self.original.losses and self.rewritten.losses
+        return self.distance(FIRST) if both else math.inf
 
     @property
     def diverged(self) -> bool:
@@ -133,6 +148,9 @@ class Summary:
     """Of the one-sided bounds."""
     high: float
     margin: float
+    """How much worse is no worse: what was asked for, or a spread that is capped."""
+    spread: float = 0.0
+    """The standard deviation of the original's figures over its seeds."""
     name: str = LAST_TENTH
     """Of the figure: this, or the name of a metric."""
     higher: bool = False
@@ -154,7 +172,8 @@ class Summary:
         Args:
             pairs: One for each seed.
             confidence: Of the bounds.
-            margin: How much worse is no worse; None: so many of the original's standard deviations over its seeds.
+            margin: How much worse is no worse; None: so many of the original's standard deviations over its seeds, and
+                no more than a small part of its figures.
             metric: By whose last value runs are judged; None: by their losses.
         """
         if len(pairs) < MIN_SEEDS:
@@ -167,16 +186,29 @@ class Summary:
         differences = [sign * (after - before) for before, after in zip(originals, rewritten, strict=True)]
         worse = statistics.fmean(differences)
         half = quantile_of_t(confidence, len(pairs) - 1) * statistics.stdev(differences) / math.sqrt(len(pairs))
+        spread = statistics.stdev(originals)
+        usual = min(MARGIN_SPREADS * spread, MARGIN_PART * statistics.fmean(map(abs, originals)))
         return cls(
             worse,
             worse - half,
             worse + half,
-            MARGIN_SPREADS * statistics.stdev(originals) if margin is None else margin,
+            usual if margin is None else margin,
+            spread,
             LAST_TENTH if metric is None else metric.name,
             higher=sign < 0,
             original=statistics.fmean(originals),
             rewritten=statistics.fmean(rewritten),
         )
+
+    @property
+    def systematic(self) -> bool:
+        """Whether the rewritten script's figures are moved in one direction: the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def relative(self) -> float:
+        """The size of the shift as a part of the original's figure."""
+        return _relative(self.original, self.rewritten, 0.0)
 
     @property
     def resolvable(self) -> float:
@@ -355,9 +387,25 @@ def figure(run: Run, metric: metrics.Series | None) -> float:
     return last_tenth(run.losses) if run.losses else math.nan
 
 
+def _relative(a: float, b: float, usual: float) -> float:
+    """The difference as a part of the larger one, or of what is usual if that is more."""
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        return 0.0
+    distance = abs(a - b) / max(abs(a), abs(b), usual)
+    return distance if math.isfinite(distance) else math.inf
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Infinite where the sum is too large for a float."""
+    try:
+        return statistics.fmean(values)
+    except OverflowError:
+        return math.inf
+
+
 def last_tenth(losses: Sequence[float]) -> float:
     """The mean of the last tenth, and of at least the last one."""
-    return statistics.fmean(losses[-max(1, len(losses) // 10) :])
+    return _mean(losses[-max(1, len(losses) // 10) :])
 
 
 @lru_cache

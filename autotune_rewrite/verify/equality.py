@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from autotune_rewrite.verify import metrics
-from autotune_rewrite.verify.comparison import MARGIN_SPREADS, MIN_SEEDS, Check, Summary, figure
+from autotune_rewrite.verify.comparison import (
+    EARLY,
+    MARGIN_PART,
+    MARGIN_SPREADS,
+    MIN_SEEDS,
+    START,
+    Check,
+    Summary,
+    figure,
+)
 from autotune_rewrite.verify.measurement import training_passes
 from autotune_rewrite.verify.omissions import omissions, unseen
 
@@ -22,6 +32,10 @@ NOTHING_SEEN = (
     "NOTHING WAS COMPARED: the original did not call backward() in its main process, and no metric was found in what "
     "it prints or gives to TensorBoard; --metric can name one."
 )
+CALM = 0.1
+"""The part of the tolerance below which losses that come apart later have done so by themselves, as chaos does."""
+OWN = 3.0
+"""How many times as far as the original from itself losses may be apart, as one control is but one draw of that."""
 REPEATS = "The original repeats itself bit for bit."
 NOT_REPEATABLE = "The original is not repeatable: it differs from itself with the same seed."
 
@@ -66,6 +80,11 @@ def judge_equality(plan: Plan, comparison: Comparison) -> Answer:
         return Answer("equal", _all_equal(comparison, lost=lost)).with_note(unseen(comparison))
     if plan.promise == "bitwise":
         return _judge_bitwise(plan, comparison, metric).with_note(note)
+    return _judge_results(plan, comparison, metric).with_note(note)
+
+
+def _judge_results(plan: Plan, comparison: Comparison, metric: metrics.Series | None) -> Answer:
+    """Bits may differ: what the runs end with is judged, and how they begin."""
     bits, of_bits = _judge_bits(plan, comparison) if plan.bitwise is not None else ("equal", "")
     if bits == "different":
         return Answer("different", of_bits)
@@ -74,13 +93,13 @@ def judge_equality(plan: Plan, comparison: Comparison) -> Answer:
         shown = Summary.of(comparison.pairs, comparison.confidence, margin, metric)
         why = "Training was meant to change: its results are shown, and never judged as equal."
         return Answer("not-checked", why, shown).after(of_bits)
-    moved = _first_losses(plan, comparison)
-    if moved:
-        return Answer("different", moved)
-    answer = _judge_spread(plan, comparison, metric).after(of_bits).with_note(note)
-    return (
-        replace(answer, equality="inconclusive") if bits == "unknown" and answer.equality == "non-inferior" else answer
-    )
+    moved = _apart(plan, comparison)
+    if moved is not None and moved.equality == "different":
+        return moved
+    answer = _judge_spread(plan, comparison, metric).after("" if moved is None else moved.reason).after(of_bits)
+    if (bits == "unknown" or moved is not None) and answer.equality == "non-inferior":
+        answer = replace(answer, equality="inconclusive")
+    return answer
 
 
 def _all_equal(comparison: Comparison, *, lost: bool) -> str:
@@ -193,19 +212,23 @@ def _seen(check: Check, pair: Pair) -> int:
     return first if first is not None and whole is not None and first < whole else len(check.original.losses)
 
 
-def _first_losses(plan: Plan, comparison: Comparison) -> str:
-    """That the first losses are too far apart, in a sentence; empty where they are not, or where that says nothing."""
+def _apart(plan: Plan, comparison: Comparison) -> Answer | None:
+    """That losses come apart sooner than another precision explains; None where they do not, or nothing tells."""
     repeated = comparison.repeated
     if plan.redrawn or plan.promise != "precision" or repeated is None or not comparison.pairs[0].original.losses:
-        return ""
-    farthest = max(pair.first_loss_distance for pair in comparison.pairs)
-    # Where the original's own first loss moves as far with one seed, a distance says nothing.
-    if not repeated.first_loss_distance <= plan.tolerance < farthest:
-        return ""
-    return (
-        f"The first losses differ by {farthest:.2g} relative to their size; "
-        f"what was changed explains at most {plan.tolerance:g}."
-    )
+        return None
+    explained = f"; what was changed explains at most {plan.tolerance:g}."
+    first = max(pair.first_loss_distance for pair in comparison.pairs)
+    if first > max(plan.tolerance, OWN * repeated.first_loss_distance):
+        return Answer("different", f"The first losses differ by {first:.2g} relative to their size{explained}")
+    early, start = (fmean(pair.distance(part) for pair in comparison.pairs) for part in (EARLY, START))
+    if start <= max(plan.tolerance, OWN * repeated.distance(START)):
+        return None
+    apart = f"Losses of iterations 2 to {START.stop} differ by {start:.2g} relative to their size"
+    if early < CALM * plan.tolerance:
+        grown = f", and by {early:.2g} until iteration {EARLY.stop}: a chaotic training does that, and a mistake may."
+        return Answer("inconclusive", f"{apart}{grown}")
+    return Answer("different", f"{apart}{explained}")
 
 
 def _judge_spread(plan: Plan, comparison: Comparison, metric: metrics.Series | None) -> Answer:
@@ -220,28 +243,70 @@ def _judge_spread(plan: Plan, comparison: Comparison, metric: metrics.Series | N
     if summary.margin == 0:
         why = "the original shows no spread over its seeds to judge by"
         return Answer("inconclusive", f"Results differ, and {why}: --margin sets what may be.", summary)
-    which = "" if margin is not None else f", {MARGIN_SPREADS:g} standard deviations of the original over its seeds"
     figures = (
         f"{summary.name} is {summary.rewritten:.4g} against the original's {summary.original:.4g}, "
-        f"{_worse(summary)} with a margin of {summary.margin:.3g}{which}."
+        f"{_worse(summary)} with a margin of {summary.margin:.3g}{_origin(summary) if margin is None else ''}."
     )
-    if summary.low > summary.margin or summary.high < -summary.margin:
+    luck = MARGIN_SPREADS * summary.spread if margin is None else margin
+    if summary.low > luck or summary.high < -luck:
         # Much better is no more "the same" than much worse: perhaps the loss itself was changed.
-        end = "worse" if summary.worse > 0 else "better"
-        return Answer("different", f"The rewritten script ends {end} than luck explains: {figures}", summary)
+        reason = f"The rewritten script ends {_end(summary)} than luck explains: {figures}"
+        return Answer("different", reason, summary)
+    if margin is None and _matters(plan, summary):
+        reason = f"The rewritten script ends systematically {_end(summary)}, and only --margin can tell what matters"
+        return Answer("inconclusive", f"{reason}: {figures}", summary)
     if summary.high >= summary.margin:
         reason = (
             f"Results differ, and these pairs cannot tell whether it matters: {figures} "
             f"They could have told with a margin of {summary.resolvable:.3g}."
         )
         return Answer("inconclusive", reason, summary)
-    losses = Summary.of(pairs, comparison.confidence) if metric is not None and pairs[0].original.losses else None
-    if losses is not None and 0 < losses.margin < max(losses.low, -losses.high):
-        # A metric is coarse: a loss that is another one altogether is no matter of luck.
-        moved = f"But {losses.name} moves by {losses.worse:+.3g}, more than luck explains."
-        reason = f"{figures[0].upper()}{figures[1:]} {moved}"
-        return Answer("different", reason, summary)
+    if metric is not None and pairs[0].original.losses:
+        moved = _losses_moved(plan, comparison)
+        if moved is not None:
+            return replace(moved, reason=f"{figures[0].upper()}{figures[1:]} {moved.reason}", summary=summary)
+    if summary.systematic:
+        small = f"less than {100 * plan.tolerance:g} %" if margin is None else "less than the margin"
+        reason = f"The rewritten script ends {_end(summary)}, systematically but by {small}: {figures}"
+        return Answer("non-inferior", reason, summary)
     return Answer("non-inferior", f"Results differ no more than by luck: {figures}", summary)
+
+
+def _losses_moved(plan: Plan, comparison: Comparison) -> Answer | None:
+    """That losses move although the metric does not: it is coarse, and another loss altogether is no matter of luck."""
+    losses = Summary.of(comparison.pairs, comparison.confidence)
+    if losses is None:
+        return None
+    moved = f"But {losses.name} moves by {losses.worse:+.3g}"
+    if 0 < MARGIN_SPREADS * losses.spread < max(losses.low, -losses.high):
+        return Answer("different", f"{moved}, more than luck explains.")
+    if plan.margin is None and _matters(plan, losses):
+        return Answer("inconclusive", f"{moved} ({losses.low:+.3g} to {losses.high:+.3g}), which is systematic.")
+    return None
+
+
+def _matters(plan: Plan, summary: Summary) -> bool:
+    """Whether results are moved in one direction, and by more than what was changed explains.
+
+    Both runs of a pair share their seed, so what seeds do to the original, however much, is no excuse.
+    """
+    return summary.systematic and summary.relative > plan.tolerance
+
+
+def _end(summary: Summary) -> str:
+    return "worse" if summary.worse > 0 else "better"
+
+
+def _origin(summary: Summary) -> str:
+    """What the default margin is, in words that follow it."""
+    spread = MARGIN_SPREADS * summary.spread
+    if spread <= summary.margin:
+        return f", {MARGIN_SPREADS:g} standard deviations of the original over its seeds"
+    part = f", {100 * MARGIN_PART:g} % of the original's"
+    if summary.spread <= summary.margin:
+        return part
+    moved = 100 * MARGIN_PART * summary.spread / summary.margin
+    return f"{part} (seeds move it by {moved:.0f} %: they change the problem, not luck; --margin states what matters)"
 
 
 def _worse(summary: Summary) -> str:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.verify.comparison import Check, Comparison, Pair, Ratio, Summary
+from autotune_rewrite.verify.comparison import Check, Comparison, Pair, Ratio, Summary, last_tenth
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure, speed_word
 from autotune_rewrite.verify.plan import Plan, PromiseName
 from autotune_rewrite.verify.records import File, Gpu, Outcome, Pass, Run, Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from autotune_rewrite.verify.plan import Side
 
@@ -264,10 +264,56 @@ def test_statistical_equality(pairs: list[tuple[Run, Run]], equality: str) -> No
     assert judged(pairs, "random").equality == equality
 
 
-def test_margin_is_two_standard_deviations_of_the_original() -> None:
-    summary = Summary.of([Pair(*pair) for pair in seeded(spread=0.1)])
+@pytest.mark.parametrize(
+    ("spread", "margin"),
+    [
+        pytest.param(0.01, 2 * math.sqrt((1 + 1 + 0.25 + 0.25) / 3) * 0.01, id="two standard deviations over seeds"),
+        pytest.param(0.1, 0.05 * 1.026, id="no more than 5 % of the original's"),
+    ],
+)
+def test_the_default_margin(spread: float, margin: float) -> None:
+    summary = Summary.of([Pair(*pair) for pair in seeded(spread=spread)])
     assert summary is not None
-    assert summary.margin == pytest.approx(2 * math.sqrt((0.01 + 0.01 + 0.0025 + 0.0025) / 3))
+    assert summary.margin == pytest.approx(margin, rel=1e-4)
+
+
+def test_seeds_that_change_the_problem_are_no_measure_of_luck() -> None:
+    judgement = judged(seeded(shift=0.04, spread=0.8), "random")
+    assert judgement.equality == "inconclusive"
+    assert "ends systematically worse, and only --margin can tell what matters" in judgement.reason
+    assert (
+        "5 % of the original's (seeds move it by 71 %: they change the problem, not luck; --margin" in judgement.reason
+    )
+    assert "luck:" not in judgement.reason
+
+
+@pytest.mark.parametrize("promise", ["random", "precision"])
+@pytest.mark.parametrize(
+    ("shift", "margin", "equality", "words"),
+    [
+        pytest.param(0.02, None, "inconclusive", "ends systematically worse, and only --margin", id="worse by 2 %"),
+        pytest.param(-0.02, None, "inconclusive", "ends systematically better, and only --margin", id="better by 2 %"),
+        pytest.param(0.02, 0.03, "non-inferior", "worse, systematically but by less than the margin", id="as allowed"),
+        pytest.param(0.02, 0.01, "different", "ends worse than luck explains", id="more than is allowed"),
+        pytest.param(0.005, None, "non-inferior", "worse, systematically but by less than 1 %", id="worse by 0.5 %"),
+    ],
+)
+def test_a_systematic_shift_is_never_luck(
+    shift: float, margin: float | None, equality: str, words: str, promise: PromiseName
+) -> None:
+    pairs = [Pair(a, replace(b, losses=(*a.losses[:20], *b.losses[20:]))) for a, b in seeded(shift, spread=0.1)]
+    plan = Plan(Path("a.py"), Path("b.py"), promise, margin=margin)
+    judgement = judge(plan, Comparison(tuple(pairs), pairs[0].original), {})
+    assert (judgement.equality, words in judgement.reason) == (equality, True)
+    assert "no more than by luck" not in judgement.reason
+
+
+def test_a_metric_does_not_excuse_losses_that_move_systematically() -> None:
+    pairs = [(a, replace(b, losses=tuple(loss * 1.02 for loss in a.losses))) for a, b in scored(ALIKE)]
+    judgement = by_metric(pairs)
+    assert judgement.equality == "inconclusive"
+    assert "which is systematic." in judgement.reason
+    assert by_metric(pairs, margin=0.03).equality == "non-inferior"
 
 
 @pytest.mark.parametrize(
@@ -288,6 +334,58 @@ def test_first_loss_under_precision(first: float, control: float, equality: str)
     ]
     again = record(losses=(control, *pairs[0][0].losses[1:]))
     assert judged(pairs, "precision", again).equality == equality
+
+
+def trained(change: Callable[[int], float]) -> list[tuple[Run, Run]]:
+    """Pairs whose losses of each iteration, from 1, differ by this part."""
+    return [
+        (a, replace(a, side="rewritten", losses=tuple(loss * (1 + change(at)) for at, loss in enumerate(a.losses, 1))))
+        for a, _ in seeded()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "own", "equality", "words"),
+    [
+        pytest.param(lambda _: 2e-4, 0.0, "non-inferior", "ends worse, systematically but by less than", id="bfloat16"),
+        pytest.param(
+            lambda at: 0.002 * (at - 1) * (at < 30),
+            0.0,
+            "different",
+            "Losses of iterations 2 to 20 differ by 0.019 relative to their size; what was changed explains at most",
+            id="another step from the first iteration on",
+        ),
+        pytest.param(
+            lambda at: 0.002 * (at - 1) * (at < 30), 0.05, "non-inferior", "", id="the original from itself as far"
+        ),
+        pytest.param(
+            lambda at: min(1e-6 * 4**at, 0.1) * (at < 30),
+            0.0,
+            "inconclusive",
+            "Losses of iterations 2 to 20 differ by 0.0",
+            id="chaos, that grows by itself",
+        ),
+    ],
+)
+def test_losses_stay_together_under_precision(
+    change: Callable[[int], float], own: float, equality: str, words: str
+) -> None:
+    pairs = trained(change)
+    control = replace(pairs[0][0], losses=tuple(loss * (1 + own) for loss in pairs[0][0].losses))
+    judgement = judged(pairs, "precision", control)
+    assert (judgement.equality, words in judgement.reason) == (equality, True)
+
+
+def test_a_first_loss_of_nearly_nothing_is_seen_beside_the_others() -> None:
+    pairs = [
+        (replace(a, losses=(1e-9, *a.losses)), replace(b, losses=(2e-9, *b.losses))) for a, b in seeded(noise=0.001)
+    ]
+    assert judged(pairs, "precision", pairs[0][0]).equality == "non-inferior"
+
+
+def test_losses_too_large_to_be_added_are_no_error() -> None:
+    assert Comparison((Pair(*[record(losses=[1.7e308] * 40)] * 2),)).unequal is None
+    assert last_tenth([1.7e308] * 40) == math.inf
 
 
 def test_training_is_never_judged_as_equal() -> None:
