@@ -47,6 +47,8 @@ EQUALITY = {
     "inconclusive": "may or may not compute the same: the comparison is inconclusive",
     "not-checked": "was NOT CHECKED for equal results",
 }
+SEEN = ("faster", "no-difference", "slower", "equal", "non-inferior")
+"""What is said no farther than runs went."""
 FAILED = {
     "crashed": "crashed",
     "exited": "ended itself as failed",
@@ -106,7 +108,10 @@ def show(judgement: Judgement, *, to_stderr: bool = False) -> None:
 def headline(judgement: Judgement) -> str:
     """The judgement in one sentence."""
     if judgement.run == "ok":
-        return f"The rewritten script {SPEED[judgement.speed]}; it {EQUALITY[judgement.equality]}."
+        cut = "" if judgement.reach is None else f" over its first {judgement.reach} iterations"
+        timed = cut if judgement.basis == "cut" and judgement.speed in SEEN else ""
+        compared = cut if judgement.equality in SEEN else ""
+        return f"The rewritten script {SPEED[judgement.speed]}{timed}; it {EQUALITY[judgement.equality]}{compared}."
     # That the user ended it is neither script's failure.
     who = "comparison" if judgement.run == "interrupted" else f"{judgement.side} script"
     return f"The {who} {FAILED[judgement.run]}: speed and results were NOT CHECKED."
@@ -182,7 +187,7 @@ def notes(judgement: Judgement) -> Iterator[str]:
         yield f"Left running by a script, and ended: {processes}."
     if judgement.written:
         named = _named(judgement.written)
-        yield f"Changed while the scripts ran, as they were too large for the copy of the project: {named}."
+        yield f"Changed meanwhile outside the copy of the project, perhaps by the scripts: {named}."
     if judgement.copies:
         yield f"Copies of the project: {_named(judgement.copies)}."
 

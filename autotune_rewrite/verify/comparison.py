@@ -251,6 +251,8 @@ class Comparison:
     """The look at the bits, where it was needed."""
     tf32: tuple[Run, ...] = ()
     """Runs of the original with TF32 in its matrix products, each with the seed of one of the pairs."""
+    whole: Pair | None = None
+    """The first pair, where it ran to its end before the others were cut."""
 
     @classmethod
     def of(cls, plan: Plan, runs: Sequence[Run]) -> Comparison:
@@ -268,6 +270,7 @@ class Comparison:
         originals, rewritten = (
             {run.offset: run for run in kinds.get("pair", ()) if run.side == side} for side in ("original", "rewritten")
         )
+        whole = [[run for run in kinds.get("whole", ()) if run.side == side] for side in ("original", "rewritten")]
         checked = [[run for run in kinds.get("check", ()) if run.side == side] for side in ("original", "rewritten")]
         return cls(
             pairs=tuple(Pair(originals[at], rewritten[at]) for at in sorted(originals.keys() & rewritten.keys())),
@@ -276,6 +279,7 @@ class Comparison:
             confidence=CONFIDENCE if len(plan.looks) == 1 else LOOK_CONFIDENCE,
             check=Check(checked[0][0], checked[1][0], *checked[0][1:2]) if all(checked) else None,
             tf32=tuple(kinds.get("tf32", ())),
+            whole=Pair(whole[0][0], whole[1][0]) if all(whole) else None,
         )
 
     @property
@@ -283,12 +287,32 @@ class Comparison:
         """All that there are."""
         paired = [run for pair in self.pairs for run in (pair.original, pair.rewritten)]
         check = [] if self.check is None else [self.check.original, self.check.rewritten, self.check.again]
-        return tuple(run for run in (*paired, self.control, *check, *self.tf32) if run is not None)
+        whole = [] if self.whole is None else [self.whole.original, self.whole.rewritten]
+        return tuple(run for run in (*paired, *whole, self.control, *check, *self.tf32) if run is not None)
 
     @property
     def originals(self) -> tuple[Run, ...]:
         """The original's plain runs: of the pairs, and the control."""
         return (*(pair.original for pair in self.pairs), *(() if self.control is None else (self.control,)))
+
+    @property
+    def whole_pairs(self) -> tuple[Pair, ...]:
+        """Those that ran to their end: all, the first one alone, or none."""
+        if self.basis == "whole":
+            return self.pairs
+        return () if self.whole is None else (self.whole,)
+
+    @property
+    def iterations(self) -> int:
+        """Of each run, at least."""
+        return min(len(run.times) for pair in self.pairs for run in (pair.original, pair.rewritten))
+
+    @property
+    def reach(self) -> int | None:
+        """After how many iterations what was compared ends; None where whole runs were compared."""
+        if self.basis == "whole" or (self.unequal is None and self.whole is not None and self.whole.repeats):
+            return None
+        return self.iterations
 
     @property
     def basis(self) -> Basis:
@@ -325,10 +349,25 @@ class Comparison:
         imports = statistics.median(run.import_seconds for couple in couples for run in couple)
         sides: tuple[list[float], list[float]] = ([], [])
         for couple in couples:
-            for side, run in zip(sides, couple, strict=True):
+            for side, run, end in zip(sides, couple, self._ends, strict=True):
                 measurement = Measurement.of(run)
-                side.append(imports + measurement.seconds_at(self.length or measurement.iterations))
+                seconds = imports + measurement.seconds_at(self.length or measurement.iterations)
+                side.append(seconds + (max(0.0, end - measurement.end_seconds) if run.cut else 0.0))
         return Ratio.of(*sides, self.confidence)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """Seconds that a whole run of either side goes on after its last backward call, which cut runs do not see."""
+        if self.whole is None:
+            return 0.0, 0.0
+        return Measurement.of(self.whole.original).end_seconds, Measurement.of(self.whole.rewritten).end_seconds
+
+    @property
+    def of_whole_pair(self) -> Ratio | None:
+        """Of the pair that ran whole before the others were cut."""
+        if self.whole is None or self.basis == "whole":
+            return None
+        return self._of_whole_runs([(self.whole.original, self.whole.rewritten)])
 
     @property
     def break_even(self) -> float | None:

@@ -58,13 +58,34 @@ class Answer:
 
 
 def judge_equality(plan: Plan, comparison: Comparison) -> Answer:
-    """Whether the rewritten script computes the same under its promise, and why.
+    """Whether the rewritten script computes the same under its promise, and why; of runs that were cut, how far.
 
     Args:
         plan: What was promised, and by what to judge.
         comparison: At least one pair.
     """
-    if any(pair.diverged for pair in comparison.pairs):
+    answer = _judge(plan, comparison)
+    return answer.with_note(_beyond(comparison)) if answer.equality in ("equal", "non-inferior") else answer
+
+
+def _beyond(comparison: Comparison) -> str:
+    """What cut runs say nothing of, in a sentence; empty where whole runs were compared."""
+    reach = comparison.reach
+    if reach is None:
+        return ""
+    if comparison.whole is None:
+        return f"Only {reach} iterations were compared: the script's end, files and metrics were NOT CHECKED."
+    return f"Results were compared over {reach} iterations; what is written and printed, in one whole run."
+
+
+def _judge(plan: Plan, comparison: Comparison) -> Answer:
+    """Whether the rewritten script computes the same, in what was seen.
+
+    Args:
+        plan: What was promised, and by what to judge.
+        comparison: At least one pair.
+    """
+    if any(pair.diverged for pair in (*comparison.pairs, *comparison.whole_pairs)):
         return Answer("different", DIVERGED)
     omitted = None if plan.promise == "training" else next(omissions(plan, comparison), None)
     if omitted is not None:
@@ -77,7 +98,7 @@ def judge_equality(plan: Plan, comparison: Comparison) -> Answer:
         return Answer("not-checked", NOTHING_SEEN)
     note = " ".join(filter(None, (note, unseen(comparison))))
     if comparison.unequal is None and (not lost or comparison.pairs[0].original.parameters):
-        return Answer("equal", _all_equal(comparison, lost=lost)).with_note(unseen(comparison))
+        return _all_equal(plan, comparison, lost=lost).with_note(unseen(comparison))
     if plan.promise == "bitwise":
         return _judge_bitwise(plan, comparison, metric).with_note(note)
     return _judge_results(plan, comparison, metric).with_note(note)
@@ -102,12 +123,22 @@ def _judge_results(plan: Plan, comparison: Comparison, metric: metrics.Series | 
     return answer
 
 
-def _all_equal(comparison: Comparison, *, lost: bool) -> str:
+def _all_equal(plan: Plan, comparison: Comparison, *, lost: bool) -> Answer:
+    """No pair differs in a bit; but the pair that ran whole may, beyond where the others were cut."""
+    whole = comparison.whole
+    if whole is not None and not whole.repeats and plan.promise != "training":
+        differs = _difference(whole)
+        return Answer("inconclusive", f"Runs that were cut are equal bit for bit, but of whole ones: {differs}")
+    where, final = "", "final parameter"
+    if comparison.basis != "whole":
+        where, final = f" after {comparison.iterations} iterations", "parameter"
+    too = "" if whole is None else ", and so it is in one whole run"
     if lost:
-        return "No loss was seen; every final parameter and every metric is equal bit for bit."
+        return Answer("equal", f"No loss was seen; every {final}{where} and every metric is equal bit for bit{too}.")
     if not comparison.pairs[0].original.parameters:
-        return "Every loss is equal bit for bit; no optimizer was seen, so parameters were not compared."
-    return "Every loss and every final parameter is equal bit for bit."
+        no_optimizer = "no optimizer was seen, so parameters were not compared"
+        return Answer("equal", f"Every loss{where} is equal bit for bit{too}; {no_optimizer}.")
+    return Answer("equal", f"Every loss and every {final}{where} is equal bit for bit{too}.")
 
 
 def _metric(plan: Plan, comparison: Comparison) -> tuple[metrics.Series | str | None, str]:

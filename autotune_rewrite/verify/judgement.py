@@ -64,6 +64,8 @@ class Judgement:
     """What ``whole`` is the ratio of; None where there is none."""
     pairs: int = 0
     """Pairs of runs that both went well."""
+    reach: int | None = None
+    """After how many iterations what was compared ends; None where whole runs were."""
     losses: int = 0
     """Losses that were recorded in each of the original's runs, at least."""
     output: tuple[str, ...] = ()
@@ -149,6 +151,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         whole=whole,
         basis=comparison.basis if timed else None,
         pairs=len(comparison.pairs),
+        reach=comparison.reach,
         losses=min(len(pair.original.losses) for pair in comparison.pairs),
         break_even=comparison.break_even if timed else None,
         noise=comparison.noise if timed else None,
@@ -244,6 +247,12 @@ def judge_speed(comparison: Comparison, whole: Ratio, iteration: Ratio | None) -
     if len(comparison.pairs) == 1:
         return word, "One pair of runs shows no spread: its speed-up may be noise."
     if comparison.basis == "extrapolated":
+        first = comparison.of_whole_pair
+        if first is not None and _contradicts(first, word):
+            return "inconclusive", (
+                f"Extrapolated from runs that were cut the ratio is {whole.estimate:.2f}, but the pair that ran whole "
+                f"was {first.estimate:.2f} times as fast: what comes after the cut takes other times."
+            )
         return word, f"Speed is extrapolated from runs that were cut to the script's {comparison.length} iterations."
     if comparison.basis == "whole":
         if word == "inconclusive" and whole.resolution is not None:
@@ -252,11 +261,23 @@ def judge_speed(comparison: Comparison, whole: Ratio, iteration: Ratio | None) -
         return word, "Speed is that of whole runs."
     # A whole run's ratio lies between that of the run as it was cut and that of an iteration, whatever its length.
     if iteration is not None and speed_word(iteration) == word != "inconclusive":
-        return word, "Runs were cut; the script's own length is not known, but both ratios say the same at any length."
+        return word, (
+            f"Runs were cut after {comparison.iterations} iterations; the script's own length is not known, but both "
+            "ratios say the same as long as iterations stay as long as these."
+        )
     return (
         "inconclusive",
         "Runs were cut, and how a whole run compares depends on the script's length, which is not known.",
     )
+
+
+def _contradicts(seen: Ratio, word: Speed) -> bool:
+    """Whether one whole pair says another thing than cut runs do, by more than its own noise explains."""
+    if word == "faster":
+        return seen.estimate < SAME[0]
+    if word == "slower":
+        return seen.estimate > SAME[1]
+    return abs(seen.estimate - 1) > UNSTEADY
 
 
 def _disturbed(comparison: Comparison) -> str:

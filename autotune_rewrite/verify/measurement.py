@@ -34,6 +34,8 @@ class Measurement:
     """Per iteration after the warm-up, all that happens between two of them included; None with fewer than two."""
     iterations: int
     cut: bool
+    end_seconds: float = 0.0
+    """From the last backward call on: the rest of its iteration, and what follows them all unless the run was cut."""
     warm_up: int = 0
     """The iterations that were not timed."""
     steady: bool = True
@@ -50,11 +52,13 @@ class Measurement:
         first, settled = _warm_up(run)
         # The script cannot change how long torch takes to be imported before it starts, nor what we do after its end.
         whole = run.wall_seconds - run.import_seconds - run.bookkeeping_seconds
+        script = run.script_seconds if run.cut else whole
         return cls(
-            script_seconds=run.script_seconds if run.cut else whole,
+            script_seconds=script,
             iteration_seconds=(times[-1] - times[first]) / (len(times) - 1 - first) if len(times) > 1 else None,
             iterations=len(times),
             cut=run.cut,
+            end_seconds=script - times[-1] if times else 0.0,
             warm_up=first,
             steady=settled and _halves_agree(run, first),
         )

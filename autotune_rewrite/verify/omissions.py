@@ -25,7 +25,7 @@ MIN_VARIED = 3
 def omissions(plan: Plan, comparison: Comparison) -> Iterator[str]:
     """Sentences on what the rewritten script leaves out, or does another number of times than any original.
 
-    What only a whole run shows is looked for in whole runs only.
+    What only a whole run shows is looked for in whole runs only; where the others were cut, in the pair that was not.
 
     Args:
         plan: What was asked.
@@ -35,7 +35,11 @@ def omissions(plan: Plan, comparison: Comparison) -> Iterator[str]:
     rewritten = [pair.rewritten for pair in comparison.pairs]
     yield from _counts(originals, rewritten)
     yield from _seeds(comparison)
-    if comparison.basis == "whole":
+    if comparison.whole_pairs:
+        if comparison.basis != "whole":
+            originals = tuple(pair.original for pair in comparison.whole_pairs)
+        rewritten = [pair.rewritten for pair in comparison.whole_pairs]
+        yield from _counts(originals, rewritten)
         yield from _judging_metric(plan, originals, rewritten)
         yield from _not_finite(originals, rewritten)
         yield from _numbers_of_values(originals, rewritten)

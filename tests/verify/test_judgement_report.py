@@ -7,15 +7,18 @@ import math
 import sys
 from dataclasses import replace
 from io import StringIO
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from autotune_rewrite.report.judgement import as_json, as_text, show, significant
-from autotune_rewrite.verify.comparison import Ratio, Summary
+from autotune_rewrite.report.judgement import as_json, as_text, headline, show, significant
+from autotune_rewrite.verify.comparison import Basis, Ratio, Summary
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.measurement import Figures
 from autotune_rewrite.verify.records import Gpu, Outcome
+
+if TYPE_CHECKING:
+    from autotune_rewrite.verify.equality import Equality
 
 PASSED = Judgement(
     run="ok",
@@ -355,7 +358,7 @@ def test_what_was_written_past_the_copy_and_where_copies_are_is_said() -> None:
     judgement = replace(CRASHED, written=("data/big.bin",), copies=("copies/a", "copies/b"))
 
     assert as_text(judgement).splitlines()[-2:] == [
-        "Changed while the scripts ran, as they were too large for the copy of the project: data/big.bin.",
+        "Changed meanwhile outside the copy of the project, perhaps by the scripts: data/big.bin.",
         "Copies of the project: copies/a, copies/b.",
     ]
     assert as_json(judgement)["written"] == ["data/big.bin"]
@@ -384,6 +387,7 @@ def test_json_has_every_field_and_the_layouts_version() -> None:
         "pairs",
         "promise",
         "ratios",
+        "reach",
         "reason",
         "rewritten",
         "run",
@@ -420,3 +424,25 @@ def test_json_has_no_number_that_json_lacks(change: dict[str, Any], path: tuple[
     for name in path:
         found = found[name]
     assert found == value
+
+
+@pytest.mark.parametrize(
+    ("basis", "equality", "said"),
+    [
+        pytest.param(
+            "cut",
+            "equal",
+            "is faster over its first 40 iterations; it computes the same, bit for bit over its first 40 iterations.",
+            id="of unknown length",
+        ),
+        pytest.param(
+            "extrapolated",
+            "non-inferior",
+            "is faster; it ends no worse than the original over its first 40 iterations.",
+            id="extrapolated",
+        ),
+        pytest.param("cut", "different", "40 iterations; it computes something different.", id="a fault is one"),
+    ],
+)
+def test_the_headline_of_cut_runs_says_how_far_they_went(basis: Basis, equality: Equality, said: str) -> None:
+    assert headline(replace(PASSED, basis=basis, equality=equality, reach=40)).endswith(said)

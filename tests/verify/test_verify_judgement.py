@@ -162,7 +162,64 @@ def test_cut_runs_with_a_start_up_cost(length: int | None, speed: str, basis: st
 def test_cut_runs_that_are_faster_at_any_length() -> None:
     judgement = judged(cut_pairs(startup=0, iteration=0.1))
     assert (judgement.speed, judgement.basis) == ("faster", "cut")
-    assert "own length is not known" in judgement.reason
+    assert judgement.reason == (
+        "Every loss and every parameter after 40 iterations is equal bit for bit. Only 40 iterations were compared: the "
+        "script's end, files and metrics were NOT CHECKED. Runs were cut after 40 iterations; the script's own length "
+        "is not known, but both ratios say the same as long as iterations stay as long as these."
+    )
+    assert (judgement.reach, judgement.exit_code) == (40, 0)
+
+
+LONG = record(losses=(FALLING * 10), seconds=100)
+"""A whole run, of whose kind others are cut after a tenth."""
+
+
+def beside_whole(before: Run, after: Run, promise: PromiseName = "bitwise", iteration: float = 0.1) -> Judgement:
+    """Cut runs, as many seconds long in the rewritten script, beside a pair that ran whole."""
+    pairs = tuple(Pair(*pair) for pair in cut_pairs(startup=0, iteration=iteration))
+    whole = Pair(before, replace(after, side="rewritten"))
+    return judge(Plan(Path("a.py"), Path("b.py"), promise), Comparison(pairs, length=400, whole=whole), {})
+
+
+def test_a_whole_run_tells_what_cut_ones_cannot() -> None:
+    judgement = beside_whole(LONG, replace(LONG, wall_seconds=42.0))
+    assert (judgement.equality, judgement.reach, judgement.speed) == ("equal", None, "faster")
+    assert judgement.reason.startswith(
+        "Every loss and every parameter after 40 iterations is equal bit for bit, and so it is in one whole run. Speed"
+    )
+
+
+@pytest.mark.parametrize("promise", ["bitwise", "random", "precision"])
+@pytest.mark.parametrize(
+    ("change", "equality", "reason"),
+    [
+        pytest.param({"lines": ()}, "different", "never prints val acc", id="a metric"),
+        pytest.param({"files": ()}, "different", "does not write model.pt", id="a file"),
+        pytest.param({"losses": LONG.losses[:-40]}, "different", "has 400 losses, the rewritten 360.", id="an epoch"),
+        pytest.param({"losses": (*LONG.losses[:-1], NAN)}, "different", "not finite", id="diverged at the end"),
+        pytest.param({"losses": (*LONG.losses[:-1], 0.5)}, "inconclusive", "from iteration 400 on", id="a late loss"),
+    ],
+)
+def test_what_the_one_whole_run_leaves_out_counts(
+    change: dict[str, object], equality: str, reason: str, promise: PromiseName
+) -> None:
+    before = replace(LONG, lines=("val acc 0.9",), files=files("model.pt"))
+    judgement = beside_whole(before, replace(before, **change), promise)  # type: ignore[arg-type]
+    assert (judgement.equality, reason in judgement.reason) == (equality, True)
+
+
+def test_time_after_the_last_iteration_is_added_to_cut_runs() -> None:
+    late = replace(LONG, wall_seconds=LONG.wall_seconds + 30)  # its last iteration takes 30 s longer
+    judgement = beside_whole(LONG, late, iteration=0.2)
+    assert judgement.whole is not None
+    assert judgement.whole.estimate == pytest.approx((100 + 2) / (80 + 30 + 2), rel=0.01)
+
+
+def test_a_whole_run_that_is_slower_contradicts_cut_ones_that_are_faster() -> None:
+    slow = replace(LONG, times=tuple(2 * at for at in LONG.times), script_seconds=200.0, wall_seconds=202.0)
+    judgement = beside_whole(LONG, slow)
+    assert judgement.speed == "inconclusive"
+    assert "but the pair that ran whole was 0.50 times as fast" in judgement.reason
 
 
 def test_equal_bit_for_bit_passes() -> None:
@@ -454,6 +511,8 @@ def test_runs_are_put_together_by_their_turns() -> None:
         replace(record("rewritten", losses=(3.0,)), kind="check"),
         replace(record(losses=(4.0,)), kind="check"),
         replace(record(seed=3, seconds=20.0), kind="tf32"),
+        replace(record(losses=(5.0,)), kind="whole"),
+        replace(record("rewritten", losses=(6.0,)), kind="whole"),
     ]
     comparison = Comparison.of(Plan(Path("a.py"), Path("b.py"), length=7), runs)
     assert [(pair.original.offset, pair.rewritten.offset) for pair in comparison.pairs] == [(0, 0), (3, 3)]
@@ -464,6 +523,8 @@ def test_runs_are_put_together_by_their_turns() -> None:
     assert comparison.check.again is not None
     seen = [comparison.check.original.losses, comparison.check.rewritten.losses, comparison.check.again.losses]
     assert seen == [(2.0,), (3.0,), (4.0,)]
+    assert comparison.whole is not None
+    assert (comparison.whole.original.losses, comparison.whole.rewritten.losses) == ((5.0,), (6.0,))
     assert comparison.length == 7
     assert comparison.over_tf32 is not None
     assert comparison.over_tf32.estimate == pytest.approx(22.0 / 12.0)
