@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,10 +13,10 @@ from autotune_rewrite.verify import metrics
 from autotune_rewrite.verify.measurement import Measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from autotune_rewrite.verify.plan import Plan
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import File, Run
 
 CONFIDENCE = 0.95
 LOOK_CONFIDENCE = 1 - 0.0294
@@ -86,12 +87,25 @@ class Pair:
     @property
     def repeats(self) -> bool:
         """Whether they are equal, and so is every metric that they print or give to TensorBoard."""
-        return self.equal and self.metric_that_differs is None
+        return self.equal and not self.metrics_that_differ
 
     @property
-    def metric_that_differs(self) -> str | None:
-        """The name of the first metric whose values differ; None where there is none."""
+    def metrics_that_differ(self) -> tuple[str, ...]:
+        """The names of those whose values differ."""
         return metrics.differing(self.original, self.rewritten)
+
+    @property
+    def files_that_differ(self) -> tuple[str, ...]:
+        """The names, with ``#`` for numbers, of files that both wrote with other contents.
+
+        Source text is left out: scripts keep a copy of themselves beside their results.
+        """
+        before, after = (_contents(run.files) for run in (self.original, self.rewritten))
+        return tuple(name for name in before if name in after and before[name] != after[name])
+
+    def beside(self, varying: Collection[str]) -> tuple[str, ...]:
+        """The metrics and files that differ, but for those in which the original differs from itself."""
+        return tuple(name for name in (*self.metrics_that_differ, *self.files_that_differ) if name not in varying)
 
     @property
     def lengths_differ(self) -> bool:
@@ -235,6 +249,11 @@ class Check:
         """The original beside itself, where it was run again."""
         return None if self.again is None else Pair(self.original, self.again)
 
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """The metrics in which the original differs from itself."""
+        return () if self.repeated is None else self.repeated.metrics_that_differ
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -310,7 +329,7 @@ class Comparison:
     @property
     def reach(self) -> int | None:
         """After how many iterations what was compared ends; None where whole runs were compared."""
-        if self.basis == "whole" or (self.unequal is None and self.whole is not None and self.whole.repeats):
+        if self.basis == "whole" or (self.unequal is None and self.whole is not None and not self.whole_differs):
             return None
         return self.iterations
 
@@ -401,16 +420,35 @@ class Comparison:
 
     @property
     def unequal(self) -> Pair | None:
-        """The first pair that is not equal bit for bit, in losses, parameters or metrics."""
-        return next((pair for pair in self.pairs if not pair.repeats), None)
+        """The first pair that is not equal bit for bit: in losses, parameters, or what does not vary beside them."""
+        varying = self.varying
+        return next((pair for pair in self.pairs if not pair.equal or pair.beside(varying)), None)
 
     @property
-    def repeated(self) -> Pair | None:
+    def own(self) -> Pair | None:
         """The original beside itself with the same seed, where it was run again."""
-        if self.unequal is None or self.control is None:
+        if self.control is None:
             return None
         same = [pair.original for pair in self.pairs if pair.original.offset == self.control.offset]
         return Pair(same[0], self.control) if same else None
+
+    @property
+    def varying(self) -> frozenset[str]:
+        """The metrics and files in which the original differs from itself with the same seed."""
+        return frozenset() if self.own is None else frozenset(self.own.beside(()))
+
+    @property
+    def repeated(self) -> Pair | None:
+        """The original beside itself, where it was run again and a difference is to be explained."""
+        return None if self.unequal is None else self.own
+
+    @property
+    def whole_differs(self) -> bool:
+        """Whether the pair that ran whole beside cut ones differs, in more than figures that nobody knows to vary."""
+        if self.whole is None:
+            return False
+        known = [name for name in self.whole.metrics_that_differ if metrics.direction(name) is not None]
+        return not self.whole.equal or not self.varying.issuperset(known)
 
     @property
     def _measurements(self) -> tuple[list[Measurement], list[Measurement]]:
@@ -440,6 +478,16 @@ def _mean(values: Sequence[float]) -> float:
         return statistics.fmean(values)
     except OverflowError:
         return math.inf
+
+
+def _contents(files: Sequence[File]) -> dict[str, tuple[str, ...]]:
+    """The digests of files that are known, in the order of their names, for each name without its numbers."""
+    contents: dict[str, tuple[str, ...]] = {}
+    for file in files:
+        if file.digest and not file.name.endswith((".py", ".pyc")):
+            name = re.sub(r"\d+", "#", file.name)
+            contents[name] = (*contents.get(name, ()), file.digest)
+    return contents
 
 
 def last_tenth(losses: Sequence[float]) -> float:

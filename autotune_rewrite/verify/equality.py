@@ -21,6 +21,8 @@ from autotune_rewrite.verify.measurement import training_passes
 from autotune_rewrite.verify.omissions import omissions, unseen
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from autotune_rewrite.verify.comparison import Comparison, Pair
     from autotune_rewrite.verify.plan import Plan
 
@@ -97,8 +99,12 @@ def _judge(plan: Plan, comparison: Comparison) -> Answer:
     if lost and metric is None:
         return Answer("not-checked", NOTHING_SEEN)
     note = " ".join(filter(None, (note, unseen(comparison))))
-    if comparison.unequal is None and (not lost or comparison.pairs[0].original.parameters):
-        return _all_equal(plan, comparison, lost=lost).with_note(unseen(comparison))
+    if _in_bits(plan, comparison) and (not lost or comparison.pairs[0].original.parameters):
+        equal = _all_equal(plan, comparison, lost=lost)
+        if metric is None or metric.name not in comparison.varying:
+            return equal.with_note(unseen(comparison))
+        varies = f"{equal.reason} But {metric.name} varies by itself, in the original, too."
+        return _judge_spread(plan, comparison, metric).after(varies).with_note(note)
     if plan.promise == "bitwise":
         return _judge_bitwise(plan, comparison, metric).with_note(note)
     return _judge_results(plan, comparison, metric).with_note(note)
@@ -118,16 +124,26 @@ def _judge_results(plan: Plan, comparison: Comparison, metric: metrics.Series | 
     if moved is not None and moved.equality == "different":
         return moved
     answer = _judge_spread(plan, comparison, metric).after("" if moved is None else moved.reason).after(of_bits)
-    if (bits == "unknown" or moved is not None) and answer.equality == "non-inferior":
+    other = _figure_moved(plan, comparison, metric)
+    answer = answer.with_note(other)
+    if (bits == "unknown" or moved is not None or other) and answer.equality == "non-inferior":
         answer = replace(answer, equality="inconclusive")
     return answer
+
+
+def _in_bits(plan: Plan, comparison: Comparison) -> bool:
+    """Whether all pairs are equal bit for bit; what is in files counts only where all bits were promised."""
+    varying = comparison.varying
+    if plan.promise == "bitwise":
+        return comparison.unequal is None
+    return all(pair.equal and varying.issuperset(pair.metrics_that_differ) for pair in comparison.pairs)
 
 
 def _all_equal(plan: Plan, comparison: Comparison, *, lost: bool) -> Answer:
     """No pair differs in a bit; but the pair that ran whole may, beyond where the others were cut."""
     whole = comparison.whole
-    if whole is not None and not whole.repeats and plan.promise != "training":
-        differs = _difference(whole)
+    if whole is not None and comparison.whole_differs and plan.promise != "training":
+        differs = _difference(whole, comparison.varying)
         return Answer("inconclusive", f"Runs that were cut are equal bit for bit, but of whole ones: {differs}")
     where, final = "", "final parameter"
     if comparison.basis != "whole":
@@ -138,7 +154,11 @@ def _all_equal(plan: Plan, comparison: Comparison, *, lost: bool) -> Answer:
     if not comparison.pairs[0].original.parameters:
         no_optimizer = "no optimizer was seen, so parameters were not compared"
         return Answer("equal", f"Every loss{where} is equal bit for bit{too}; {no_optimizer}.")
-    return Answer("equal", f"Every loss and every {final}{where} is equal bit for bit{too}.")
+    equal = f"Every loss and every {final}{where} is equal bit for bit{too}."
+    other = comparison.unequal
+    if other is not None:
+        return Answer("non-inferior", f"{equal} {other.beside(comparison.varying)[0]} is not, as far as was looked at.")
+    return Answer("equal", equal)
 
 
 def _metric(plan: Plan, comparison: Comparison) -> tuple[metrics.Series | str | None, str]:
@@ -166,7 +186,7 @@ def _judge_bits(plan: Plan, comparison: Comparison) -> tuple[Bits, str]:
     check = comparison.check
     whose = "" if plan.bitwise is None else "with the changes alone that promise the same bits, "
     if check is not None:
-        differs = _difference(check.pair)
+        differs = _difference(check.pair, check.varying)
         if differs is None:
             return "equal", f"Under deterministic algorithms {whose}every bit is equal over {_reach(check)}."
         if check.repeated is None:
@@ -174,7 +194,7 @@ def _judge_bits(plan: Plan, comparison: Comparison) -> tuple[Bits, str]:
                 "unknown",
                 "Bits differ under deterministic algorithms; the original was not run again beside itself.",
             )
-        if check.repeated.repeats:
+        if check.repeated.equal:
             return "different", f"Under deterministic algorithms, {whose}{differs[0].lower()}{differs[1:]} {REPEATS}"
         return "unrepeatable", NOT_REPEATABLE
     if plan.bitwise is not None:
@@ -182,8 +202,8 @@ def _judge_bits(plan: Plan, comparison: Comparison) -> tuple[Bits, str]:
     unequal, repeated = comparison.unequal, comparison.repeated
     if unequal is None or repeated is None:
         return "unknown", "The original was not run again beside itself."
-    if repeated.repeats:
-        return "different", f"{_difference(unequal)} {REPEATS}"
+    if repeated.equal:
+        return "different", f"{_difference(unequal, comparison.varying)} {REPEATS}"
     return "unrepeatable", NOT_REPEATABLE
 
 
@@ -198,18 +218,18 @@ def _judge_bitwise(plan: Plan, comparison: Comparison, metric: metrics.Series | 
     if bits == "equal" and comparison.check is not None:
         at = unequal.first_difference
         seen = _seen(comparison.check, unequal)
-        if repeated is not None and repeated.repeats and (at is None or at >= seen):
-            return Answer("different", f"{_difference(unequal)} {REPEATS} {of_bits}")
+        if repeated is not None and repeated.equal and (at is None or at >= seen):
+            return Answer("different", f"{_difference(unequal, comparison.varying)} {REPEATS} {of_bits}")
     spread = _judge_spread(plan, comparison, metric).after(of_bits)
     if bits == "equal" and spread.equality != "different":
-        own = ", as the original's own do" if repeated is not None and not repeated.repeats else ""
+        own = ", as the original's own do" if repeated is not None and not repeated.equal else ""
         return Answer("equal", f"{of_bits} Without them results differ{own}.", spread.summary)
     if bits == "unknown" and spread.equality == "non-inferior":
         return replace(spread, equality="inconclusive")
     return spread
 
 
-def _difference(pair: Pair) -> str | None:
+def _difference(pair: Pair, varying: Collection[str] = ()) -> str | None:
     """Where two runs begin to differ, in a sentence; None where they are equal bit for bit."""
     at = pair.first_difference
     if at is not None:
@@ -221,8 +241,8 @@ def _difference(pair: Pair) -> str | None:
         return f"There are {len(pair.rewritten.losses)} losses, and {len(pair.original.losses)} in the original."
     if pair.parameters_differ:
         return "Every loss is equal, but final parameters differ."
-    name = pair.metric_that_differs
-    return None if name is None else f"Every loss and every final parameter is equal, but {name} differs."
+    names = pair.beside(varying)
+    return f"Every loss and every final parameter is equal, but {names[0]} differs." if names else None
 
 
 def _reach(check: Check) -> str:
@@ -241,6 +261,22 @@ def _seen(check: Check, pair: Pair) -> int:
         for run in (check.original, pair.original)
     )
     return first if first is not None and whole is not None and first < whole else len(check.original.losses)
+
+
+def _figure_moved(plan: Plan, comparison: Comparison, judged: metrics.Series | None) -> str:
+    """That a figure by which nothing was judged is another one, in a sentence; empty where none is."""
+    if plan.promise != "precision" or comparison.repeated is None:
+        return ""  # what the clock moves cannot be told from the rest
+    pairs = comparison.pairs
+    runs = [run for pair in pairs for run in (pair.original, pair.rewritten)]
+    for series in metrics.of_run(runs[0]):
+        if series.compared and series.name not in comparison.varying and (judged is None or series.name != judged.name):
+            known = all(metrics.same_in(run, series) is not None for run in runs)
+            moved = Summary.of(pairs, comparison.confidence, None, series) if known else None
+            luck = 0.0 if moved is None else MARGIN_SPREADS * moved.spread
+            if moved is not None and _matters(plan, moved) and max(moved.low, -moved.high) > luck:
+                return f"But {series.name} is {moved.rewritten:.4g} against the original's {moved.original:.4g}."
+    return ""
 
 
 def _apart(plan: Plan, comparison: Comparison) -> Answer | None:

@@ -20,7 +20,7 @@ def _set(words: str) -> frozenset[str]:
 HIGHER = _set(
     "acc accuracy accuracies top auc auroc auprc f1 precision recall sensitivity specificity dice iou miou map mrr "
     "ndcg bleu rouge meteor cider chrf psnr ssim r2 score reward rewards return returns elbo hits correct pixacc mcc "
-    "kappa likelihood spearman pearson"
+    "kappa likelihood spearman pearson em ap hit jaccard measure win wins success sharpe metric"
 )
 """Words of names of which more is better; without the digits of ``top5`` or ``map50``."""
 LOSS = _set("loss losses nll kl kld ce bce mse rmse mae mape bpc bpd ppl perplexity energy residual")
@@ -39,7 +39,8 @@ COUNTERS = _set("epoch ep iter iteration step batch it i idx index")
 OTHER = _set(
     "time times elapsed eta duration sec secs second seconds s ms us min mins minutes h hour hours speed throughput "
     "fps lr rate scale weight weights coef coefficient lambda alpha beta gamma momentum decay dropout threshold "
-    "memory mem gpu cpu vram mb gb mib gib norm patience date code target smoothing temperature bits"
+    "memory mem gpu cpu vram mb gb mib gib norm patience date code target smoothing temperature bits took wall clock "
+    "runtime latency overhead timestamp pid port rss ram bytes flops tflops mfu utilization util qps ips tps"
 )
 """A number with one of these in its name is no metric, whatever else the name says: a time, a rate, a setting."""
 WRAPPERS = _set("tensor item float np numpy array device cuda grad_fn is was")
@@ -68,7 +69,7 @@ _TOKEN = re.compile(
 )
 """A number of its own: not the digits of ``top5``, ``acc@1`` or ``v2.0``; a hyphen after a word is no sign."""
 _UNIT = re.compile(
-    r"\s*(?:(?:ms|us|µs|ns|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|[kmg]i?b|[a-z]+/(?:s|sec|second|it|iter))"
+    r"\s*(?:(?:ms|us|µs|ns|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|[kmg]i?b|k?j|joules?|k?wh?|[a-z]+/(?:s|sec|second|it|iter))"
     r"(?![\w]))",
     re.IGNORECASE,
 )
@@ -123,6 +124,11 @@ class Series:
         """Whether it is a loss that is not said to be of validation or test."""
         words = _words(self.name)
         return self.higher is False and bool(words & LOSS) and not words & EVALUATION
+
+    @property
+    def compared(self) -> bool:
+        """Whether another value is another result: of every name but those of times, settings and the like."""
+        return self.source != "progress" and (self.higher is not None or OTHER.isdisjoint(_words(self.name)))
 
     @property
     def matters(self) -> bool:
@@ -235,8 +241,8 @@ def flooded(run: Run) -> bool:
     return sum(len(line) + 1 for line in run.lines) > FLOOD
 
 
-def differing(one: Run, other: Run) -> str | None:
-    """The first metric of one run whose values are not the same in the other; None: all are.
+def differing(one: Run, other: Run) -> tuple[str, ...]:
+    """The metrics of one run whose values are not the same in the other, whatever their names.
 
     Lines that are overwritten as time allows are left out, and of a flood of lines the last values count.
     """
@@ -244,12 +250,11 @@ def differing(one: Run, other: Run) -> str | None:
     sides: list[dict[tuple[str, str], list[float]]] = [{}, {}]
     for side, run in zip(sides, (one, other), strict=True):
         for each in of_run(run):
-            if each.higher is not None and each.source != "progress":
+            if each.compared:
                 values = each.values[last:] if each.source == "output" else each.values
                 side.setdefault((each.name, each.source), []).extend(values)
     # As text, in which not-a-number is itself.
-    different = (key for key in sides[0] if repr(sides[0].get(key)) != repr(sides[1].get(key)))
-    return next((name for name, _ in different), None)
+    return tuple(dict.fromkeys(key[0] for key in sides[0] if repr(sides[0][key]) != repr(sides[1].get(key))))
 
 
 def _length(series: Series) -> int:
@@ -294,8 +299,11 @@ def _of_lines(lines: tuple[str, ...]) -> tuple[Series, ...]:
 
 def _split(lines: Sequence[str]) -> Iterator[str]:
     """Each state of a line that is overwritten, without colours."""
+    warned = False
     for line in lines:
-        for part in re.split(r"[\r\n]", line):
+        # Python shows the line of source that it warns of, indented, below the warning.
+        source_of_warning, warned = warned and line.startswith("  "), "Warning: " in line
+        for part in re.split(r"[\r\n]", "" if source_of_warning else line):
             if part.strip() and len(part) <= LONGEST_LINE and not _NO_MESSAGE.search(part):
                 yield _ANSI.sub("", part)
 
@@ -323,11 +331,11 @@ def _numbers(line: str) -> Iterator[tuple[str, str, float, bool]]:
             continue
         if before and (not words or _NOUNS.match(text)):
             text = f"{before}{text}"  # it goes on with what was counted, if with anything
-        elif (words and words[-1] in COUNTS) or (whole and _NOUNS.match(line, token.end())):
+        elif (words and words[-1] in COUNTS and not _is_index(words)) or (whole and _NOUNS.match(line, token.end())):
             before = f"{text} " if _names_metric(words) else ""
             continue
         before = ""
-        name = _name(text, stage)
+        name = _name(text, stage) or _name_behind(line[token.end() :])
         value = _value(token)
         if name and value is not None:
             yield name, form, value, whole
@@ -338,12 +346,23 @@ def _names_metric(words: Sequence[str]) -> bool:
     return any(word in HIGHER or word in LOWER or word.endswith(("loss", "acc")) for word in words)
 
 
+def _is_index(words: Sequence[str]) -> bool:
+    """Whether they end as ``Jaccard index`` does, which counts nothing."""
+    return len(words) > 1 and words[-1] == "index" and words[-2] in HIGHER
+
+
 @lru_cache(maxsize=4096)
 def _name(text: str, stage: str) -> str:
     """The name that ends a text, with the stage that was named before on the line."""
     last = _SEPARATOR.split(text)[-1]
     name = _cleaned(_LABEL.sub("", last)) or _cleaned(last)
     return f"{stage} {name}" if name and stage and stage not in _in_order(name) else name
+
+
+def _name_behind(text: str) -> str:
+    """The metric that a number is followed by, as in ``71 correct``; empty where there is none."""
+    word = re.match(r"\s+([A-Za-z]+)", text)
+    return word.group(1) if word and direction(word.group(1)) is not None else ""
 
 
 def _value(token: re.Match[str]) -> float | None:

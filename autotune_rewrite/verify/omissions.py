@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.plan import Plan
     from autotune_rewrite.verify.records import File, Run
 
+NAMES = 64
+"""Bytes by which the size of a file may differ, and SIZE_PART the part: names of devices and options may be in it."""
+SIZE_PART = 0.01
 MIN_VARIED = 3
 """Runs that all end the same say something only beside as many that all end differently."""
 
@@ -118,6 +121,10 @@ def _ends_finite(run: Run, series: metrics.Series) -> bool | None:
 
 def _numbers_of_values(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
     flooded = any(map(metrics.flooded, (*originals, *rewritten)))
+    always = sorted(set.intersection(*map(_named, originals)))
+    for run in () if flooded else rewritten:
+        for name, source in sorted(set(always) - _named(run)):
+            yield f"The rewritten script never {_tells(source, name)}, as the original does."
     expected = [_counted(run) for run in originals]
     for (name, source), count in expected[0].items():
         counts = [count, *(each[name, source] for each in expected[1:])]
@@ -127,6 +134,11 @@ def _numbers_of_values(originals: Sequence[Run], rewritten: Sequence[Run]) -> It
             elif not within(found[name, source], counts) and not (source == "output" and flooded):
                 times = f"{_times(counts)}, the rewritten script {_times([found[name, source]])}"
                 yield f"The original {_tells(source, name)} {times}."
+
+
+def _named(run: Run) -> set[tuple[str, str]]:
+    """What it prints, with names that may say nothing of what is better."""
+    return {(each.name, each.source) for each in metrics.of_run(run) if each.compared and each.counted}
 
 
 def _counted(run: Run) -> Counter[tuple[str, str]]:
@@ -162,17 +174,38 @@ def _passes(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]
 
 def _files(plan: Plan, originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
     expected = [_general(run.files, plan.original) for run in originals]
-    found = {name for run in rewritten for name in _general(run.files, plan.rewritten)}
-    for name, file in expected[0].items():
-        if name not in found and all(name in each for each in expected):
-            yield f"The rewritten script does not write {file}, as the original does."
+    for name, files in expected[0].items():
+        counts = [len(each.get(name, ())) for each in expected]
+        for found in (_general(run.files, plan.rewritten).get(name, ()) for run in rewritten) if all(counts) else ():
+            if not found:
+                yield f"The rewritten script does not write {files[0].name}, as the original does."
+            elif len(found) < min(counts) and not within(len(found), counts):
+                named = f"{_range(counts)} files such as {files[0].name}"
+                yield f"The original writes {named}, the rewritten script {len(found)}."
+            else:
+                yield from _sizes([each[name] for each in expected], found)
 
 
-def _general(files: Sequence[File], script: Path) -> dict[str, str]:
-    """A file for each name without what differs from run to run (dates, process numbers) and from script to script."""
+def _sizes(expected: Sequence[Sequence[File]], found: Sequence[File]) -> Iterator[str]:
+    """That files are of another size, where the originals agree on it, or are less than half of what one had."""
+    sizes = [sorted(file.size for file in files) for files in expected]
+    for before, after in zip(expected[0], found, strict=False):
+        agreed = len(expected) > 1 and all(each == sizes[0] for each in sizes)
+        allowed = max(NAMES, before.size * SIZE_PART) if agreed else before.size / 2
+        if (agreed or len(expected) == 1) and abs(after.size - before.size) > allowed:
+            smaller = after.size < before.size
+            if agreed or smaller:
+                yield f"{before.name} has {before.size} bytes in the original, {after.size} in the rewritten script."
+
+
+def _general(files: Sequence[File], script: Path) -> dict[str, list[File]]:
+    """The files for each name without what differs from run to run (dates, numbers) and from script to script."""
     stem = re.compile(rf"(?<![A-Za-z0-9]){re.escape(script.stem)}(?![A-Za-z0-9])")
-    names = {re.sub(r"\d+", "#", stem.sub("<script>", file.name)): file.name for file in files}
-    return {name: file for name, file in names.items() if "__pycache__" not in name}
+    names: dict[str, list[File]] = {}
+    for file in files:
+        if "__pycache__" not in file.name:
+            names.setdefault(re.sub(r"\d+", "#", stem.sub("<script>", file.name)), []).append(file)
+    return names
 
 
 def _times(counts: Sequence[int]) -> str:

@@ -233,7 +233,7 @@ def test_a_good_pattern_is_no_message() -> None:
     ],
 )
 def test_metrics_that_differ(after: list[str], name: str | None) -> None:
-    assert metrics.differing(printed("val acc 0.9", "loss nan"), printed(*after)) == name
+    assert metrics.differing(printed("val acc 0.9", "loss nan"), printed(*after)) == (() if name is None else (name,))
 
 
 @settings(max_examples=50, deadline=None)
@@ -258,3 +258,41 @@ def test_the_same_metric_is_found_in_another_wording() -> None:
     series = metrics.chosen(printed("Epoch 3: val acc 0.9"))
     assert series is not None
     assert getattr(metrics.same_in(printed("[amp] val acc 0.8"), series), "values", None) == (0.8,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "EM {}",
+        "mAP@50: {}",
+        "Exact match: {}",
+        "AP {}",
+        "hit@10 = {}",
+        "R@1 {}",
+        "result {}",
+        "Jaccard index {}",
+        "{} correct of 100",
+        "Got {} / 100 correct",
+        "sharpe {}",
+        "val_metric: {}",
+        "perf={}",
+        "Validation: {}",
+        "Win rate: {}",
+        "F-measure {}",
+        "mean IU {}",
+        "success {}",
+    ],
+)
+def test_figures_of_any_name_are_compared(line: str) -> None:
+    assert len(metrics.differing(printed(line.format(71)), printed(line.format(3)))) == 1
+    assert len(metrics.differing(printed(line.format(71)), printed())) == 1
+
+
+@pytest.mark.parametrize("line", ["took {}", "wall clock: {}", "Energy: {} J", "pid {}", "throughput {}", "epoch {}"])
+def test_times_and_settings_are_not_compared(line: str) -> None:
+    assert metrics.differing(printed(line.format(71)), printed(line.format(3))) == ()
+
+
+def test_source_that_a_warning_shows_is_no_figure() -> None:
+    lines = ("a.py:3: FutureWarning: old", "  scaler = GradScaler(init_scale=2)", "  acc 0.9")
+    assert [series.name for series in metrics.of_run(printed(*lines))] == ["acc"]

@@ -594,8 +594,8 @@ def unlike(count: int = 4) -> list[tuple[Run, Run]]:
         ),
         pytest.param(
             Check(replace(SAME, lines=("val acc 0.9",)), replace(SAME, lines=("val acc 0.8",)), SAME),
-            "non-inferior",
-            "The original is not repeatable",
+            "equal",
+            "Under deterministic algorithms every bit is equal over 40 iterations.",
             id="a metric that the original does not repeat",
         ),
         pytest.param(
@@ -805,8 +805,107 @@ EPOCHS = (
 )
 
 
-def files(*names: str) -> tuple[File, ...]:
-    return tuple(File(name, 9, "digest") for name in names)
+def files(*names: str, size: int = 9, digest: str = "digest") -> tuple[File, ...]:
+    return tuple(File(name, size, digest) for name in names)
+
+
+def compared(
+    before: Sequence[Run], after: Sequence[Run], promise: PromiseName = "bitwise", control: Run | None = None
+) -> Judgement:
+    """Runs that differ only as said, one pair for each, beside a control."""
+    pairs = [
+        (replace(a, offset=at), replace(b, side="rewritten", offset=at))
+        for at, (a, b) in enumerate(zip(before, after, strict=True))
+    ]
+    return judged(pairs, promise, control or before[0])
+
+
+@pytest.mark.parametrize("promise", ["bitwise", "random", "precision"])
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        pytest.param(files("e1.pt"), "writes 3 files such as e1.pt, the rewritten script 1.", id="fewer checkpoints"),
+        pytest.param(
+            files("e1.pt", "e2.pt", "e3.pt", size=900),
+            "e1.pt has 9000 bytes in the original, 900 in the rewritten script.",
+            id="empty checkpoints",
+        ),
+        pytest.param(
+            files("e1.pt", "e2.pt", "e3.pt", size=9200),
+            "e1.pt has 9000 bytes in the original, 9200 in the rewritten script.",
+            id="larger ones",
+        ),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 3])
+def test_checkpoints_are_as_many_and_as_large(
+    written: tuple[File, ...], reason: str, promise: PromiseName, count: int
+) -> None:
+    runs = [replace(before, files=files("e1.pt", "e2.pt", "e3.pt", size=9000)) for before, _ in seeded()[:count]]
+    judgement = compared(runs, [replace(run, files=written) for run in runs], promise)
+    assert (judgement.equality, reason in judgement.reason) == ("different", True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "size"),
+    [
+        pytest.param((9000, 9000, 9000), 9050, id="names of devices and options"),
+        pytest.param((5000, 9000, 7000), 4000, id="what varies in the original"),
+    ],
+)
+def test_sizes_may_differ(sizes: Sequence[int], size: int) -> None:
+    runs = [replace(a, files=files("e.pt", size=each)) for (a, _), each in zip(seeded(), sizes, strict=False)]
+    after = [replace(run, files=files("e.pt", size=size)) for run in runs]
+    assert compared(runs, after, control=runs[0]).equality == "equal"
+
+
+@pytest.mark.parametrize(
+    ("promise", "again", "equality", "reason"),
+    [
+        pytest.param(
+            "bitwise", "one", "different", "parameter is equal, but e#.pt differs.", id="the original repeats"
+        ),
+        pytest.param("bitwise", "three", "equal", "Every loss and every final parameter is equal", id="it does not"),
+        pytest.param("precision", "one", "non-inferior", "e#.pt is not, as far as was looked at.", id="precision"),
+    ],
+)
+def test_contents_of_files_are_compared(promise: PromiseName, again: str, equality: str, reason: str) -> None:
+    run, other, control = (replace(SAME, files=files("e1.pt", digest=each)) for each in ("one", "two", again))
+    judgement = compared([run], [other], promise, control)
+    assert (judgement.equality, reason in judgement.reason) == (equality, True)
+    assert Comparison((Pair(run, other),)).unequal is not None, "the original has to be run again"
+
+
+def test_copies_of_the_source_may_differ() -> None:
+    runs = [replace(SAME, files=files("runs/train.py", digest=each)) for each in ("one", "two")]
+    assert Comparison((Pair(runs[0], runs[1]),)).unequal is None
+
+
+@pytest.mark.parametrize("promise", ["bitwise", "random", "precision"])
+def test_a_figure_of_any_name_must_not_vanish(promise: PromiseName) -> None:
+    runs = [replace(before, lines=("Outcome: 71",)) for before, _ in seeded()]
+    judgement = compared(runs, [replace(run, lines=()) for run in runs], promise)
+    assert judgement.reason.startswith("The rewritten script never prints Outcome, as the original does.")
+
+
+@pytest.mark.parametrize(
+    ("promise", "equality"), [("bitwise", "different"), ("precision", "inconclusive")], ids=["bitwise", "precision"]
+)
+def test_a_figure_of_any_name_must_not_be_another(promise: PromiseName, equality: str) -> None:
+    runs = [replace(before, lines=(f"EM {71 + at}",)) for at, (before, _) in enumerate(seeded())]
+    after = [replace(run, lines=(f"EM {3 + at}",)) for at, run in enumerate(runs)]
+    judgement = compared(runs, after, promise)
+    assert (judgement.equality, "but EM differs" in judgement.reason or "But EM is 4.5" in judgement.reason) == (
+        equality,
+        True,
+    )
+
+
+def test_a_figure_that_varies_by_itself_is_no_excuse_for_losses() -> None:
+    pairs = [(replace(a, lines=("score 1.1",)), replace(b, lines=("score 1.2",))) for a, b in seeded(shift=0.001)]
+    judgement = judged(pairs, control=replace(pairs[0][0], lines=("score 1.3",)))
+    assert judgement.equality == "different"
+    assert judgement.reason.startswith("Losses differ from iteration 1 on")
 
 
 FULL = replace(
