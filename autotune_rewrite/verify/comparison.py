@@ -31,6 +31,8 @@ START = slice(1, 20)
 """The iterations over which losses that begin the same have to stay together, after the first one."""
 EARLY = slice(1, 5)
 """The first of them, in which a difference has not had the time to grow by itself."""
+DATA = (".npy", ".npz", ".safetensors", ".csv", ".json")
+"""Files that hold results and nothing beside them: no rewrite adds to them, as to the state in a checkpoint."""
 MIN_SEEDS = 3
 """Fewer say nothing about a spread."""
 
@@ -96,10 +98,19 @@ class Pair:
 
     @property
     def files_that_differ(self) -> tuple[str, ...]:
-        """The names, with ``#`` for numbers, of files that both wrote with other contents.
+        """The names, with ``#`` for numbers, of files of plain data that both wrote with other contents."""
+        return tuple(name for name in self._other_contents if name.endswith(DATA))
+
+    @property
+    def other_contents(self) -> tuple[str, ...]:
+        """As ``files_that_differ``, of other files: a rewrite may add to a checkpoint, and logs hold times.
 
         Source text is left out: scripts keep a copy of themselves beside their results.
         """
+        return tuple(name for name in self._other_contents if not name.endswith((*DATA, ".py", ".pyc")))
+
+    @property
+    def _other_contents(self) -> tuple[str, ...]:
         before, after = (_contents(run.files) for run in (self.original, self.rewritten))
         return tuple(name for name in before if name in after and before[name] != after[name])
 
@@ -438,6 +449,13 @@ class Comparison:
         return frozenset() if self.own is None else frozenset(self.own.beside(()))
 
     @property
+    def other_contents(self) -> tuple[str, ...]:
+        """The files of any pair whose contents differ and are not judged, as far as the original repeats them."""
+        own = () if self.own is None else self.own.other_contents
+        pairs = self.whole_pairs or self.pairs
+        return tuple(dict.fromkeys(name for pair in pairs for name in pair.other_contents if name not in own))
+
+    @property
     def repeated(self) -> Pair | None:
         """The original beside itself, where it was run again and a difference is to be explained."""
         return None if self.unequal is None else self.own
@@ -484,7 +502,7 @@ def _contents(files: Sequence[File]) -> dict[str, tuple[str, ...]]:
     """The digests of files that are known, in the order of their names, for each name without its numbers."""
     contents: dict[str, tuple[str, ...]] = {}
     for file in files:
-        if file.digest and not file.name.endswith((".py", ".pyc")):
+        if file.digest:
             name = re.sub(r"\d+", "#", file.name)
             contents[name] = (*contents.get(name, ()), file.digest)
     return contents

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,7 @@ from autotune_rewrite.verify.comparison import (
     figure,
 )
 from autotune_rewrite.verify.measurement import training_passes
-from autotune_rewrite.verify.omissions import omissions, unseen
+from autotune_rewrite.verify.omissions import omissions, unseen, unseen_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,6 +39,10 @@ CALM = 0.1
 """The part of the tolerance below which losses that come apart later have done so by themselves, as chaos does."""
 OWN = 3.0
 """How many times as far as the original from itself losses may be apart, as one control is but one draw of that."""
+FEWEST_LOSSES = 5
+"""Fewer may be those of a warm-up alone, before the training goes on in other processes."""
+NAMED = 3
+"""Files, before the rest is counted."""
 REPEATS = "The original repeats itself bit for bit."
 NOT_REPEATABLE = "The original is not repeatable: it differs from itself with the same seed."
 
@@ -67,7 +72,37 @@ def judge_equality(plan: Plan, comparison: Comparison) -> Answer:
         comparison: At least one pair.
     """
     answer = _judge(plan, comparison)
-    return answer.with_note(_beyond(comparison)) if answer.equality in ("equal", "non-inferior") else answer
+    if answer.equality not in ("equal", "non-inferior"):
+        return answer
+    contents = _contents(comparison) if answer.equality == "equal" else ""
+    return _as_far_as_seen(plan, comparison, answer).with_note(contents).with_note(_beyond(comparison))
+
+
+def _contents(comparison: Comparison) -> str:
+    """The files of which less than their contents was compared, in a sentence; empty where there are none."""
+    names = comparison.other_contents
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"Contents of {', '.join(names[:NAMED])}{more} differ: of these, only number and size were compared."
+
+
+def _as_far_as_seen(plan: Plan, comparison: Comparison, answer: Answer) -> Answer:
+    """The same, or less where what was seen is too little to say so."""
+    losses = comparison.pairs[0].original.losses
+    odd = [at for at, loss in enumerate(losses, 1) if not isfinite(loss)]
+    if plan.metric is None and metrics.chosen(comparison.pairs[0].original) is None:
+        if losses and len(odd) == len(losses):
+            return Answer("inconclusive", "No loss is finite, in both scripts, and no metric was found.")
+        if 0 < len(losses) < FEWEST_LOSSES:
+            seen = "1 LOSS WAS" if len(losses) == 1 else f"{len(losses)} LOSSES WERE"
+            few = f"ONLY {seen} SEEN, and no metric: what was trained elsewhere was not compared."
+            return replace(answer, equality="not-checked").with_note(few)
+        if unseen_evaluation(comparison):
+            return replace(answer, equality="inconclusive").with_note("No metric tells what its evaluation does.")
+    return answer.with_note(
+        f"{len(odd)} losses of both are not finite, the first in iteration {odd[0]}." if odd else ""
+    )
 
 
 def _beyond(comparison: Comparison) -> str:

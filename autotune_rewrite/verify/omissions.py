@@ -11,16 +11,19 @@ from autotune_rewrite.verify import metrics
 from autotune_rewrite.verify.measurement import evaluation_passes, training_passes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from autotune_rewrite.verify.comparison import Comparison
     from autotune_rewrite.verify.plan import Plan
-    from autotune_rewrite.verify.records import File, Run
+    from autotune_rewrite.verify.records import File, Pass, Run
 
 NAMES = 64
-"""Bytes by which the size of a file may differ, and SIZE_PART the part: names of devices and options may be in it."""
+"""Bytes by which a file may be smaller, as names of devices and options may be in it."""
+ADDED = 4096
+"""Bytes by which it may be larger: a rewrite adds the state of a gradient scaler to checkpoints."""
 SIZE_PART = 0.01
+"""Of a large file's size that it may differ by."""
 MIN_VARIED = 3
 """Runs that all end the same say something only beside as many that all end differently."""
 
@@ -52,15 +55,38 @@ def omissions(plan: Plan, comparison: Comparison) -> Iterator[str]:
 
 def unseen(comparison: Comparison) -> str:
     """A sentence on what could not be compared; empty where all could."""
-    if all(run.passes for run in comparison.originals) and not any(pair.rewritten.passes for pair in comparison.pairs):
-        return "The rewritten script uses no DataLoader, so the samples that it trains on were not counted."
-    return ""
+    trains, evaluates = _no_longer_seen(comparison, _trains), unseen_evaluation(comparison)
+    does = " and ".join([*(["trains"] if trains else []), *(["evaluates"] if evaluates else [])])
+    if not does:
+        return ""
+    return f"The rewritten script {does} without a DataLoader, so the samples that it {does} on were not counted."
+
+
+def unseen_evaluation(comparison: Comparison) -> bool:
+    """Whether the original's evaluations were seen, and none of the rewritten script."""
+    return _no_longer_seen(comparison, _evaluates)
+
+
+def _no_longer_seen(comparison: Comparison, of_kind: Callable[[Pass], bool]) -> bool:
+    """Whether data of that kind go through a loader in every original, and not in every rewritten script."""
+    pairs = comparison.whole_pairs or comparison.pairs
+    return all(any(map(of_kind, pair.original.passes)) for pair in pairs) and not all(
+        any(map(of_kind, pair.rewritten.passes)) for pair in pairs
+    )
+
+
+def _trains(one: Pass) -> bool:
+    return one.iterations > 0
+
+
+def _evaluates(one: Pass) -> bool:
+    return one.iterations == 0 and one.batches > 0
 
 
 def within(count: int, counts: Sequence[int]) -> bool:
-    """Whether a count is as far from the original's counts as these are from each other, at most."""
+    """Whether a count is as far from the original's counts as these are from each other, and half of them at least."""
     spread = max(counts) - min(counts)
-    return min(counts) - spread <= count <= max(counts) + spread
+    return max(min(counts) - spread, min(counts) / 2) <= count <= max(counts) + spread
 
 
 def _counts(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
@@ -155,20 +181,19 @@ def _tells(source: str, name: str) -> str:
 
 
 def _passes(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
-    if not any(run.passes for run in rewritten):
-        return  # the data come another way, and are not seen
     samples = [sum(each.samples for each in training_passes(run)) for run in originals]
     passes = [len(evaluation_passes(run)) for run in originals]
     evaluated = [sum(each.samples for each in evaluation_passes(run)) for run in originals]
+    # Data that come another way are not seen at all, which unseen() tells.
     for run in rewritten:
         seen = sum(each.samples for each in training_passes(run))
-        if not within(seen, samples):
+        if seen and not within(seen, samples):
             yield f"The original trains on {_range(samples)} samples, the rewritten script on {seen}."
         number = len(evaluation_passes(run))
-        if not within(number, passes) and number < min(passes):
+        if number and not within(number, passes) and number < min(passes):
             yield f"The original evaluates {_times(passes)}, the rewritten script {_times([number])}."
         seen = sum(each.samples for each in evaluation_passes(run))
-        if not within(seen, evaluated) and seen < min(evaluated):
+        if number and not within(seen, evaluated) and seen < min(evaluated):
             yield f"The original evaluates on {_range(evaluated)} samples, the rewritten script on {seen}."
 
 
@@ -189,13 +214,15 @@ def _files(plan: Plan, originals: Sequence[Run], rewritten: Sequence[Run]) -> It
 def _sizes(expected: Sequence[Sequence[File]], found: Sequence[File]) -> Iterator[str]:
     """That files are of another size, where the originals agree on it, or are less than half of what one had."""
     sizes = [sorted(file.size for file in files) for files in expected]
+    if len(sizes) > 1 and all(each == sizes[0] for each in sizes):
+        less, more = max(NAMES, max(sizes[0]) * SIZE_PART), max(ADDED, max(sizes[0]) * SIZE_PART)
+    elif len(sizes) == 1:
+        less, more = max(sizes[0]) / 2, math.inf
+    else:
+        return
     for before, after in zip(expected[0], found, strict=False):
-        agreed = len(expected) > 1 and all(each == sizes[0] for each in sizes)
-        allowed = max(NAMES, before.size * SIZE_PART) if agreed else before.size / 2
-        if (agreed or len(expected) == 1) and abs(after.size - before.size) > allowed:
-            smaller = after.size < before.size
-            if agreed or smaller:
-                yield f"{before.name} has {before.size} bytes in the original, {after.size} in the rewritten script."
+        if not before.size - less <= after.size <= before.size + more:
+            yield f"{before.name} has {before.size} bytes in the original, {after.size} in the rewritten script."
 
 
 def _general(files: Sequence[File], script: Path) -> dict[str, list[File]]:

@@ -243,8 +243,27 @@ def test_same_bits_are_equal_under_every_promise(promise: PromiseName) -> None:
 
 
 def test_not_a_number_equals_itself() -> None:
-    losses = (1.0, NAN, NAN)
-    assert judged([(record(losses=losses), record("rewritten", losses))]).equality == "equal"
+    losses = (*FALLING, NAN, NAN)
+    judgement = judged([(record(losses=losses), record("rewritten", losses))])
+    assert judgement.equality == "equal"
+    assert "2 losses of both are not finite, the first in iteration 41." in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("losses", "lines", "equality", "reason"),
+    [
+        pytest.param([NAN] * 40, (), "inconclusive", "No loss is finite", id="no loss is a number"),
+        pytest.param([NAN] * 40, ("val acc 0.9",), "equal", "40 losses of both are not finite", id="but a metric is"),
+        pytest.param([0.5], (), "not-checked", "ONLY 1 LOSS WAS SEEN", id="one loss, as of a warm-up"),
+        pytest.param([0.5], ("val acc 0.9",), "equal", "Every loss and every final parameter", id="and a metric"),
+    ],
+)
+def test_equal_needs_something_to_be_seen(
+    losses: Sequence[float], lines: tuple[str, ...], equality: str, reason: str
+) -> None:
+    run = replace(record(losses=losses), lines=lines)
+    judgement = judged([(run, replace(run, side="rewritten"))])
+    assert (judgement.equality, reason in judgement.reason) == (equality, True)
 
 
 @pytest.mark.parametrize(
@@ -831,8 +850,8 @@ def compared(
             id="empty checkpoints",
         ),
         pytest.param(
-            files("e1.pt", "e2.pt", "e3.pt", size=9200),
-            "e1.pt has 9000 bytes in the original, 9200 in the rewritten script.",
+            files("e1.pt", "e2.pt", "e3.pt", size=18000),
+            "e1.pt has 9000 bytes in the original, 18000 in the rewritten script.",
             id="larger ones",
         ),
     ],
@@ -863,17 +882,25 @@ def test_sizes_may_differ(sizes: Sequence[int], size: int) -> None:
     ("promise", "again", "equality", "reason"),
     [
         pytest.param(
-            "bitwise", "one", "different", "parameter is equal, but e#.pt differs.", id="the original repeats"
+            "bitwise", "one", "different", "parameter is equal, but e#.npy differs.", id="the original repeats"
         ),
         pytest.param("bitwise", "three", "equal", "Every loss and every final parameter is equal", id="it does not"),
-        pytest.param("precision", "one", "non-inferior", "e#.pt is not, as far as was looked at.", id="precision"),
+        pytest.param("precision", "one", "non-inferior", "e#.npy is not, as far as was looked at.", id="precision"),
     ],
 )
 def test_contents_of_files_are_compared(promise: PromiseName, again: str, equality: str, reason: str) -> None:
-    run, other, control = (replace(SAME, files=files("e1.pt", digest=each)) for each in ("one", "two", again))
+    run, other, control = (replace(SAME, files=files("e1.npy", digest=each)) for each in ("one", "two", again))
     judgement = compared([run], [other], promise, control)
     assert (judgement.equality, reason in judgement.reason) == (equality, True)
     assert Comparison((Pair(run, other),)).unequal is not None, "the original has to be run again"
+
+
+def test_checkpoints_of_other_contents_are_named() -> None:
+    run, other = (replace(SAME, files=files("e1.pt", digest=each)) for each in ("one", "two"))
+    judgement = compared([run], [other])
+    assert judgement.equality == "equal"
+    assert "Contents of e#.pt differ: of these, only number and size were compared." in judgement.reason
+    assert "Contents" not in compared([run], [other], control=other).reason, "as the original's own"
 
 
 def test_copies_of_the_source_may_differ() -> None:
@@ -1005,7 +1032,41 @@ def test_cut_runs_owe_nothing_that_comes_at_the_end() -> None:
 def test_data_that_come_without_a_loader_are_not_counted_and_that_is_said() -> None:
     judgement = judged([(FULL, replace(LIKE, passes=()))])
     assert judgement.equality == "equal"
-    assert "uses no DataLoader, so the samples that it trains on were not counted." in judgement.reason
+    assert "trains and evaluates without a DataLoader, so the samples" in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("passes", "lines", "equality", "reason"),
+    [
+        pytest.param(
+            (),
+            (),
+            "inconclusive",
+            "trains and evaluates without a DataLoader, so the samples that it trains and evaluates on were not "
+            "counted. No metric tells what its evaluation does.",
+            id="no loader",
+        ),
+        pytest.param((), ("val acc 0.9",), "equal", "trains and evaluates without a DataLoader", id="but a metric"),
+        pytest.param(EPOCHS[1::2], (), "equal", "trains without a DataLoader", id="only for evaluation"),
+        pytest.param(EPOCHS[::2], (), "inconclusive", "evaluates without a DataLoader", id="only for training"),
+    ],
+)
+def test_data_that_are_not_seen_are_not_said_to_be_none(
+    passes: tuple[Pass, ...], lines: tuple[str, ...], equality: str, reason: str
+) -> None:
+    run = replace(record(), passes=EPOCHS, lines=lines)
+    judgement = judged([(run, replace(run, side="rewritten", passes=passes))])
+    assert (judgement.equality, reason in judgement.reason) == (equality, True)
+
+
+def test_early_stopping_excuses_no_tenth_of_a_training() -> None:
+    pairs = [
+        (replace(a, losses=a.losses * (1 + at)), replace(b, losses=b.losses[:4]))
+        for at, (a, b) in enumerate(seeded(noise=0.01))
+    ]
+    judgement = judged(pairs, "random")
+    assert judgement.equality == "different"
+    assert judgement.reason.startswith("The original has 40 to 160 losses, the rewritten 4.")
 
 
 def test_losses_of_a_flood_of_lines_are_not_counted() -> None:
