@@ -39,7 +39,7 @@ CALM = 0.1
 """The part of the tolerance below which losses that come apart later have done so by themselves, as chaos does."""
 OWN = 3.0
 """How many times as far as the original from itself losses may be apart, as one control is but one draw of that."""
-FEWEST_LOSSES = 5
+FEWEST_LOSSES = 3
 """Fewer may be those of a warm-up alone, before the training goes on in other processes."""
 NAMED = 3
 """Files, before the rest is counted."""
