@@ -58,7 +58,7 @@ class LoaderWorkers(Codemod):
         r"Can't (get local|pickle)",
         r"Got pickle error when attempting to start a worker",
         r"bootstrapping phase",
-        r"DataLoader worker .* exited unexpectedly",
+        r"DataLoader worker .* (exited unexpectedly|is killed by signal)",
         r"Bus error",
         r"insufficient shared memory",
         r"received 0 items of ancdata",
