@@ -593,7 +593,7 @@ def test_a_timeout_ends_all_that_was_started(tmp_path: Path, monkeypatch: pytest
     seen = ran(tmp_path, "", timeout=4.0)
     assert (seen.outcome, seen.problem) == (
         "timed-out",
-        "did not end within 4 seconds; it was ended before any iteration",
+        "did not end within 4 seconds; it was ended before any iteration was told",
     )
     assert seen.wall_seconds < 60
     assert gone(int(seen.output[0]))
