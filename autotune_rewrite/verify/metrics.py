@@ -85,6 +85,10 @@ _PACE = re.compile(r"\[[\d:?]+<[\d:?]+,?\s*(?:[\d.?]+\s*\S+?/\S+?(?=[,\]]))?")
 _COUNTER = re.compile(r"\b(epoch|ep|iter|iteration|step|batch)[_-]?(?=\d)", re.IGNORECASE)
 _RANK = re.compile(r"\b(top)[- ](?=\d)", re.IGNORECASE)
 _RANGE = re.compile(r"@\[[^]]*\]")
+_SOURCE = re.compile(
+    r"[\w./<>-]+\.py(?:\W{1,3}(?:line )?\d+)?|\bline \d+|\b(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\b\W{1,4}\w+:\d+"
+)
+"""A place in the source, with which messages of a log begin: a rewrite moves lines."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]")
 _LABEL = re.compile(r"^.*\[[A-Za-z]+\]")
 """Such as the level of a message."""
@@ -314,7 +318,7 @@ def _numbers(line: str) -> Iterator[tuple[str, str, float, bool]]:
     Counters, times and numbers without a name are passed over; where nothing but punctuation follows a counter, the
     words before it name the next number (``Accuracy on 10000 test images: 97 %``, ``loss at step 100: 0.3``).
     """
-    for pattern, text in ((_BAR, " "), (_PACE, " "), (_RANGE, ""), (_COUNTER, r"\1 "), (_RANK, r"\1")):
+    for pattern, text in ((_BAR, " "), (_PACE, " "), (_RANGE, ""), (_SOURCE, " "), (_COUNTER, r"\1 "), (_RANK, r"\1")):
         line = pattern.sub(text, line)
     start = 0
     before = form = stage = ""

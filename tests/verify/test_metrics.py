@@ -293,6 +293,24 @@ def test_times_and_settings_are_not_compared(line: str) -> None:
     assert metrics.differing(printed(line.format(71)), printed(line.format(3))) == ()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-01-02 10:00:00] train.py:{} INFO: EM 71",
+        "I0102 10:00:00.123456 4711 train.py:{}] EM 71",
+        "INFO - train:{} - EM 71",
+        'File "train.py", line {}, in main: EM 71',
+    ],
+)
+def test_lines_of_source_are_not_compared(line: str) -> None:
+    assert metrics.differing(printed(line.format(12)), printed(line.format(14))) == ()
+    assert len(metrics.differing(printed(line.format(12)), printed(line.format(12).replace("71", "3")))) == 1
+
+
+def test_the_name_of_the_script_is_no_figure() -> None:
+    assert metrics.differing(printed("Running a.py 3: acc 0.9"), printed("Running b.py 3: acc 0.9")) == ()
+
+
 def test_source_that_a_warning_shows_is_no_figure() -> None:
     lines = ("a.py:3: FutureWarning: old", "  scaler = GradScaler(init_scale=2)", "  acc 0.9")
     assert [series.name for series in metrics.of_run(printed(*lines))] == ["acc"]
