@@ -220,7 +220,10 @@ def _with_running(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--timeout", type=float, metavar="S", help="Seconds that one run may take."),
         click.option(
-            "--margin", type=float, metavar="X", help="How much worse a run may end.  [default: as seeds move it]"
+            "--margin",
+            type=float,
+            metavar="X",
+            help="How much worse a run may end.  [default: as seeds move it, 5 % at most]",
         ),
         click.option(
             "--metric", metavar="REGEX", help="The lines of output with the metric: its group, or the number after it."

@@ -162,7 +162,7 @@ class _Series:
         if self.plan.promise != "bitwise":
             return self.plan.bitwise is not None
         # Without CUDA an original that repeats itself needs no deterministic algorithms for it.
-        repeats = comparison.repeated is not None and comparison.repeated.repeats
+        repeats = comparison.repeated is not None and comparison.repeated.equal
         return self._has_cuda() or not repeats
 
     def _take(self, turn: Turn, seconds: float | None = None, plan: Plan | None = None) -> bool:
