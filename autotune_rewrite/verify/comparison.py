@@ -31,8 +31,8 @@ START = slice(1, 20)
 """The iterations over which losses that begin the same have to stay together, after the first one."""
 EARLY = slice(1, 5)
 """The first of them, in which a difference has not had the time to grow by itself."""
-DATA = (".npy", ".npz", ".safetensors", ".csv", ".json")
-"""Files that hold results and nothing beside them: no rewrite adds to them, as to the state in a checkpoint."""
+DATA = (".npy", ".npz", ".safetensors", ".csv", ".json", ".pt", ".pth", ".ckpt", ".tar")
+"""Files that hold results: of checkpoints, to whose state a rewrite may add, only the tensors were read."""
 MIN_SEEDS = 3
 """Fewer say nothing about a spread."""
 
@@ -103,7 +103,7 @@ class Pair:
 
     @property
     def other_contents(self) -> tuple[str, ...]:
-        """As ``files_that_differ``, of other files: a rewrite may add to a checkpoint, and logs hold times.
+        """As ``files_that_differ``, of other files: logs hold times.
 
         Source text is left out: scripts keep a copy of themselves beside their results.
         """

@@ -61,7 +61,7 @@ class File:
     size: int
     """Bytes."""
     digest: str
-    """SHA-256 of what is in it; empty where it is larger than what is read."""
+    """SHA-256 of what is in it, of a checkpoint that of its tensors; empty where it is too large or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import stat
+import zipfile
 from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,6 +31,8 @@ FILES_OF_CODE = 1000
 """A directory with more entries holds data, and is linked."""
 SEEN_ENTRIES = 5000
 """Files and directories that are watched for writes, at most: of the project, and as many around it."""
+CHECKPOINTS = frozenset({".pt", ".pth", ".ckpt", ".tar"})
+"""Suffixes of what scripts save with ``torch.save``."""
 READ_BYTES = 64 * 2**20
 """A file that a run wrote is read if it is not larger."""
 LEVELS = 2
@@ -131,10 +135,19 @@ def copied(script: Path, directory: Path, *, keep: bool = False) -> Iterator[Scr
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file; empty where it cannot be read."""
+    """SHA-256 of a file, of a checkpoint that of the tensors in it; empty where it cannot be read.
+
+    A rewrite may add to the state that a script saves (a gradient scaler's), and the tensors still are to be the same.
+    ``torch.save`` writes a zip file with a member for each of them.
+    """
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+        if path.suffix not in CHECKPOINTS:
+            return hashlib.sha256(path.read_bytes()).hexdigest()
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if re.search(r"/data/\d+$", name)]
+            tensors = sorted(hashlib.sha256(archive.read(name)).hexdigest() for name in names)
+        return hashlib.sha256("".join(tensors).encode()).hexdigest()
+    except (OSError, zipfile.BadZipFile):
         return ""
 
 

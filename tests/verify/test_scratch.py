@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import torch
 
 from autotune_rewrite.verify import scratch as scratches
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
@@ -195,6 +197,22 @@ def test_a_file_that_cannot_be_copied_is(
 
     with copied(project / "train.py", project) as scratch:
         assert scratch.place(project / "conf" / "lr.txt").is_symlink() == there
+
+
+def test_of_a_checkpoint_the_tensors_are_what_counts(tmp_path: Path) -> None:
+    def digest(name: str, state: object, *, zipped: bool = True) -> str:
+        path = tmp_path / name
+        torch.save(state, path, _use_new_zipfile_serialization=zipped)
+        return scratches.digest(path)
+
+    weight = torch.arange(3.0)
+    plain = digest("a.pt", {"model": weight})
+    assert plain == digest("b.pth", {"model": weight, "scaler": {"scale": 65536.0}})
+    assert plain != digest("c.pt", {"model": weight + 1})
+    assert digest("d.pt", {"model": weight}, zipped=False) == ""
+    (tmp_path / "plain.txt").write_bytes(b"text")
+    assert scratches.digest(tmp_path / "plain.txt") == hashlib.sha256(b"text").hexdigest()
+    assert scratches.digest(tmp_path / "gone.txt") == ""
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -895,17 +895,23 @@ def test_contents_of_files_are_compared(promise: PromiseName, again: str, equali
     assert Comparison((Pair(run, other),)).unequal is not None, "the original has to be run again"
 
 
-def test_checkpoints_of_other_contents_are_named() -> None:
-    run, other = (replace(SAME, files=files("e1.pt", digest=each)) for each in ("one", "two"))
+def test_other_files_of_other_contents_are_named() -> None:
+    run, other = (replace(SAME, files=files("e1.bin", digest=each)) for each in ("one", "two"))
     judgement = compared([run], [other])
     assert judgement.equality == "equal"
-    assert "Contents of e#.pt differ: of these, only number and size were compared." in judgement.reason
+    assert "Contents of e#.bin differ: of these, only number and size were compared." in judgement.reason
     assert "Contents" not in compared([run], [other], control=other).reason, "as the original's own"
 
 
 def test_copies_of_the_source_may_differ() -> None:
     runs = [replace(SAME, files=files("runs/train.py", digest=each)) for each in ("one", "two")]
     assert Comparison((Pair(runs[0], runs[1]),)).unequal is None
+
+
+def test_a_checkpoint_with_other_tensors_is_different() -> None:
+    run, other = (replace(SAME, files=files("e1.pt", digest=each)) for each in ("one", "two"))
+    judgement = compared([run], [other], "bitwise", run)
+    assert (judgement.equality, "e#.pt differs" in judgement.reason) == ("different", True)
 
 
 @pytest.mark.parametrize("promise", ["bitwise", "random", "precision"])
