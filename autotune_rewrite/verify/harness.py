@@ -132,6 +132,8 @@ class Record(TypedDict):
     """Of each such call, summed where it is not a scalar; what JSON lacks is a string: ``nan``, ``inf``, ``-inf``."""
     parameters: list[str]
     """A SHA-256 for each optimizer, in order of creation, over the bits of its parameters at the end."""
+    moved: list[int]
+    """For each optimizer, how many of its parameters are not as they were at its creation."""
     import_seconds: float
     """From the start of this file to the script's start: nearly all of it is ``import torch``."""
     script_seconds: float
@@ -292,6 +294,8 @@ class Recorder:
         self._losses, self._scalars = Buffers(), Buffers()
         self._tags: list[tuple[str, int | None]] = []
         self._parameters: deque[list[dict[str, Any]]] = deque(maxlen=KEPT_OPTIMIZERS)
+        self._lengths: deque[list[tuple[torch.Tensor, torch.Tensor | None]]] = deque(maxlen=KEPT_OPTIMIZERS)
+        """The parameters of the same optimizers, each with its norm when the optimizer was created."""
         self._hooks: tuple[Callable[..., Any], ...] = ()
         self._cuda: Any = torch.cuda
         self._depth = 0
@@ -360,6 +364,10 @@ class Recorder:
     def parameters(self) -> list[str]:
         """A digest for each optimizer. Waits for the device."""
         return [digest(parameter for group in groups for parameter in group["params"]) for groups in self._parameters]
+
+    def moved(self) -> list[int]:
+        """How many parameters of each optimizer are not as they were when it was created. Waits for the device."""
+        return [sum(has_moved(*each) for each in of_optimizer) for of_optimizer in self._lengths]
 
     def _watched_backward(self, backward: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(backward)
@@ -542,6 +550,8 @@ class Recorder:
             create(optimizer, *args, **kwargs)
             # The list of groups, not the optimizer: its state is large, and the script may want that memory back.
             self._parameters.append(optimizer.param_groups)
+            given = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            self._lengths.append([(parameter, length(parameter)) for parameter in given])
 
         return watched
 
@@ -609,10 +619,29 @@ def rows(batch: Any) -> int:  # noqa: ANN401 - whatever a loader yields
     return batch.shape[0] if batch.dim() else 1
 
 
+def length(parameter: torch.Tensor) -> torch.Tensor | None:
+    """The norm of a parameter, computed on its device without waiting for it; None where it has none yet."""
+    try:
+        norm: torch.Tensor = torch.linalg.vector_norm(parameter.detach(), dtype=torch.float64)
+    except (RuntimeError, TypeError, ValueError):  # lazy, meta, quantized, on a device without float64
+        return None
+    return norm
+
+
+def has_moved(parameter: torch.Tensor, before: torch.Tensor | None) -> bool:
+    """Whether its norm is another one now, as far as that can be told."""
+    now = length(parameter)
+    if before is None or now is None or before.is_meta or now.is_meta:
+        return False
+    return now.item() != before.item()
+
+
 def digest(parameters: Iterable[torch.Tensor]) -> str:
     """SHA-256 over shapes, types and bits."""
     found = hashlib.sha256()
     for parameter in parameters:
+        if torch.nn.parameter.is_lazy(parameter) or parameter.is_meta:
+            continue  # it has no values
         values = parameter.detach().cpu().contiguous()
         found.update(f"{values.dtype}{tuple(values.shape)}".encode())
         size = values.numel() * values.element_size()
@@ -839,6 +868,7 @@ def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: 
         scalars=[(tag, step, number(value)) for tag, step, value in (recorder.scalars() if whole else ())],
         losses=[number(loss) for loss in (recorder.losses() if whole else ())],
         parameters=recorder.parameters() if whole else [],
+        moved=recorder.moved() if whole else [],
         import_seconds=start - STARTED,
         script_seconds=end - start,
         bookkeeping_seconds=0.0,

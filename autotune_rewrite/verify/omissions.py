@@ -24,6 +24,8 @@ ADDED = 4096
 """Bytes by which it may be larger: a rewrite adds the state of a gradient scaler to checkpoints."""
 SIZE_PART = 0.01
 """Of a large file's size that it may differ by."""
+SETTLED = 20
+"""Iterations after which a gradient scaler has found its scale: until then it skips steps, as it should."""
 MIN_VARIED = 3
 """Runs that all end the same say something only beside as many that all end differently."""
 
@@ -98,6 +100,21 @@ def _counts(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]
     for run in rewritten:
         if not within(len(run.parameters), optimizers):
             yield f"Optimizers in the original: {_range(optimizers)}, in the rewritten script: {len(run.parameters)}."
+    yield from _moved(originals, rewritten)
+
+
+def _moved(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
+    """A layer that is frozen, or an optimizer that is never stepped, may show late in the losses, or never."""
+    for run in rewritten:
+        if len({len(each.moved) for each in (*originals, run)}) != 1:
+            continue  # that there are other optimizers is told already, or they vary
+        if len(run.losses) < SETTLED:
+            continue
+        for number, moved in enumerate(run.moved):
+            fewest = min(each.moved[number] for each in originals)
+            if moved < fewest:
+                which = f" of optimizer {number + 1}" if len(run.moved) > 1 else ""
+                yield f"The original changes {fewest} parameters{which}, the rewritten script {moved}."
 
 
 def _seeds(comparison: Comparison) -> Iterator[str]:

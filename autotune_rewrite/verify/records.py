@@ -108,6 +108,8 @@ class Run:
     """Through data loaders, in the order of their starts."""
     parameters: tuple[str, ...] = ()
     """A digest of the final parameters for each optimizer."""
+    moved: tuple[int, ...] = ()
+    """For each optimizer, how many of its parameters are not as they were at its creation."""
     scalars: tuple[Scalar, ...] = ()
     """Given to ``SummaryWriter.add_scalar``, in order."""
     lines: tuple[str, ...] = ()
@@ -161,7 +163,7 @@ def run_of(values: Mapping[str, Any]) -> Run:
     gpu = values["gpu"]
     known = {
         **values,
-        **{name: tuple(values[name]) for name in ("output", "compiles", "parameters", "lines", "written")},
+        **{name: tuple(values[name]) for name in ("output", "compiles", "parameters", "moved", "lines", "written")},
         **{name: tuple(map(float, values[name])) for name in ("times", "losses", "waits")},
         "passes": tuple(Pass(**each) for each in values["passes"]),
         "files": tuple(File(**each) for each in values["files"]),

@@ -119,6 +119,7 @@ def run_script(
         passes=tuple(Pass(**one) for one in record.get("passes", ())),
         scalars=tuple(Scalar(tag, at, float(value)) for tag, at, value in record.get("scalars", ())),
         parameters=tuple(record.get("parameters", ())),
+        moved=tuple(record.get("moved", ())),
         import_seconds=record.get("import_seconds", 0.0),
         script_seconds=record.get("script_seconds", 0.0),
         bookkeeping_seconds=record.get("bookkeeping_seconds", 0.0),

@@ -947,6 +947,7 @@ FULL = replace(
     scalars=(Scalar("figure", 0, 1.0), Scalar("figure", 1, 1.0)),
     files=files("a.log", "model.pt", "runs/Jan01_10-00-00/events.out.1700000000.1"),
     passes=EPOCHS,
+    moved=(6, 2),
 )
 LIKE = replace(FULL, side="rewritten", files=files("b.log", "model.pt", "runs/Jan02_11-11-11/events.out.1700000099.22"))
 
@@ -980,6 +981,14 @@ LIKE = replace(FULL, side="rewritten", files=files("b.log", "model.pt", "runs/Ja
             replace(LIKE, passes=(*EPOCHS[:3], replace(EPOCHS[3], samples=10))),
             "evaluates on 40 samples, the rewritten script on 30.",
             id="half of an evaluation",
+        ),
+        pytest.param(
+            replace(LIKE, moved=(6, 0)),
+            "changes 2 parameters of optimizer 2, the rewritten script 0.",
+            id="an optimizer that is never stepped",
+        ),
+        pytest.param(
+            replace(LIKE, moved=(5, 2)), "changes 6 parameters of optimizer 1, the rewritten script 5.", id="frozen"
         ),
         pytest.param(
             replace(LIKE, parameters=()),

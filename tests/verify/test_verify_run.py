@@ -122,13 +122,18 @@ def test_digest_tells_parameters_apart_after_the_optimizer_is_gone(tmp_path: Pat
 
         def train(value):
             weight = torch.nn.Parameter(torch.full((3,), value))
-            torch.optim.SGD([weight], lr=0.1)
+            return weight, torch.optim.SGD([weight, torch.nn.Parameter(torch.ones(1))], lr=0.1)
 
         for value in 1.0, 1.0, 1.0000001:
-            train(value)
+            weight, optimizer = train(value)
+        torch.optim.SGD([torch.nn.UninitializedParameter()])
+        (2 * weight).sum().backward()
+        optimizer.step()
     """
-    first, second, third = ran(tmp_path, script).parameters
+    seen = ran(tmp_path, script)
+    first, second, third, _ = seen.parameters
     assert first == second != third
+    assert seen.moved == (0, 0, 1, 0), "only one parameter of the third was trained"
 
 
 def test_ends_after_so_many_iterations_and_leaves_no_worker(tmp_path: Path) -> None:
