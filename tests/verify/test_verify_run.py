@@ -297,7 +297,7 @@ def test_what_a_loader_does_is_seen(tmp_path: Path) -> None:
         for batch in train:
             (weight * batch["x"]).sum().backward()
             break
-        with open("model.pt", "w") as file:
+        with open("result.txt", "w") as file:
             file.write("bytes")
     """
     seen = ran(tmp_path, script)
@@ -308,7 +308,7 @@ def test_what_a_loader_does_is_seen(tmp_path: Path) -> None:
     assert all(one.start < one.end <= seen.script_seconds and one.waited >= 0.1 for one in seen.passes[:4])
     assert list(seen.waits) == sorted(seen.waits)
     assert 0.4 < seen.waits[-1] < seen.times[-1]
-    assert [(one.name, one.size) for one in seen.files] == [("model.pt", 5)]
+    assert [(one.name, one.size) for one in seen.files] == [("result.txt", 5)]
     assert seen.files[0].digest == hashlib.sha256(b"bytes").hexdigest()
     cut = ran(tmp_path, script, batches=1)
     assert [(one.batches, one.samples, one.iterations) for one in cut.passes] == [
