@@ -12,8 +12,8 @@ from codemods.amp_site import Site
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision, scripted
 from codemods.facts.iterations import EventKind, Iterations
-from codemods.facts.loops import FUNCTIONS, LOOPS
 from codemods.facts.phases import Phases
+from codemods.facts.source import FUNCTIONS, LOOPS
 from codemods.facts.validations import validations
 
 if TYPE_CHECKING:

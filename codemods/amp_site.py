@@ -66,7 +66,8 @@ class Site:
         bce = self._bce()
         if bce is not None and self.form == "fp16":
             raise LeftError(f"{_SATURATED} (line {bce.lineno}); use its with_logits form, or --amp bf16")
-        if bce is None and self.form != "bf16":
+        form = "bf16" if bce is not None else self.form
+        if form != "bf16":
             reason = scaling.why_not()
             if reason is not None:
                 raise LeftError(f"{reason}; --amp bf16 needs no scaler")
@@ -77,14 +78,14 @@ class Site:
         places = [*(piece.anchor for _, piece in pieces), *validated]
         wording = Wording(
             self.script,
-            "bf16" if bce is not None else self.form,
+            form,
             self.names,
             self.conditions,
             home,
             places,
             validated,
             self.phases.reach,
-            only_wide=bce is not None and self.form == "auto",
+            only_wide=form != self.form,
         )
         wording.write()
         self._wrap(pieces, blocks, wording)

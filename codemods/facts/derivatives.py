@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.homes import unwrapped
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from codemods.facts.models import Model
     from codemods.facts.source import Callee, Module
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Libraries and functions that differentiate gradients, or transform functions in ways that are not followed.
 _TRANSFORMS = ("torch.func.", "functorch.", "torch.autograd.functional.", "torch.autograd.forward_ad.")
 _DETACHES = frozenset({"detach", "data", "item"})
@@ -164,7 +164,7 @@ class _Slice:
                 self._found.update(unwrapped(self._flow, callee))
             elif callee.sort is Sort.METHOD and callee.of is not None and kind(self._flow, callee.of) is Kind.MODEL:
                 self._found.add(callee.of)
-            elif callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, _FUNCTIONS):
+            elif callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, FUNCTIONS):
                 self._follow(self._flow.module_of(callee.site), callee.site)
 
     def _follow_name(self, module: Module, name: ast.Name | ast.Attribute) -> None:

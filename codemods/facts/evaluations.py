@@ -15,6 +15,7 @@ from codemods.facts.models import Model
 from codemods.facts.modes import Modes, given_arguments, is_named
 from codemods.facts.names import bound_names
 from codemods.facts.needs import called_forwards, needs_gradients
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from codemods.facts.iterations import Iterations
     from codemods.facts.source import Callee, FunctionNode, Module
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _GAP = 3
 """Regions of one suite are one region where no more statements than these stand between them."""
@@ -486,7 +486,7 @@ class Evaluations:
         One block keeps 16-bit copies of the weights; old versions of torch kept those that were made without a graph.
         """
         for above in module.ancestors(node):
-            if isinstance(above, _FUNCTIONS):
+            if isinstance(above, FUNCTIONS):
                 return None
             if isinstance(above, ast.With) and any(
                 is_named(self._flow, item.context_expr, _AUTOCAST) for item in above.items
@@ -502,7 +502,7 @@ def is_volatile(flow: Flow, call: ast.Call) -> bool:
     )
     return given and any(
         each.name == "torch.autograd.Variable"
-        or (isinstance(each.site, _FUNCTIONS) and each.site.args.kwarg is not None)
+        or (isinstance(each.site, FUNCTIONS) and each.site.args.kwarg is not None)
         for each in flow.values(call.func)
     )
 

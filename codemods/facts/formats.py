@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.hazards import Hazard, is_tiny
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.reach import own, project_functions, stores
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from codemods.facts.reach import Reach
     from codemods.facts.source import Callee, Module
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEEPEST = 3
 
 # Operations that autocast computes in 32 bits, and those that yield integers, truth values or Python objects.
@@ -527,7 +527,7 @@ def vanishing(
     """
     for where, node in reach.code(module, nodes):
         formats = Formats(reach.flow, calls_model)
-        if isinstance(node, _FUNCTIONS):
+        if isinstance(node, FUNCTIONS):
             given = node.args
             formats.names |= dict.fromkeys(
                 (each.arg for each in (*given.posonlyargs, *given.args) if each.arg != "self"), Format.NARROW
@@ -678,7 +678,7 @@ class Uses:
             parent = self.module.parent(here)
             if isinstance(parent, ast.For) and parent.lineno > line and text in _certainly_written(parent):
                 return True
-            if not isinstance(parent, ast.stmt) or isinstance(parent, (*_FUNCTIONS, ast.ClassDef)):
+            if not isinstance(parent, ast.stmt) or isinstance(parent, (*FUNCTIONS, ast.ClassDef)):
                 return False
             here = parent
 

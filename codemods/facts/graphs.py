@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.iterations import called_functions, is_backward, own
 from codemods.facts.names import bound_names, declared_outer
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value, Values
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee, Module
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # ``TryStar`` came with Python 3.11.
 _TRIES: tuple[type[ast.Try], ...] = (ast.Try, getattr(ast, "TryStar", ast.Try))
 # What these methods, functions and attributes of tensors yield has no graph.
@@ -214,7 +214,7 @@ class Graphs:
                 walk.names = set(walk.ever)
             names = frozenset(walk.names)
             walk.ever |= outside
-            if parent is None or isinstance(parent, (*_FUNCTIONS, ast.ClassDef, ast.Module)):
+            if parent is None or isinstance(parent, (*FUNCTIONS, ast.ClassDef, ast.Module)):
                 return walk.course
             here = parent if isinstance(parent, ast.stmt) else module.statement(parent)
 

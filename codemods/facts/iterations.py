@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.facts.kinds import Kind, kind, may
-from codemods.facts.loops import LOOPS
+from codemods.facts.source import FUNCTIONS, LOOPS
 from codemods.facts.values import NOTHING, Sort, Values
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=ast.AST)
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DEEPEST = 3
 """Calls of the project's functions are looked into so far."""
 _TENSORS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
@@ -134,7 +133,7 @@ class Iterations:
             if isinstance(above, LOOPS):
                 yield above, module
                 return
-            if isinstance(above, _FUNCTIONS):
+            if isinstance(above, FUNCTIONS):
                 calls = self._flow.callers(above) if depth else ()
                 found = False
                 for call in calls:
@@ -149,7 +148,7 @@ class Iterations:
 
     def _events(self, nodes: Iterable[ast.AST], around: _Around) -> Iterator[Event]:
         for node in nodes:
-            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 continue
             if isinstance(node, ast.If):
                 yield from self._events([node.test], around)
@@ -282,7 +281,7 @@ def is_backward(flow: Flow, call: ast.Call) -> bool:
 def called_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
     """The project's functions that the call runs, methods and ``__call__`` of its objects among them."""
     for each in flow.values(call.func):
-        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS):
+        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, FUNCTIONS):
             yield each.site
         elif each.sort is Sort.INSTANCE and each.of is not None and isinstance(each.of.site, ast.ClassDef):
             method = flow.method(each.of.site, "__call__")
@@ -292,10 +291,10 @@ def called_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
 
 def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:
     """The nodes of that type under the node, from the outside in, without those of functions and classes in it."""
-    todo = deque(ast.iter_child_nodes(node) if isinstance(node, (*_FUNCTIONS, ast.Module)) else [node])
+    todo = deque(ast.iter_child_nodes(node) if isinstance(node, (*FUNCTIONS, ast.Module)) else [node])
     while todo:
         here = todo.popleft()
         if isinstance(here, type_):
             yield here
-        if not isinstance(here, (*_FUNCTIONS, ast.ClassDef)):
+        if not isinstance(here, (*FUNCTIONS, ast.ClassDef)):
             todo.extend(ast.iter_child_nodes(here))

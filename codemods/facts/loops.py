@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.facts.source import FUNCTIONS, LOOPS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Module
 
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 REPEATING = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 """Loops, and expressions that are loops."""
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def around(

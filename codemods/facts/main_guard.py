@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from codemods.facts.loops import FUNCTIONS
 from codemods.facts.names import bound_names, words
 from codemods.facts.passes import passes, top_statements
-from codemods.facts.source import is_main_guard
+from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.worker_state import changes
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.iterations import own
 from codemods.facts.kinds import MODULE_METHODS, Kind, kind, may
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee, Module
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _USES = frozenset({"eval", "train", "parameters", "state_dict", "zero_grad"})
 _SET = frozenset({"torch.set_grad_enabled"})
 _OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
@@ -40,7 +40,7 @@ class Modes:
             if callee.sort is Sort.METHOD and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
                 if callee.name == "forward" and self._is_model(callee.of, forward_of):
                     return True
-                if isinstance(callee.site, _FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
+                if isinstance(callee.site, FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
                     return not self.is_decorated(callee.site)
         return False
 

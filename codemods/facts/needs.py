@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.iterations import called_functions
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})
 _NEEDING_PACKAGES = frozenset(
     {
@@ -90,7 +90,7 @@ def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
                 return True
             if callee.name.partition(".")[0] in _NEEDING_PACKAGES:
                 return True
-        if isinstance(callee.site, _FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
+        if isinstance(callee.site, FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
             return False
     last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     return _NEEDING_NAMES.search(last) is not None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import PROGRESS
-from codemods.facts.loops import FUNCTIONS, module_of
-from codemods.facts.source import is_main_guard
+from codemods.facts.loops import module_of
+from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.iterations import EventKind, is_backward
 from codemods.facts.kinds import Kind, kind, may
-from codemods.facts.loops import LOOPS
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
+from codemods.facts.source import LOOPS
 from codemods.facts.values import Sort, why_unknown
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Block = tuple[ast.stmt, ...]
 """Neighbouring statements of one suite."""
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # Methods by which a model is known where it is a parameter of a function that nothing here calls.
 _OF_MODELS = frozenset({"train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad"})
 # What may be done to a finished loss outside the block: it is a number in 32 bits by then.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, is_dtype, kind
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import NONE, NOTHING, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Module
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def why_not_on_host(flow: Flow, role: str, values: Values) -> str | None:
@@ -47,12 +46,12 @@ class _Search:
             line = f" (line {value.site.lineno})" if isinstance(value.site, ast.Call) else ""
             return f"its {self._role} already holds tensors on a device{line}"
         site = value.site
-        if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, _FUNCTIONS):
+        if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, FUNCTIONS):
             return self._code(site)
         inner: Values = NOTHING
         if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
             for statement in value.of.site.body:
-                reason = self._code(statement) if isinstance(statement, _FUNCTIONS) else None
+                reason = self._code(statement) if isinstance(statement, FUNCTIONS) else None
                 if reason is not None:
                     return reason
             inner = NOTHING.union(*self._flow.attributes(value.of.site).values())
@@ -171,7 +170,7 @@ def _default_devices(flow: Flow, module: Module) -> Iterator[int]:
 def why_batch_stays_pageable(flow: Flow, collate: Values) -> str | None:
     """Why the batches that this ``collate_fn`` makes are not pinned: objects of a class without ``pin_memory``."""
     for value in collate:
-        if value.sort not in {Sort.FUNCTION, Sort.METHOD} or not isinstance(value.site, _FUNCTIONS):
+        if value.sort not in {Sort.FUNCTION, Sort.METHOD} or not isinstance(value.site, FUNCTIONS):
             continue
         for batch in flow.returned(value.site):
             class_ = batch.of.site if batch.sort is Sort.INSTANCE and batch.of is not None else None

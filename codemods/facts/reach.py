@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from codemods.facts.kinds import MODULE_METHODS, Kind, kind
 from codemods.facts.models import Model
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=ast.AST)
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
 
 def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
     """The nodes of these types under the node, in the order of the text, not in functions and classes defined in it."""
@@ -29,7 +28,7 @@ def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
         here = todo.pop()
         if isinstance(here, types):
             yield here
-        if here is node or not isinstance(here, (*_FUNCTIONS, ast.ClassDef)):
+        if here is node or not isinstance(here, (*FUNCTIONS, ast.ClassDef)):
             todo.extend(reversed(list(ast.iter_child_nodes(here))))
 
 
@@ -48,7 +47,7 @@ def written(node: ast.AST) -> frozenset[str]:
 def project_functions(values: Iterable[Value]) -> Iterator[Callee]:
     """The functions and methods of the project among the values."""
     for each in values:
-        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS):
+        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, FUNCTIONS):
             yield each.site
 
 

@@ -20,6 +20,8 @@ Positioned: TypeAlias = "ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excep
 Node = TypeVar("Node", bound=ast.AST)
 Other = TypeVar("Other", bound=ast.AST)
 
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 

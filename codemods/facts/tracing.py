@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import described
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from codemods.facts.models import Model
     from codemods.facts.source import Callee
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNNBase"})
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
 _CONVERTS = frozenset({"builtins.int", "builtins.float", "builtins.bool"})
@@ -130,7 +130,7 @@ def _code(model: Model) -> Iterator[Callee]:
                 todo.extend(
                     each.site
                     for each in called
-                    if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, _FUNCTIONS)
+                    if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, FUNCTIONS)
                 )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.facts.loops import FUNCTIONS
 from codemods.facts.names import bound_names
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value, without_none
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, described, kind
-from codemods.facts.loops import FUNCTIONS
 from codemods.facts.names import bound_names
-from codemods.facts.source import is_main_guard
+from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import SEEDS, calls
 from codemods.facts.worker_state import CHANGING_METHODS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.facts.loops import FUNCTIONS, around
+from codemods.facts.loops import around
 from codemods.facts.names import bound_names, declared_outer, words
 from codemods.facts.passes import passes
-from codemods.facts.source import is_main_guard
+from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
