@@ -132,17 +132,22 @@ class _Series:
         if not self._pair(0, seconds):
             return
         first = self.taken[:2]
+        original = next(run for run in first if run.side == "original")
         again = self._size(first)
         if not (self._pair(0) if again else self._second_baseline(0)):
             return
         for pair in range(1, self.plan.pairs + 1):
-            if pair in self.plan.looks and self._tells_enough(first):
+            if pair in self.plan.looks and self._tells_enough(original):
                 return
             if pair < self.plan.pairs and not self._pair(pair):
                 return
 
-    def _tells_enough(self, first: list[Run]) -> bool:
-        """Whether more pairs could not change the answers; runs what else it takes to answer."""
+    def _tells_enough(self, original: Run) -> bool:
+        """Whether more pairs could not change the answers; runs what else it takes to answer.
+
+        Args:
+            original: Its first run: how long an epoch is.
+        """
         comparison = Comparison.of(self.plan, self.taken)
         promise, unequal = self.plan.promise, comparison.unequal
         seen = {run.kind for run in self.taken}
@@ -151,14 +156,14 @@ class _Series:
             if not self._take(Turn("original", unequal.original.offset, "control")):
                 return True
             comparison = Comparison.of(self.plan, self.taken)
-        if "check" not in seen and self._leaves_bits_open(comparison, first) and not self._check(first):
+        if "check" not in seen and self._leaves_bits_open(comparison, original) and not self._check(original):
             return True
         return judged(self.plan, self.taken, self.environment).tells_enough
 
-    def _leaves_bits_open(self, comparison: Comparison, first: list[Run]) -> bool:
+    def _leaves_bits_open(self, comparison: Comparison, original: Run) -> bool:
         """Whether bits were promised, and the plain runs do not tell whether that is kept."""
         if comparison.unequal is None:
-            return self.plan.promise == "bitwise" and not _reaches_second_epoch(first)
+            return self.plan.promise == "bitwise" and not _reaches_second_epoch(original)
         if self.plan.promise != "bitwise":
             return self.plan.bitwise is not None
         # Without CUDA an original that repeats itself needs no deterministic algorithms for it.
@@ -210,9 +215,9 @@ class _Series:
         ampere = 8.0
         return self._has_cuda() and float(self.environment.get("capability", 0.0)) >= ampere
 
-    def _check(self, first: list[Run]) -> bool:
+    def _check(self, original: Run) -> bool:
         """Looks at the bits: the original, and the changes that promise the same ones; whether the runs went well."""
-        plan = self._plan_of_check(first)
+        plan = self._plan_of_check(original)
         for side in ("original", "rewritten"):
             if not self._take(Turn(side, 0, "check"), plan=plan):
                 return False
@@ -221,16 +226,15 @@ class _Series:
             return True
         return self._take(Turn("original", 0, "check"), plan=plan)
 
-    def _plan_of_check(self, first: list[Run]) -> Plan:
+    def _plan_of_check(self, original: Run) -> Plan:
         """Runs that reach a second epoch within their share of the time; epochs are cut to that end."""
-        runs = [run for run in first if run.side == "original"]
-        fitting = _iterations_within(runs[0], self.plan.time_budget * CHECK_SHARE)
+        fitting = _iterations_within(original, self.plan.time_budget * CHECK_SHARE)
         limit = fitting if self.plan.iterations is None else min(fitting, self.plan.iterations)
-        epoch = next((one for one in runs[0].passes if one.iterations), None)
+        epoch = next((one for one in original.passes if one.iterations), None)
         if epoch is None:
             return replace(self.plan, iterations=limit)
         each = epoch.iterations / max(1, epoch.batches)
-        if 2 * epoch.iterations <= limit and _reaches_second_epoch(runs):
+        if 2 * epoch.iterations <= limit and _reaches_second_epoch(original):
             return replace(self.plan, iterations=limit)
         batches = max(FEWEST_BATCHES, int(limit / each / 2))
         return replace(self.plan, iterations=max(1, round(2 * batches * each)), batches=batches)
@@ -266,9 +270,8 @@ class _Series:
         return True
 
 
-def _reaches_second_epoch(runs: list[Run]) -> bool:
-    """Whether the original began a second pass of training, or has no loader whose passes could be seen."""
-    run = next(run for run in runs if run.side == "original")
+def _reaches_second_epoch(run: Run) -> bool:
+    """Whether it began a second pass of training, or has no loader whose passes could be seen."""
     trained = [one for one in run.passes if one.iterations]
     return not trained or len(trained) > 1 or not run.cut
 
