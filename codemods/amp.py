@@ -256,7 +256,7 @@ for x in torch.randn(4, 16, 8).cuda():
             self._check(script, conditions)
             names = Names.free(script)
         except LeftError as reason:
-            yield self.left(script.entry, phases.all[0].statement, because=str(reason))
+            yield self.left(script.module, phases.all[0].statement, because=str(reason))
             return
         blocks = list(validations(script, phases))
         for group, iteration in _groups(script, phases):
@@ -266,9 +266,9 @@ for x in torch.randn(4, 16, 8).cuda():
             here = conditions.of_code(phases.reach, [iteration.owner], models)
             site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
             try:
-                yield self.rewrites(script.entry, group[0].statement, _MESSAGE, *site.edits())
+                yield self.rewrites(script.module, group[0].statement, _MESSAGE, *site.edits())
             except LeftError as reason:
-                yield self.left(script.entry, group[0].statement, because=str(reason))
+                yield self.left(script.module, group[0].statement, because=str(reason))
             else:
                 blocks = [each for each in blocks if each not in site.validated]
 

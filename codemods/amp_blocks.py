@@ -143,7 +143,7 @@ class Blocks:
 
     def _name(self, phase: Phase, statement: ast.stmt) -> str:
         """``real_loss = criterion(D(real), ones)`` → ``real_output``."""
-        taken = bound_names(phase.function or self.script.entry.tree) | self._named
+        taken = bound_names(phase.function or self.script.module.tree) | self._named
         target = next(iter(written(statement)), "") if isinstance(statement, ast.Assign) else ""
         candidates = [target.replace("loss", "output")] if "loss" in target and target.isidentifier() else []
         name = next((each for each in (*candidates, "output", "prediction", "probability") if each not in taken), None)

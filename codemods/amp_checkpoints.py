@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def checkpoints(script: Script, scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit]:
     """Saves and loads the scaler's state where the optimizer's is, as far as the scaler is seen there."""
-    module, flow = script.entry, script.flow
+    module, flow = script.module, script.flow
     for call in module.nodes(ast.Call):
         if not isinstance(call.func, ast.Attribute) or not may(flow, flow.values(call.func.value), Kind.OPTIMIZER):
             continue
@@ -49,7 +49,7 @@ def _is_first_optimizer(dictionary: ast.Dict, key: str) -> bool:
 
 
 def _loaded(script: Script, statement: ast.stmt, argument: ast.expr, scaler: str) -> Iterator[Edit]:
-    module = script.entry
+    module = script.module
     if (
         not isinstance(argument, ast.Subscript)
         or not isinstance(argument.slice, ast.Constant)

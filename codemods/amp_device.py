@@ -57,7 +57,7 @@ class Conditions:
     ) -> None:
         self._script = script
         self._flow = script.flow
-        self._module = script.entry
+        self._module = script.module
         self._moves = moves
         self._of_script = of_script
         self._considered = of_script if considered is None else considered
@@ -65,7 +65,7 @@ class Conditions:
     @classmethod
     def of_script(cls, script: Script) -> Conditions:
         """The conditions of all moves of batches and models that may go to CUDA."""
-        module, flow = script.entry, script.flow
+        module, flow = script.module, script.flow
         moves = [each for each in script.transfers if each.module is module]
         for call in module.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:

@@ -49,7 +49,7 @@ class Homes:
         self._script = script
         self._reach = reach
         self._flow = script.flow
-        self._module = script.entry
+        self._module = script.module
 
     def find(self, optimizers: Sequence[ast.expr], uses: Sequence[ast.stmt], depth: int = _DEEPEST) -> Home:
         """The home for these optimizers.
@@ -206,7 +206,7 @@ def after_all(script: Script, writes: Sequence[ast.stmt], uses: Sequence[ast.stm
     paths = {each: path(script, each) for each in (*writes, *uses)}
     for level in zip(*paths.values()):  # noqa: B905 - the shortest path is the deepest common suite
         heads = dict(zip(paths, level, strict=True))
-        suites = {id(script.entry.suite(each)) for each in level}
+        suites = {id(script.module.suite(each)) for each in level}
         if len(suites) > 1:
             return None
         if len(set(level)) > 1 or not uses:
@@ -218,7 +218,7 @@ def after_all(script: Script, writes: Sequence[ast.stmt], uses: Sequence[ast.stm
 def path(script: Script, statement: ast.stmt) -> list[ast.stmt]:
     """The statements around the statement in its function, from the outside in, and itself."""
     found = [statement]
-    for above in script.entry.ancestors(statement):
+    for above in script.module.ancestors(statement):
         if isinstance(above, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
             break
         if isinstance(above, ast.stmt):

@@ -43,7 +43,7 @@ class Names:
         Raises:
             LeftError: when there are none.
         """
-        module = script.entry
+        module = script.module
         taken = {each.id for each in module.nodes(ast.Name)} | {each.attr for each in module.nodes(ast.Attribute)}
         taken |= {each.arg for each in module.nodes(ast.arg)} | {each.arg or "" for each in module.nodes(ast.keyword)}
         taken |= {each.name for each in module.nodes(ast.FunctionDef)} | {
@@ -83,7 +83,7 @@ class Wording:
 
     def torch(self, qualified: str, place: ast.stmt) -> str:
         """How ``torch.…`` is written at the place, after an import if need be."""
-        module = self.script.entry
+        module = self.script.module
         found = self.script.spelled(module, qualified, place)
         if found is None:
             if not placement.is_free_for(module, "torch", "torch"):
@@ -99,7 +99,7 @@ class Wording:
 
     def write(self) -> None:
         """Adds the header, and what passes the scaler on."""
-        home, module = self.home, self.script.entry
+        home, module = self.home, self.script.module
         if home is None:
             return
         for anchor in home.anchors:
@@ -113,7 +113,7 @@ class Wording:
 
     def _condition(self, place: ast.stmt) -> Condition:
         condition = self.conditions.at(place)
-        function = self.script.entry.function(place)
+        function = self.script.module.function(place)
         if condition is None and place in self.validations and function is not None:
             # The function that validates may have a device of its own.
             condition = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
@@ -142,7 +142,7 @@ class Wording:
 
     def _scaler(self, anchor: ast.stmt, *tests: str) -> list[str]:
         """The lines that make the scaler, enabled where all of the tests hold."""
-        quote, enabled = self.script.quote(self.script.entry), " and ".join(filter(None, tests))
+        quote, enabled = self.script.quote(self.script.module), " and ".join(filter(None, tests))
         start = f"{self._prefix}{self.names.scaler} = {self.torch('torch.amp.GradScaler', anchor)}("
         arguments = f"{quote}cuda{quote}, enabled={enabled}" if enabled else f"{quote}cuda{quote}"
         if anchor.col_offset + len(start + arguments) < WIDEST:
@@ -160,7 +160,7 @@ class Wording:
         if not condition.is_name:
             return False
         if self.home is not None and self.home.owner is not None and (condition.test or "").startswith("self."):
-            writes = [each for each in self.script.entry.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
+            writes = [each for each in self.script.module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
             return sum(ast.unparse(each) == condition.test for each in writes) == 1
         return all(self.conditions.at(each) == condition for each in self.places)
 
@@ -179,14 +179,14 @@ class Wording:
         home = self.home
         if home is None:
             return None
-        function = self.script.entry.function(place)
+        function = self.script.module.function(place)
         if function in home.receivers:
             return self.names.scaler
         return f"{self._prefix}{self.names.scaler}" if self._is_seen(place) else None
 
     def _is_seen(self, place: ast.stmt) -> bool:
         """Whether what the header binds is bound at the place."""
-        module, home = self.script.entry, self.home
+        module, home = self.script.module, self.home
         if home is None:
             return False
         function = module.function(place)
@@ -199,7 +199,7 @@ class Wording:
 
     def _is_imported_alone(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
         """Whether another file may import the function, and call it, though nothing below the guard has run."""
-        module = self.script.entry
+        module = self.script.module
 
         def is_guarded(node: ast.AST) -> bool:
             return any(is_main_guard(each) for each in module.ancestors(node))
@@ -218,7 +218,7 @@ class Wording:
     def _runs_after(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
         """Whether every run of the function starts once the header is there, as far as the module's calls say."""
         if function not in self._after:
-            module, flow = self.script.entry, self.script.flow
+            module, flow = self.script.module, self.script.flow
             runs = [
                 module.statement(call)
                 for call in module.nodes(ast.Call)
@@ -234,7 +234,7 @@ class Wording:
         Raises:
             LeftError: when the condition cannot be said there.
         """
-        quote = self.script.quote(self.script.entry)
+        quote = self.script.quote(self.script.module)
         if self.home is not None and not self.home.receivers and self._is_seen(place):
             dtype, test = self._named(self.home)
         else:
@@ -256,10 +256,10 @@ class Wording:
         if self.form == "auto" or self.only_wide:
             loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
             anchor = loops[0] if loops else place
-            if any(each is anchor or dominates(self.script.entry, each, place) for each in self._chosen):
+            if any(each is anchor or dominates(self.script.module, each, place) for each in self._chosen):
                 return self.names.dtype, name
             self._chosen.append(anchor)
-            self._add(Insert(self.script.entry, anchor, self._local_dtype(place, condition), "before"))
+            self._add(Insert(self.script.module, anchor, self._local_dtype(place, condition), "before"))
         return self.names.dtype, name
 
     def _local_dtype(self, place: ast.stmt, condition: Condition) -> str:

@@ -66,7 +66,7 @@ class Scaling:
 
     @property
     def _module(self) -> Module:
-        return self.script.entry
+        return self.script.module
 
     @property
     def _flow(self) -> Flow:

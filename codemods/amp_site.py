@@ -104,7 +104,7 @@ class Site:
         A sigmoid of fp16 is exactly 1 from 8.3 on. There the gradient does not fit fp16 and is multiplied by 0: each
         such batch would be skipped, until the scale is nothing. bf16 has the range for it.
         """
-        parts = self.phases.reach.code(self.script.entry, [node for phase in self.group for node in phase.code])
+        parts = self.phases.reach.code(self.script.module, [node for phase in self.group for node in phase.code])
         calls = (call for _, part in parts for call in own(part, ast.Call))
         return next((call for call in calls if is_bce(self.script.flow, call)), None)
 
@@ -123,13 +123,13 @@ class Site:
         for phase in self.group:
             if phase.why_not is not None:
                 raise LeftError(phase.why_not)
-            for hazard in hazards(self.phases.reach, self.script.entry, phase.code):
+            for hazard in hazards(self.phases.reach, self.script.module, phase.code):
                 if self.form != "bf16" or not hazard.only_fp16:
                     hint = f"; {_BF16_CAN}" if hazard.only_fp16 else ""
-                    raise LeftError(f"{hazard.reason} ({hazard.place(self.script.entry)}){hint}")
-            tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.entry, phase.code)
+                    raise LeftError(f"{hazard.reason} ({hazard.place(self.script.module)}){hint}")
+            tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
             if self.form != "bf16" and tiny is not None:
-                raise LeftError(f"{tiny.reason} ({tiny.place(self.script.entry)}); {_BF16_CAN}")
+                raise LeftError(f"{tiny.reason} ({tiny.place(self.script.module)}); {_BF16_CAN}")
             inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
                 raise LeftError(f"{BCE}, and a model computes it (line {inside.lineno}); use its with_logits form")
@@ -145,7 +145,7 @@ class Site:
         inside: set[ast.AST] = {each.loss for each in self.group if each.is_inline and not blocks.is_outside(each)}
         for _, piece in pieces:
             inside |= {*piece.statements, *(each.node for each in piece.hoists)}
-        uses = Uses(self.script.flow, self.script.entry, frozenset(inside))
+        uses = Uses(self.script.flow, self.script.module, frozenset(inside))
         for phase, piece in pieces:
             ends_in_loss = (
                 phase.is_inline and not blocks.is_outside(phase) and piece.statements[-1:] == phase.region[-1:]
@@ -153,7 +153,7 @@ class Site:
             self._edits.extend(self._wrapped(phase, piece, uses, wording, with_loss=ends_in_loss))
 
     def _wrapped(self, phase: Phase, piece: Piece, uses: Uses, wording: Wording, *, with_loss: bool) -> Iterator[Edit]:
-        module = self.script.entry
+        module = self.script.module
         header = wording.block(piece.statements[0] if piece.statements else piece.anchor)
         lines = [f"{each.name} = {module.code(each.node)}.float()" for each in piece.hoists]
         for hoist in piece.hoists:
@@ -187,9 +187,9 @@ class Site:
 
     def _is_unconditional(self, escape: Escape) -> bool:
         """Whether the block writes it whenever it runs."""
-        above = self.script.entry.statement(escape.target)
+        above = self.script.module.statement(escape.target)
         while above is not escape.statement:
-            parent = self.script.entry.parent(above)
+            parent = self.script.module.parent(above)
             if not isinstance(parent, ast.With):
                 return False
             above = parent
@@ -199,7 +199,7 @@ class Site:
 
     def _split(self, phase: Phase, blocks: Blocks, wording: Wording) -> Iterator[Edit]:
         """``loss_fn(model(x), y).backward()``: the loss becomes a statement of its own, in the block."""
-        module = self.script.entry
+        module = self.script.module
         scaler = wording.scaler_at(phase.statement)
         if blocks.is_outside(phase):
             if scaler is not None:
@@ -219,14 +219,14 @@ class Site:
         yield Replace(module, phase.statement, code, (("loss", phase.loss),))
 
     def _name_of_loss(self, phase: Phase) -> str:
-        taken = bound_names(phase.function or self.script.entry.tree)
+        taken = bound_names(phase.function or self.script.module.tree)
         return next(each for each in ("loss", "batch_loss", "loss_of_batch") if each not in taken)
 
     # Validation.
 
     def _validate(self, wording: Wording) -> None:
         """Puts validation under autocast too, wherever that is certain to be right."""
-        module = self.script.entry
+        module = self.script.module
         uses = Uses(self.script.flow, module, frozenset(each for block in self.validations for each in block))
         for block in self.validations:
             if any(hazards(self.phases.reach, module, block)) or bce_in_model(self.phases.reach, block) is not None:

@@ -114,7 +114,7 @@ for i in range(100):
     def find(self, script: Script) -> Iterator[Finding]:
         """Every tensor that is made of an array, a list of arrays or a tensor, in loops and data sets."""
         arrays = Arrays(script.flow)
-        module = script.entry
+        module = script.module
         for call in module.nodes(ast.Call):
             name = _maker(script, call)
             if name is not None and _is_repeated(script, call):
@@ -123,7 +123,7 @@ for i in range(100):
                     yield finding
 
     def _site(self, script: Script, arrays: Arrays, call: ast.Call, *, legacy: bool) -> Finding | None:
-        module, (data,) = script.entry, call.args
+        module, (data,) = script.module, call.args
         if isinstance(data, (ast.Constant, ast.Starred)) or _is_number(script, data):
             return None
         array, items = arrays.array(module, data), arrays.list_of(module, data)
@@ -149,16 +149,16 @@ for i in range(100):
         ``torch.Tensor(np.array(3))`` has three elements, as ``torch.Tensor(3)`` has.
         """
         if not array.has_axes and not (array.format or "").startswith("float"):
-            return self.left(script.entry, call, because="a single integer would be a size to the legacy constructor")
+            return self.left(script.module, call, because="a single integer would be a size to the legacy constructor")
         torch = _module_name(call)
         given = "" if array.format == "float32" else f", dtype={torch}.float32"
         template = f"{torch}.as_tensor({{data}}{given})"
         return self.rewrites(
-            script.entry, call, _LEGACY, Replace(script.entry, call, template, (("data", call.args[0]),))
+            script.module, call, _LEGACY, Replace(script.module, call, template, (("data", call.args[0]),))
         )
 
     def _of_array(self, script: Script, arrays: Arrays, call: ast.Call, array: Array) -> Finding:
-        module, (data,) = script.entry, call.args
+        module, (data,) = script.module, call.args
         wanted = {each.arg: each.value for each in call.keywords}
         requires, place = wanted.pop("requires_grad", None), wanted.get("device")
         given = arrays.format(wanted["dtype"]) if "dtype" in wanted else array.format
@@ -184,7 +184,7 @@ for i in range(100):
         return self.rewrites(module, call, _COPIED, Replace(module, call, template, tuple(holes)))
 
     def _of_list(self, script: Script, arrays: Arrays, call: ast.Call, items: Array, *, legacy: bool) -> Finding:
-        module, (data,) = script.entry, call.args
+        module, (data,) = script.module, call.args
         wanted = {each.arg: each.value for each in call.keywords}
         numpy, torch = script.spelled(module, "numpy.array", module.statement(call)), _module_name(call)
         given = "float32" if legacy else arrays.format(wanted["dtype"]) if "dtype" in wanted else items.format
@@ -210,7 +210,7 @@ for i in range(100):
         return self.rewrites(module, call, _ELEMENTS, Replace(module, call, template, tuple(holes)))
 
     def _of_tensor(self, script: Script, call: ast.Call) -> Finding:
-        module, (data,) = script.entry, call.args
+        module, (data,) = script.module, call.args
         if call.keywords:
             return self.left(module, call, because="it is a tensor already, which is given other properties here")
         return self.rewrites(
@@ -246,7 +246,7 @@ def _why_no_call(script: Script, call: ast.Call) -> str | None:
 
 def _is_repeated(script: Script, call: ast.Call) -> bool:
     """Whether the call runs again and again: in a loop, in a data set, or for each batch that is put together."""
-    module = script.entry
+    module = script.module
     if loop_around(script.flow, module, call, REPEATING) is not None:
         return True
     for above in module.ancestors(call):
@@ -273,8 +273,8 @@ def _is_number(script: Script, node: ast.expr) -> bool:
 
 def _counts(script: Script, name: str) -> bool:
     """Whether the name is only ever bound by ``for name in range(…)``."""
-    stores = [each for each in script.entry.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
-    loops = [script.entry.parent(each) for each in stores]
+    stores = [each for each in script.module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
+    loops = [script.module.parent(each) for each in stores]
     return bool(loops) and all(
         isinstance(each, (ast.For, ast.comprehension))
         and isinstance(each.iter, ast.Call)

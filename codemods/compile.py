@@ -156,7 +156,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         """Every model that training iterations call, one finding for those that are compiled at one place."""
         if not script.iterations or _compiles_already(script):
             return
-        called = list(called_models(script.flow, script.entry, script.iterations))
+        called = list(called_models(script.flow, script.module, script.iterations))
         twice = differentiated_twice(script.flow, tuple(each.model for each in called))
         ready: list[tuple[Called, Home]] = []
         left: set[Value] = set()
@@ -170,11 +170,11 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 on_cpu.append(each)
             elif place is not None or script.may_use_cuda:
                 left.add(each.model.value)
-                yield self.left(script.entry, _site(script, each), because=reason)
+                yield self.left(script.module, _site(script, each), because=reason)
         named = {value for _, place in ready for value in script.flow.values(place.name)}
         for each in on_cpu if script.may_use_cuda else ():
             if each.model.value not in named:
-                yield self.left(script.entry, _site(script, each), because="it is not moved to CUDA in this file")
+                yield self.left(script.module, _site(script, each), because="it is not moved to CUDA in this file")
         yield from self._compiled(script, ready, left)
         yield from self._only_methods(script, called)
         yield from self._not_known(script)
@@ -185,13 +185,13 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         for each, place in ready:
             reason = _why_not_there(script, each, place, left)
             if reason is not None:
-                yield self.left(script.entry, _site(script, each), because=reason)
+                yield self.left(script.module, _site(script, each), because=reason)
             elif _own_compile(each.model):
                 yield self._with_two_names(script, each, place)
             else:
                 places.setdefault(_last_preparation(script, place), []).append((each, place))
         for anchor, group in places.items():
-            module = script.entry
+            module = script.module
             lines: dict[str, list[str]] = {}
             for _, place in group:
                 calls = lines.setdefault(_condition(script, place, anchor) or "", [])
@@ -211,7 +211,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 
     def _with_two_names(self, script: Script, each: Called, place: Home) -> Finding:
         """``compiled = torch.compile(model)`` where the model's class has a ``compile`` of its own."""
-        module, site, name = script.entry, _site(script, each), place.name
+        module, site, name = script.module, _site(script, each), place.name
         torch = script.spelled(module, "torch.compile", place.anchor)
         calls = [call for where, call in each.calls if where is module and _reads(script, call.func, place)]
         if torch is None or not isinstance(name, ast.Name) or len(calls) != len(each.calls):
@@ -241,21 +241,21 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 if (
                     kind(script.flow, model) is Kind.MODEL
                     and site is not None
-                    and script.entry.holds(site)
+                    and script.module.holds(site)
                     and script.may_use_cuda
                 ):
                     done.add(model)
                     reason = f"only __call__ is compiled, and the training calls {callee.name}() (line {call.lineno})"
-                    yield self.left(script.entry, site, because=reason)
+                    yield self.left(script.module, site, because=reason)
 
     def _not_known(self, script: Script) -> Iterator[Finding]:
         """What is moved to CUDA, has parameters and is called in training like a model, but is not known to be one."""
         called = {ast.unparse(each.func) for each in _trained_calls(script)}
-        for name, move in unknown_models(script.flow, script.entry):
+        for name, move in unknown_models(script.flow, script.module):
             if name in called:
                 called.discard(name)
                 reason = why(script.flow, script.flow.values(move.receiver), Kind.MODEL)
-                yield self.left(script.entry, move.call, because=reason)
+                yield self.left(script.module, move.call, because=reason)
 
 
 # Which models.
@@ -266,8 +266,8 @@ def _trained_calls(script: Script) -> Iterator[ast.Call]:
     parts = [
         {each.owner, *(event.frame for event in each.events if event.frame is not None)} for each in script.iterations
     ]
-    for call in script.entry.nodes(ast.Call):
-        if any(part & set(script.entry.ancestors(call)) for part in parts):
+    for call in script.module.nodes(ast.Call):
+        if any(part & set(script.module.ancestors(call)) for part in parts):
             yield call
 
 
@@ -356,7 +356,7 @@ def _why_may_differ(script: Script) -> str | None:
     ):
         return None
     where, node = script.determinism
-    place = f"line {getattr(node, 'lineno', 0)}" if where is script.entry else where.path
+    place = f"line {getattr(node, 'lineno', 0)}" if where is script.module else where.path
     return (
         f"determinism requested ({place}): without torch.use_deterministic_algorithms(True), kernels are chosen by "
         "timing them, and runs differ"
@@ -370,16 +370,16 @@ def _is_switched_off(call: ast.Call) -> bool:
 
 def _why_not_there(script: Script, called: Called, place: Home, left: set[Value]) -> str | None:
     """Why the model cannot be compiled at the place where it is on its device."""
-    if place.module is not script.entry:
+    if place.module is not script.module:
         return f"it is moved to its device in {place.module.path}"
-    hook = late_hook(script.flow, script.entry, called, script.entry.function(place.anchor))
+    hook = late_hook(script.flow, script.module, called, script.module.function(place.anchor))
     if hook is not None:
         return f"a compiled model ignores hooks that are added after its first call (line {hook.lineno})"
     values = without_none(script.flow.values(place.name))
     if any(kind(script.flow, each) is not Kind.MODEL for each in values):
-        return f"what {script.entry.code(place.name)} is there is not known: {why(script.flow, values, Kind.MODEL)}"
+        return f"what {script.module.code(place.name)} is there is not known: {why(script.flow, values, Kind.MODEL)}"
     if any(each in left for value in values for each in unwrapped(script.flow, value)):
-        return f"{script.entry.code(place.name)} may also be a model that is left"
+        return f"{script.module.code(place.name)} may also be a model that is left"
     compiling = {_own_compile(Model(script.flow, each)) for each in values}
     return "some of the models that it may be have a compile of their own" if len(compiling) > 1 else None
 
@@ -388,7 +388,7 @@ def _new_tf32(script: Script) -> ast.Attribute | None:
     """Where torch 2.9's switches for TF32 are set, if the script may run on a torch whose Inductor fails then."""
     if script.target is not None and script.target > (2, 13):
         return None
-    attributes = script.entry.nodes(ast.Attribute)
+    attributes = script.module.nodes(ast.Attribute)
     return next((each for each in attributes if each.attr == _NEW_TF32 and isinstance(each.ctx, ast.Store)), None)
 
 
@@ -410,7 +410,7 @@ def _own_compile(model: Model) -> bool:
 
 def _site(script: Script, called: Called) -> ast.AST:
     site = called.model.value.site
-    return script.entry.tree if site is None else site
+    return script.module.tree if site is None else site
 
 
 def _name(script: Script, called: Called) -> str:
@@ -438,7 +438,7 @@ def _reads(script: Script, func: ast.expr, place: Home) -> bool:
 
 def _runs_after(script: Script, anchor: ast.stmt, function: Callee) -> bool:
     """Whether a function is only called where the statement at module level has run."""
-    module, callers = script.entry, script.flow.callers(function)
+    module, callers = script.module, script.flow.callers(function)
     if not callers or script.flow.escapes(function):
         return False
     for call in callers:

@@ -115,14 +115,14 @@ for images, labels in loader:
         found = [
             (each, each.value.site)
             for each in script.models
-            if each.has_convolution and each.value.site is not None and script.entry.holds(each.value.site)
+            if each.has_convolution and each.value.site is not None and script.module.holds(each.value.site)
         ]
         if found:
             # Rather one that is made when the script runs than one of a function that nothing calls.
             yield self._site(script, *min(found, key=lambda each: not _runs(script, each[1])))
 
     def _site(self, script: Script, model: Model, site: ast.AST) -> Finding:
-        module = script.entry
+        module = script.module
         reason = _why_decided(script) or _why_size_varies(script, model)
         if reason is not None:
             return self.left(module, site, because=reason)
@@ -178,7 +178,7 @@ def _why_decided(script: Script) -> str | None:
 
 def _where(script: Script, module: Module, node: ast.AST) -> str:
     line = getattr(node, "lineno", 1)
-    return f"line {line}" if module is script.entry else f"{module.path}, line {line}"
+    return f"line {line}" if module is script.module else f"{module.path}, line {line}"
 
 
 def _unread_seeding(script: Script, call: ast.Call) -> str | None:
@@ -215,18 +215,18 @@ def _size_varies(script: Script, model: Model) -> str | None:
 
 def _why_images_change(script: Script) -> str | None:
     """Where batches get another size between the loader and the model."""
-    for call in script.entry.nodes(ast.Call):
+    for call in script.module.nodes(ast.Call):
         resizes = any(
             each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
         )
         if resizes and not _in_model(script, call):
             return f"images are resized (line {call.lineno})"
-    for crop in script.entry.nodes(ast.Subscript):
+    for crop in script.module.nodes(ast.Subscript):
         if _cuts_to_a_computed_size(crop) and not _in_model(script, crop):
             return f"images are cropped (line {crop.lineno})"
-    for statement in script.entry.nodes(ast.Assign):
+    for statement in script.module.nodes(ast.Assign):
         if any(isinstance(target, ast.Attribute) and target.attr == "transform" for target in statement.targets):
-            owner = script.entry.function(statement)
+            owner = script.module.function(statement)
             if owner is None or getattr(owner, "name", "") != "__init__":
                 return f"the transform of a data set is replaced (line {statement.lineno})"
     return None
@@ -243,7 +243,7 @@ def _cuts_to_a_computed_size(node: ast.Subscript) -> bool:
 
 def _in_model(script: Script, node: ast.AST) -> bool:
     """Whether the node stands in a method of a model, where sizes follow from the input's."""
-    classes = [each for each in script.entry.ancestors(node) if isinstance(each, ast.ClassDef)]
+    classes = [each for each in script.module.ancestors(node) if isinstance(each, ast.ClassDef)]
     return any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes)
 
 
@@ -252,7 +252,7 @@ def _in_model(script: Script, node: ast.AST) -> bool:
 
 def _place(script: Script, site: ast.AST) -> ast.stmt | None:
     """The statement after which it goes: the last seed, else where ``main()`` finds its device, else the imports."""
-    module = script.entry
+    module = script.module
     frames = list(_frames(script, site))
     all_seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and not _is_repeated(module, each)]
     for frame in frames:
@@ -282,12 +282,12 @@ def _is_repeated(module: Module, statement: ast.stmt) -> bool:
 
 
 def _runs(script: Script, site: ast.AST) -> bool:
-    return script.entry.function(list(_frames(script, site))[-1]) is None
+    return script.module.function(list(_frames(script, site))[-1]) is None
 
 
 def _frames(script: Script, site: ast.AST) -> Iterator[ast.stmt]:
     """The statement of the site, the one that calls its function, and so on outwards, while there is one such call."""
-    module = script.entry
+    module = script.module
     seen: set[ast.AST] = set()
     node: ast.AST | None = site
     while node is not None:
@@ -320,7 +320,7 @@ def _seeds(script: Script, statement: ast.Expr) -> bool:
 
 def _last_of_run(script: Script, seed: ast.stmt) -> ast.stmt:
     """The last of the seeds that follow each other, a seed under an ``if`` among them."""
-    suite = script.entry.suite(seed)
+    suite = script.module.suite(seed)
     last = seed
     for statement in suite[suite.index(seed) + 1 :]:
         body = statement.body if isinstance(statement, ast.If) and not statement.orelse else [statement]
@@ -338,7 +338,7 @@ def _finds_device(script: Script, statement: ast.Assign) -> bool:
 
 def _last_import(script: Script, frame: ast.stmt) -> ast.stmt | None:
     """The last import of the first run of imports that leads to torch; calls between imports do not end the run."""
-    module = script.entry
+    module = script.module
     tops = [frame, *(each for each in module.ancestors(frame) if isinstance(each, ast.stmt))]
     body = module.tree.body[: module.tree.body.index(tops[-1])]
     last: ast.stmt | None = None

@@ -95,7 +95,7 @@ for images, labels in loader:
     def find(self, script: Script) -> Iterator[Finding]:
         """Every copy to what may be a CUDA device that blocks, of a batch or of what was made from one."""
         for move in script.transfers:
-            if move.module is not script.entry or move.device.kind is DeviceKind.CPU or not _is_about_batches(move):
+            if move.module is not script.module or move.device.kind is DeviceKind.CPU or not _is_about_batches(move):
                 continue
             given = move.non_blocking
             if given is None:

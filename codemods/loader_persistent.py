@@ -139,7 +139,7 @@ for epoch in range(10):
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             known = loader.unknown_arguments is None and _NAME not in loader.arguments
-            if loader.module is script.entry and known and is_read_in_epochs(script, loader):
+            if loader.module is script.module and known and is_read_in_epochs(script, loader):
                 yield from self._site(script, facts, loader)
 
     def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:

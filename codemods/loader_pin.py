@@ -115,12 +115,12 @@ for (x,) in loader:
     def find(self, script: Script) -> Iterator[Finding]:
         """Every loader of the entry script that does not pin its batches."""
         for loader in script.loaders:
-            if loader.module is script.entry and not loader.is_pinned:
+            if loader.module is script.module and not loader.is_pinned:
                 yield self._site(script, loader)
-        for call in script.entry.nodes(ast.Call):
+        for call in script.module.nodes(ast.Call):
             if _is_partial_loader(script, call):
                 yield self.left(
-                    script.entry, call, because="what functools.partial makes is not followed: give it pin_memory there"
+                    script.module, call, because="what functools.partial makes is not followed: give it pin_memory there"
                 )
 
     def _site(self, script: Script, loader: Loader) -> Finding:

@@ -164,7 +164,7 @@ for images, labels in DataLoader(datasets.MNIST("data", transform=flat), batch_s
         """Every loader of the entry script without workers."""
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
-            if loader.module is not script.entry:
+            if loader.module is not script.module:
                 continue
             found = facts.given(loader)
             if found is None:

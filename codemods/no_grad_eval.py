@@ -127,7 +127,7 @@ def evaluate_attack(images, labels):
         """Every evaluation region of the entry script that runs with gradients on, and ``volatile=True`` elsewhere."""
         handled: set[ast.Call] = set()
         for region in script.evaluations:
-            if region.module is script.entry:
+            if region.module is script.module:
                 calls = [
                     call
                     for part in (region.statements or (region.node,))
@@ -136,10 +136,10 @@ def evaluate_attack(images, labels):
                 ]
                 handled.update(calls)
                 yield self._site(script, region, calls)
-        for call in script.entry.nodes(ast.Call):
+        for call in script.module.nodes(ast.Call):
             if call not in handled and is_volatile(script.flow, call):
                 reason = "volatile=True has no effect since torch 0.4: what it is used for needs torch.no_grad()"
-                yield self.left(script.entry, call, because=reason)
+                yield self.left(script.module, call, because=reason)
 
     def _site(self, script: Script, region: EvaluationRegion, volatile: list[ast.Call]) -> Finding:
         module = region.module

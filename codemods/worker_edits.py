@@ -25,7 +25,7 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
     """
     if not workers.are_new:
         return ()
-    module = script.entry
+    module = script.module
     found: list[Edit] = []
     for count in workers.counts:
         if count.now is not None:

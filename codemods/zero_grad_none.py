@@ -139,7 +139,7 @@ for x in torch.randn(10, 8, 4):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every place of the entry script that zeroes gradients."""
-        module = script.entry
+        module = script.module
         doubles = dict(_doubles(script))
         for call in module.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad":
@@ -225,7 +225,7 @@ def _doubles(script: Script) -> Iterator[tuple[ast.Call, str]]:
 
     Where both zero the same gradients, the model's call goes and the optimizer's stays.
     """
-    module = script.entry
+    module = script.module
     for statement in module.nodes(ast.Expr):
         suite = module.suite(statement)
         index = next(i for i, each in enumerate(suite) if each is statement)
@@ -271,7 +271,7 @@ def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
     """Why ``zero_grad`` may not be torch's."""
     values = without_none(script.flow.values(func.value))
     others = frozenset(each for each in values if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
-    if _annotation(script.entry, func.value) in _ANNOTATIONS:
+    if _annotation(script.module, func.value) in _ANNOTATIONS:
         return None
     if others or not values:
         return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
@@ -302,7 +302,7 @@ def _why_seen(script: Script, place: ast.AST) -> str | None:
     kept = _kept(script)
     if kept is not None:
         return f"gradients are kept by reference (line {kept.lineno})"
-    for node in script.entry.nodes(ast.Call):
+    for node in script.module.nodes(ast.Call):
         if any(each.sort is Sort.EXTERNAL and each.name in _GRAPHS for each in script.flow.values(node.func)):
             return f"a CUDA graph holds on to the gradients (line {node.lineno})"
     return None
@@ -340,7 +340,7 @@ def _reads(event: Event) -> bool:
 
 def _read_outside(script: Script, place: ast.AST) -> ast.expr | None:
     """A gradient that is read where its order to the zeroing is not followed: after the loop, or by its name."""
-    module = script.entry
+    module = script.module
     followed = {event.node for iteration in script.iterations for event in iteration.events} | set(ast.walk(place))
     for loop in module.nodes(ast.For):
         if _only_zeroes(loop):
@@ -359,7 +359,7 @@ def _read_outside(script: Script, place: ast.AST) -> ast.expr | None:
 
 def _kept(script: Script) -> ast.expr | None:
     """Where a gradient itself, not what is computed from it, is kept: it would not be the one that is used later."""
-    module = script.entry
+    module = script.module
     for node in module.nodes(ast.Attribute):
         if node.attr != "grad" or _is_of_a_batch(script, node.value):
             continue
@@ -522,12 +522,12 @@ def _is_one(script: Script, value: Value) -> bool:
 
 def _adds_parameters(script: Script) -> ast.Attribute | None:
     """Where an optimizer is given more parameters."""
-    return next((each for each in script.entry.nodes(ast.Attribute) if each.attr == "add_param_group"), None)
+    return next((each for each in script.module.nodes(ast.Attribute) if each.attr == "add_param_group"), None)
 
 
 def _toggles_gradients(script: Script) -> ast.Attribute | None:
     """Where parameters are frozen or unfrozen."""
-    for node in script.entry.nodes(ast.Attribute):
+    for node in script.module.nodes(ast.Attribute):
         if node.attr == "requires_grad" and isinstance(node.ctx, ast.Store):
             return node
         if node.attr == "requires_grad_" and may(script.flow, script.flow.values(node.value), Kind.MODEL):

@@ -34,11 +34,11 @@ def _frameworks(script: Script) -> Iterator[tuple[int, str]]:
 
 def _data(script: Script) -> Iterator[tuple[int, str]]:
     for loader in script.loaders:
-        if loader.module is script.entry:
+        if loader.module is script.module:
             yield loader.call.lineno, f"loader: {_loader(loader)}"
             yield loader.call.lineno, f"data set: {_dataset(loader)}"
     for move in script.transfers:
-        if move.module is script.entry:
+        if move.module is script.module:
             yield move.call.lineno, f"transfer: {_transfer(move)}"
 
 
@@ -71,7 +71,7 @@ def _transfer(move: Transfer) -> str:
 
 def _devices(script: Script) -> Iterator[tuple[int, str]]:
     flow = script.flow
-    for call in script.entry.nodes(ast.Call):
+    for call in script.module.nodes(ast.Call):
         if any(value.site is call and kind(flow, value) is Kind.DEVICE for value in flow.values(call)):
             yield call.lineno, f"device: {ast.unparse(call)} is {device(flow, call).kind.value}"
 
@@ -79,7 +79,7 @@ def _devices(script: Script) -> Iterator[tuple[int, str]]:
 def _models(script: Script) -> Iterator[tuple[int, str]]:
     for model in script.models:
         site = model.value.site
-        if isinstance(site, ast.Call) and script.entry.holds(site):
+        if isinstance(site, ast.Call) and script.module.holds(site):
             yield site.lineno, f"model: {_model(model)}"
 
 
@@ -95,14 +95,14 @@ def _model(model: Model) -> str:
 def _training(script: Script) -> Iterator[tuple[int, str]]:
     for label, found in (("optimizer", script.optimizers), ("scheduler", script.schedulers)):
         for made in found:
-            if made.module is script.entry:
+            if made.module is script.module:
                 yield made.call.lineno, f"{label}: {made.value.name}"
     for iteration in script.iterations:
-        if iteration.module is script.entry:
+        if iteration.module is script.module:
             events = ", ".join(each.kind.value for each in iteration.events)
             yield getattr(iteration.owner, "lineno", 1), f"iteration: {events}"
     for region in script.evaluations:
-        if region.module is script.entry:
+        if region.module is script.module:
             calls = f"models are called with gradients on in {_lines(each.lineno for each in region.calls)}"
             yield region.node.lineno, f"evaluation: {calls}{f'; {region.why_not}' if region.why_not else ''}"
 

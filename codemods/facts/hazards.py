@@ -83,7 +83,7 @@ def mixed_precision_present(script: Script) -> ast.AST | None:
 def other_precision(script: Script) -> tuple[ast.Call, str] | None:
     """Where the script chooses a number format for its model or its inputs by hand, and which."""
     flow = script.flow
-    for call in script.entry.nodes(ast.Call):
+    for call in script.module.nodes(ast.Call):
         names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
         if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"} and _DOUBLE.search(ast.unparse(call)):
             return call, "float64 model"
@@ -151,7 +151,7 @@ _SCRIPTED = frozenset(
 
 def line_search(script: Script) -> ast.Call | None:
     """Where an LBFGS is made that compares losses along a line, which differ too little in 16 bits."""
-    for call in script.entry.nodes(ast.Call):
+    for call in script.module.nodes(ast.Call):
         given = [each.value for each in call.keywords if each.arg == "line_search_fn"]
         is_search = any(not (isinstance(each, ast.Constant) and each.value is None) for each in given)
         if is_search and any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
@@ -178,7 +178,7 @@ _GRADIENT_HOOKS = frozenset(
 
 def data_parallel(script: Script) -> ast.Call | None:
     """Where a model is spread over GPUs by threads: ``nn.DataParallel``, or another library's that is called so."""
-    for call in script.entry.nodes(ast.Call):
+    for call in script.module.nodes(ast.Call):
         name = (
             call.func.attr
             if isinstance(call.func, ast.Attribute)

@@ -71,7 +71,7 @@ def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
         script: the script; only its entry module is rewritten.
         codes: what runs in the workers of each of its loaders: the names that it reads stay outside.
     """
-    module = script.entry
+    module = script.module
     body = module.tree.body
     reading = [each for code in codes for each in _reached(script, code)]
     elsewhere = next((each for each, _ in reading if each is not module), None)
@@ -103,7 +103,7 @@ def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[in
 
     Best is before data sets and loaders are made and CUDA is used; else after what stands above the first reading.
     """
-    body = script.entry.tree.body
+    body = script.module.tree.body
     flow = script.flow
     sites = [(code, site) for code in codes for site in (code.loader.call, *_sites(code))]
     tops = [top for code, site in sites for _, top in top_statements(flow, code.loader.module, site)]

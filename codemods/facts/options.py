@@ -34,7 +34,7 @@ class Option:
 
 def options(script: Script) -> Iterator[Option]:
     """The options of the entry module, in the order of the text."""
-    for call in script.entry.nodes(ast.Call):
+    for call in script.module.nodes(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
             owners = script.flow.values(call.func.value)
             if any(each.sort is Sort.MADE and each.name.startswith("argparse.") for each in owners):

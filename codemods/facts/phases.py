@@ -79,7 +79,7 @@ class Phases:
     def __init__(self, script: Script) -> None:
         self._script = script
         self._flow = script.flow
-        self._module = script.entry
+        self._module = script.module
         self.reach = Reach(script.flow)
 
     @cached_property

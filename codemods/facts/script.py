@@ -36,9 +36,9 @@ class Made:
 
 @dataclass(eq=False)
 class Script:
-    """An entry script, the other modules of its project that were read, and the facts about them."""
+    """A module whose sites are sought, the other modules of its project that were read, and the facts about them."""
 
-    entry: Module
+    module: Module
     others: tuple[Module, ...] = ()
     target: tuple[int, int] | None = None
     """The oldest torch that the script is known to be run on: (2, 1); None where that is not known."""
@@ -48,18 +48,18 @@ class Script:
         self.flow = Flow(self.modules, TorchSemantics())
 
     @classmethod
-    def of(cls, entry: Module, target: tuple[int, int] | None = None, others: Sequence[Module] = ()) -> Script:
-        """The facts of an entry script; the entry's findings are the ones that codemods yield.
+    def of(cls, module: Module, target: tuple[int, int] | None = None, others: Sequence[Module] = ()) -> Script:
+        """The facts of a script; the findings in ``module`` are the ones that codemods yield.
 
         Raises:
             RecursionError: when the script is nested too deeply to be followed.
         """
-        return cls(entry, tuple(others), target)
+        return cls(module, tuple(others), target)
 
     @property
     def modules(self) -> tuple[Module, ...]:
-        """The entry first."""
-        return (self.entry, *self.others)
+        """The one whose sites are sought first."""
+        return (self.module, *self.others)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:

@@ -23,7 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def validations(script: Script, phases: Phases) -> Iterator[Block]:
     """Neighbouring statements in a loop, from a call of a model to the last loss that is computed from its output."""
-    module, flow = script.entry, script.flow
+    module, flow = script.module, script.flow
     taken = {each for phase in phases.all for node in phase.code for each in ast.walk(node)}
     open_calls = {call for region in script.evaluations if region.why_not is None for call in region.calls}
     done: set[ast.stmt] = set()
@@ -51,7 +51,7 @@ def validations(script: Script, phases: Phases) -> Iterator[Block]:
 
 def _with_losses(script: Script, first: ast.stmt) -> Block:
     """The statement and those after it, up to the last that computes a loss from what the model returned."""
-    suite = script.entry.suite(first)
+    suite = script.module.suite(first)
     index = suite.index(first)
     last = index
     bound = written(first)
@@ -78,7 +78,7 @@ def _is_loss(script: Script, call: ast.Call) -> bool:
 
 def _without_gradients(script: Script, node: ast.AST) -> bool:
     """Whether the node runs under ``torch.no_grad()``, by a ``with`` or a decorator of its function."""
-    for above in script.entry.ancestors(node):
+    for above in script.module.ancestors(node):
         if switches_gradients_off(script.flow, above):
             return True
         if isinstance(above, _FUNCTIONS):
@@ -87,5 +87,5 @@ def _without_gradients(script: Script, node: ast.AST) -> bool:
 
 
 def _is_a_models(script: Script, function: ast.AST) -> bool:
-    owner = script.entry.parent(function)
+    owner = script.module.parent(function)
     return isinstance(owner, ast.ClassDef) and kind(script.flow, script.instance_of(owner)) is Kind.MODEL

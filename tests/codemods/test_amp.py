@@ -51,7 +51,7 @@ def rewritten(code: str, form: AmpForm) -> str:
     accepted = placing.Accepted()
     for finding in Amp(Choices(amp=form)).find(script):
         assert accepted.add(finding.edits) is None
-    return edits.apply(script.entry, accepted.edits)
+    return edits.apply(script.module, accepted.edits)
 
 
 @pytest.mark.parametrize("example", [each for each in Amp.examples if isinstance(each, Rewrites)])

@@ -947,7 +947,7 @@ def rewritten(code: str, form: AmpForm) -> tuple[str, set[str]]:
             assert accepted.add(finding.edits) is None
         else:
             reasons.add(finding.message)
-    return edits.apply(script.entry, accepted.edits) if accepted.edits else code, reasons
+    return edits.apply(script.module, accepted.edits) if accepted.edits else code, reasons
 
 
 @pytest.mark.parametrize("form", ["auto", "fp16"])

@@ -39,7 +39,7 @@ class Marks(Codemod):
     examples = ()
 
     def find(self, script: Script) -> Iterator[Finding]:
-        module = script.entry
+        module = script.module
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call):
                 edits: list[Edit] = [AddArgument(module, node, "new", "1")]

@@ -109,7 +109,7 @@ def dump() -> str:
         values = [
             sorted(shown(value) for value in script.flow.values(node))
             for kind in (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Tuple)
-            for node in script.entry.nodes(kind)
+            for node in script.module.nodes(kind)
         ]
         callers = [[call.lineno for call in script.flow.callers(each)] for each, _, _ in script.flow.functions()]
         found.append(f"{facts_by_line(script)}\n{values}\n{callers}")

@@ -51,7 +51,7 @@ class Swap(Codemod):
     new: str
 
     def find(self, script: Any) -> Iterator[Finding]:
-        module = script.entry
+        module = script.module
         for node in ast.walk(module.tree):
             if isinstance(node, ast.expr) and module.code(node) == self.old:
                 yield self.rewrites(module, node, "it is slow", Replace(module, node, self.new))
