@@ -120,7 +120,9 @@ for (x,) in loader:
         for call in script.module.nodes(ast.Call):
             if _is_partial_loader(script, call):
                 yield self.left(
-                    script.module, call, because="what functools.partial makes is not followed: give it pin_memory there"
+                    script.module,
+                    call,
+                    because="what functools.partial makes is not followed: give it pin_memory there",
                 )
 
     def _site(self, script: Script, loader: Loader) -> Finding:

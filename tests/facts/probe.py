@@ -41,7 +41,7 @@ def answers(text: str, **others: str) -> list[set[str]]:
     found = script(text, **others)
     return [
         {shown(value) for value in found.flow.values(statement.value)}
-        for statement in found.entry.nodes(ast.Assign)
+        for statement in found.module.nodes(ast.Assign)
         if ast.unparse(statement.targets[0]) == "answer"
     ]
 

@@ -644,7 +644,7 @@ def test_callers_and_escapes_of_a_function() -> None:
 
 def test_names_before_a_statement() -> None:
     found = script("x = 1\nif c:\n    y = 2\nz = 3\n")
-    last = found.entry.tree.body[-1]
+    last = found.module.tree.body[-1]
     before = found.flow.before(last)
     assert set(before) == {"x", "y"}
     assert len(before) == 2

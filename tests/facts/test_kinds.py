@@ -21,7 +21,7 @@ import torch.nn as nn
 def answer(text: str) -> tuple[Script, Values]:
     """The script, and what it assigns to ``answer`` last."""
     found = script(HEAD + text)
-    assigned = [each for each in found.entry.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer"]
+    assigned = [each for each in found.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer"]
     return found, found.flow.values(assigned[-1].value)
 
 
@@ -130,7 +130,7 @@ def test_the_framework_of_a_class_of_the_project() -> None:
 
 def test_an_argument_by_position_or_by_name() -> None:
     found = script("f(1, b=2)")
-    (call,) = found.entry.nodes(ast.Call)
+    (call,) = found.module.nodes(ast.Call)
     assert [each.name for each in argument(found.flow, call, 0, "a")] == ["1"]
     assert [each.name for each in argument(found.flow, call, 1, "b")] == ["2"]
     assert not argument(found.flow, call, 1, "c")

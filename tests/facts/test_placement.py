@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def marked(text: str) -> tuple[Script, ast.expr, ast.stmt]:
     """The script, the expression that it gives to ``source``, and the statement ``PLACE``."""
     found = script(text)
-    (source,) = [call.args[0] for call in found.entry.nodes(ast.Call) if ast.unparse(call.func) == "source"]
-    (place,) = [each for each in found.entry.nodes(ast.Expr) if ast.unparse(each) == "PLACE"]
+    (source,) = [call.args[0] for call in found.module.nodes(ast.Call) if ast.unparse(call.func) == "source"]
+    (place,) = [each for each in found.module.nodes(ast.Expr) if ast.unparse(each) == "PLACE"]
     return found, source, place
 
 
@@ -60,7 +60,7 @@ ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
 )
 def test_what_means_the_same_at_another_place(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation
     found, source, place = marked(text)
-    assert placement.means_the_same(found.flow, found.entry, source, place) is expected
+    assert placement.means_the_same(found.flow, found.module, source, place) is expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_means_the_same_at_another_place(text: str, expected: bool) -> None
 )
 def test_how_a_module_writes_a_librarys_name(text: str, expected: str | None) -> None:
     found, _, place = marked(f"{text}\nsource(0)")
-    assert placement.spelled(found.flow, found.entry, "torch.no_grad", place) == expected
+    assert placement.spelled(found.flow, found.module, "torch.no_grad", place) == expected
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_how_a_module_writes_a_librarys_name(text: str, expected: str | None) ->
 )
 def test_what_has_certainly_run_before(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
     found, source, place = marked(text)
-    assert placement.dominates(found.entry, found.entry.statement(source), place) is expected
+    assert placement.dominates(found.module, found.module.statement(source), place) is expected
