@@ -164,7 +164,7 @@ class Bench:
     """The scratch folder of one script: ``published``, one folder for each level, and ``work``, where it runs."""
 
     def __init__(self, entry: Entry, scratch: Path, iterations: int, timeout: float, options: Sequence[str]) -> None:
-        self.module = entry
+        self.entry = entry
         self.rules: dict[str, list[str]] = {}
         self.losses: dict[str, list[str]] = {}
         self.printed: dict[str, tuple[str, ...]] = {}
@@ -195,7 +195,7 @@ class Bench:
         """
         folder = self._scratch / level
         shutil.copytree(self._levels["published"], folder, symlinks=True)
-        target = folder / self._place if self.module.alone else folder
+        target = folder / self._place if self.entry.alone else folder
         command = [sys.executable, "-m", "autotune_rewrite", "rewrite", "--apply", "--format", "json"]
         report = call([*command, "--level", level, *self._options, str(target)], folder, PYTHONPATH=str(PROJECT))
         findings = [finding for finding in json.loads(report)["findings"] if finding["status"] == "rewrites"]
@@ -210,7 +210,7 @@ class Bench:
     @property
     def asks_capability(self) -> bool:
         """Whether the published script itself may choose by what the device can do."""
-        text = self.module.script.read_text(encoding="utf-8", errors="replace")
+        text = self.entry.script.read_text(encoding="utf-8", errors="replace")
         return any(name in text for name in ("is_bf16_supported", "get_device_capability"))
 
     def run(self, level: str, device: Device, capability: str = "", seed: int = 0, again: int = 0) -> Run:
@@ -237,9 +237,9 @@ class Bench:
                 capability=capability or None,
                 iterations=self._iterations,
                 timeout=self._timeout,
-                arguments=self.module.arguments,
+                arguments=self.entry.arguments,
             )
-            environment = {"STANDIN_ITEMS": self.module.items} if self.module.items else {}
+            environment = {"STANDIN_ITEMS": self.entry.items} if self.entry.items else {}
             with inside(work / self._place.parent), changed_environment(environment):
                 run = run_script(plan, Turn(side, seed))
             self._runs[key] = run
