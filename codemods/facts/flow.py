@@ -87,7 +87,9 @@ class Flow:
         self._applied: list[Value] = []
         """The ``functools.partial`` objects that are being called."""
         self._by_name = {module.name: module for module in modules}
-        self._stars = {module: names.star_imports(module) for module in modules}
+        self._packages = frozenset(each for name in self._by_name for each in _with_parents(name))
+        """The names of the modules, and of the directories they are in, which may be imported, too."""
+        self._stars = {module: tuple(dict.fromkeys(self._star_imports(module))) for module in modules}
         # What the entry imports is defined before it is used.
         for module in reversed(self.modules):
             self._add(Unit(module.tree, module, None))
@@ -322,21 +324,50 @@ class Flow:
     def imported(self, target: str) -> Values:
         """What a dotted name of an import is: a module of the project, a thing in one, or a library's."""
         module, _, name = target.rpartition(".")
-        if target not in self._by_name and module in self._by_name:
-            return self.read("name", self._by_name[module].tree, name)
-        return external(names.canonical(target))
+        own = self.read("name", self._by_name[module].tree, name) if module in self._by_name else NOTHING
+        if target in self._packages:
+            return joined(own, external(target))
+        return own if module in self._by_name else external(names.canonical(target))
 
     def star(self, source: str) -> Iterator[tuple[str, Values]]:
         """What ``from source import *`` binds, where the source is a module of the project."""
-        if source in self._by_name:
-            tree = self._by_name[source].tree
-            for name in sorted(self._units[tree].scope.bound):
-                if not name.startswith("_"):
-                    yield name, self.read("name", tree, name)
+        bound = {
+            name: each.tree
+            for each in reversed(self._starred(source))
+            for name in sorted(self._units[each.tree].scope.bound)
+            if not name.startswith("_")
+        }
+        for name, tree in bound.items():
+            yield name, self.read("name", tree, name)
+
+    def from_star(self, module: Module, name: str) -> Values:
+        """What a name is that a star import of another module of the project binds in this one; nothing elsewhere."""
+        if name.startswith("_"):
+            return NOTHING
+        starred = (each for source in self._stars[module] for each in self._starred(source))
+        trees = (each.tree for each in starred if name in self._units[each.tree].scope.bound)
+        return joined(*[self.read("name", tree, name) for tree in trees])
+
+    def _star_imports(self, module: Module) -> Iterator[str]:
+        """The modules of which a module imports ``*``, those of the project and, through them, those of libraries."""
+        for source in names.star_imports(module):
+            yield source
+            yield from (far for each in self._starred(source) for far in names.star_imports(each))
+
+    def _starred(self, source: str) -> list[Module]:
+        """The modules of the project of which ``from source import *`` binds the names."""
+        found: dict[Module, None] = {}
+        todo = [source]
+        while todo:
+            module = self._by_name.get(todo.pop(0))
+            if module is not None and module not in found:
+                found[module] = None
+                todo += names.star_imports(module)
+        return list(found)
 
     def star_sources(self, module: Module) -> Sequence[str]:
-        """The modules of which a module imports ``*``."""
-        return self._stars[module]
+        """The libraries' modules of which a module imports ``*``, itself or through modules of the project."""
+        return [each for each in self._stars[module] if each not in self._by_name]
 
     # What can be done with a value.
 
@@ -349,7 +380,7 @@ class Flow:
             found = self._member(owner, class_, name)
         elif owner.sort is Sort.CHOICE and name in self._written:
             found = self.read("choice", self.modules[0].tree, path(owner, name))
-        elif owner.sort is Sort.EXTERNAL and owner.name in self._by_name:
+        elif owner.sort is Sort.EXTERNAL and owner.name in self._packages:
             found = self.imported(f"{owner.name}.{name}")
         elif owner.sort is Sort.SUPER and owner.of is not None and isinstance(owner.site, ast.ClassDef):
             found = self._inherited(owner.site, owner.of, name)
@@ -634,6 +665,13 @@ def class_of(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is, or an object of."""
     class_ = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else value.site
     return class_ if isinstance(class_, ast.ClassDef) and value.sort in {Sort.INSTANCE, Sort.CLASS} else None
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """A dotted name and those of the packages around it."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
 
 
 _NAMES_ATTRIBUTE = {"setattr": 1, "add_module": 0, "register_module": 0, "register_buffer": 0, "register_parameter": 0}

@@ -366,11 +366,11 @@ class Interpretation:
         self._bind_name(statement.name, frozenset({Value(Sort.CLASS, statement.name, statement)}))
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        package = self._unit.module.name.rpartition(".")[0]
-        for name, target in names.imported(statement, package):
-            self._bind_name(name, self._flow.imported(target))
+        module = self._unit.module
+        for name, target in names.imported(statement, module.package):
+            self._bind_name(name, self._flow.imported(module.resolved(target)))
         if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-            for name, values in self._flow.star(names.source(statement, package)):
+            for name, values in self._flow.star(module.resolved(names.source(statement, module.package))):
                 self._bind_name(name, values)
 
     _importfrom = _import
@@ -414,6 +414,9 @@ class Interpretation:
             return NOTHING  # bound in this unit, but not on the way here
         if home is not None:
             return self._flow.read("name", home, name)
+        own = self._flow.from_star(self._unit.module, name)
+        if own:
+            return own
         star = names.star_name(name, self._flow.star_sources(self._unit.module))
         if star is not None:
             return external(star)

@@ -81,9 +81,9 @@ def canonical(name: str) -> str:
 def star_imports(module: Module) -> tuple[str, ...]:
     """The modules of which the module imports ``*``, in the order of the text."""
     return tuple(
-        node.module or ""
+        module.resolved(source(node, module.package))
         for node in module.nodes(ast.ImportFrom)
-        if not node.level and any(alias.name == "*" for alias in node.names)
+        if any(alias.name == "*" for alias in node.names)
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -36,30 +37,32 @@ class Made:
 
 @dataclass(eq=False)
 class Script:
-    """A module whose sites are sought, the other modules of its project that were read, and the facts about them."""
+    """A module whose sites are sought, the modules that may run in one process with it, and the facts about them."""
 
     module: Module
-    others: tuple[Module, ...] = ()
-    target: tuple[int, int] | None = None
+    modules: tuple[Module, ...]
+    """All that may run in one process with it, itself too; the same ones in the same order for each of them."""
+    entries: tuple[Module, ...]
+    """Those of them that are run as ``__main__``."""
+    target: tuple[int, int] | None
     """The oldest torch that the script is known to be run on: (2, 1); None where that is not known."""
-    flow: Flow = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.flow = Flow(self.modules, TorchSemantics())
+    flow: Flow
 
     @classmethod
     def of(cls, module: Module, target: tuple[int, int] | None = None, others: Sequence[Module] = ()) -> Script:
-        """The facts of a script; the findings in ``module`` are the ones that codemods yield.
+        """The facts of a script that is run; the findings in ``module`` are the ones that codemods yield.
 
         Raises:
             RecursionError: when the script is nested too deeply to be followed.
         """
-        return cls(module, tuple(others), target)
+        modules = (module, *others)
+        return cls(module, modules, (module,), target, Flow(modules, TorchSemantics()))
 
-    @property
-    def modules(self) -> tuple[Module, ...]:
-        """The one whose sites are sought first."""
-        return (self.module, *self.others)
+    def seen_from(self, module: Module, target: tuple[int, int] | None) -> Script:
+        """The same facts, to seek the sites of another of the modules."""
+        other = copy(self)
+        other.module, other.target = module, target
+        return other
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 Callee: TypeAlias = "FunctionNode | ast.Lambda"
@@ -38,7 +38,11 @@ class Module:
     path: str
     text: str
     name: str = "__main__"
-    """The dotted name under which other modules of the project import it."""
+    """The dotted name under which other modules of the project import it; no two of a project have the same."""
+    is_package: bool = False
+    """Whether it is the ``__init__`` of the package of that name."""
+    local: Mapping[str, str] = field(default_factory=dict)
+    """First parts of the dotted names that it imports → the name, in the project, of what they lead to there."""
     tree: ast.Module = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +50,16 @@ class Module:
             # The warnings are about the user's code and would be printed as ours.
             warnings.simplefilter("ignore")
             self.tree = ast.parse(self.text)
+
+    @property
+    def package(self) -> str:
+        """The dotted name of the package that the module is in, from which its relative imports start."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+    def resolved(self, target: str) -> str:
+        """The name in the project, or a library's, that a dotted name in an import of this module stands for."""
+        head, dot, rest = target.partition(".")
+        return f"{self.local.get(head, head)}{dot}{rest}"
 
     @cached_property
     def newline(self) -> str:
