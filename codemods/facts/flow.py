@@ -386,7 +386,7 @@ class Flow:
             found = self._inherited(owner.site, owner.of, name)
         else:
             found = self._semantics.attribute(self, owner, name)
-        if owner.sort in {Sort.MADE, Sort.FUNCTION} and owner.site is not None:
+        if owner.sort in {Sort.MADE, Sort.FUNCTION, Sort.CONTAINER} and owner.site is not None:
             found = joined(found, self.read("attribute", owner.site, name))
         return found
 

@@ -21,6 +21,7 @@ from codemods.facts.kinds import (
 from codemods.facts.names import words
 from codemods.facts.values import (
     ANY,
+    NO_ARGUMENTS,
     NONE,
     NOTHING,
     NUMBER,
@@ -82,7 +83,11 @@ _JOINS = words(
 # Methods that add a layer to a model → the position of the layer; those that name what they add.
 _ADDS_LAYER = {"append": 0, "extend": 0, "insert": 1, "add_module": 1, "register_module": 1, "update": 0}
 _REGISTERS = words("add_module register_module register_buffer register_parameter")
+_DICTIONARY = "torch.nn.ModuleDict"
 _LAYER_CONTAINERS = words("torch.nn.Sequential torch.nn.ModuleList torch.nn.ModuleDict")
+# Objects that are nothing but the attributes they are given.
+_NAMESPACES = words("types.SimpleNamespace argparse.Namespace easydict.EasyDict")
+_NAMED_TUPLE = "collections.namedtuple"
 
 # Methods of tensors. Views have the same memory, or (reshape, contiguous, flatten) the same memory wherever it can be.
 _VIEWS = words(
@@ -146,7 +151,7 @@ class TorchSemantics:
             return self._method(flow, callee.of, callee.name, node, arguments)
         flow.escape(arguments.all())
         if callee.sort in {Sort.MADE, Sort.INSTANCE}:
-            return self._called_object(flow, callee, arguments)
+            return self._called_object(flow, callee, node, arguments)
         return frozenset({callee}) if callee.sort is Sort.CHOICE else PLAIN
 
     def attribute(self, flow: Flow, owner: Value, name: str) -> Values:
@@ -165,6 +170,8 @@ class TorchSemantics:
         if owner.sort is Sort.METHOD:
             # `optimizer.param_groups.copy`: of what is no method after all, only its owner is kept.
             return frozenset({Value(Sort.METHOD, name, None, owner.of)}) if owner.site is None else PLAIN
+        if (owner.sort is Sort.MADE and owner.name in _NAMESPACES) or (owner.name == "tuple" and name[:1] != "_"):
+            return NOTHING  # but what the project gives it
         held = self._held(flow, owner, name)
         return held if held is not None else frozenset({Value(Sort.METHOD, name, None, owner)})
 
@@ -182,7 +189,7 @@ class TorchSemantics:
             return external(owner.name.removesuffix("__dict__") + "?")
         what = kind(flow, owner)
         if what is Kind.MODEL:
-            return self.iterate(flow, owner, node)
+            return flow.items(owner) if owner.name == _DICTIONARY else self.iterate(flow, owner, node)
         if what in {Kind.LOADER, Kind.DATASET}:
             return TENSOR
         return unknown(f"an item of {described(owner)} is not known")
@@ -201,7 +208,7 @@ class TorchSemantics:
         if what is Kind.DATASET:
             return TENSOR
         if what is Kind.MODEL and owner.sort is Sort.MADE:
-            return PLAIN if owner.name == "torch.nn.ModuleDict" else flow.items(owner)
+            return PLAIN if owner.name == _DICTIONARY else flow.items(owner)
         if owner.sort is Sort.METHOD and owner.name == "param_groups":
             return PLAIN
         return unknown(f"what iterating over {described(owner)} yields is not known")
@@ -223,13 +230,15 @@ class TorchSemantics:
             return flow.container(what, node, {UNKNOWN_KEY: flow.elements(first, node)} if first else None)
         if name.startswith("builtins."):
             return PLAIN
-        if name.startswith("collections."):
-            return flow.container("dict" if name.endswith("ict") else "list", node)
+        if name.startswith("collections.") and name != _NAMED_TUPLE:
+            return _collection(flow, name, node, arguments)
         flow.escape(arguments.all())
         if name in _ENTRY_POINTS:
             flow.fill(first)
         if name in _CHOOSERS:
             return frozenset({Value(Sort.CHOICE, f"{name}()")})
+        if name in _NAMESPACES:
+            return _namespace(flow, name, node, arguments)
         return self._torch(flow, name, node, arguments)
 
     def _torch(self, flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values:
@@ -259,10 +268,12 @@ class TorchSemantics:
 
     # Objects of libraries.
 
-    def _called_object(self, flow: Flow, callee: Value, arguments: Arguments) -> Values:
+    def _called_object(self, flow: Flow, callee: Value, node: ast.Call, arguments: Arguments) -> Values:
         what = kind(flow, callee)
         if what in {Kind.MODEL, Kind.LOSS}:
             return _computed(arguments.all())
+        if callee.name == _NAMED_TUPLE and isinstance(callee.site, ast.Call):
+            return _named_tuple(flow, callee.site, node, arguments)
         if callee.sort is Sort.MADE and what is None:
             return _derived(callee)
         return unknown(f"what {described(callee)} returns is not known")
@@ -283,6 +294,8 @@ class TorchSemantics:
         if what in {Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER}:
             scaled = what is Kind.SCALER and name == "scale"
             return arguments.get(0, "outputs") if scaled else PLAIN
+        if owner.name == "rich.progress.Progress" and name == "track":
+            return flow.container("iterator", node, {UNKNOWN_KEY: flow.elements(arguments.get(0, "sequence"), node)})
         if owner.sort is Sort.MADE and owner.name.rpartition(".")[2] in _PARSERS:
             return self._parsed(flow, name, node)
         if owner.sort is Sort.MADE and what is None:
@@ -311,7 +324,7 @@ class TorchSemantics:
             return frozenset({Value(Sort.MADE, f"torch.nn.Module.{name}", node, owner)})
         if name in {"children", "modules", "named_children", "named_modules"}:
             return flow.container("iterator", node, {UNKNOWN_KEY: unknown("the layers of a model are not told apart")})
-        if owner.sort is Sort.MADE and owner.name == "torch.nn.ModuleDict" and name in {"values", "items"}:
+        if owner.sort is Sort.MADE and owner.name == _DICTIONARY and name in {"values", "items"}:
             each = flow.items(owner)
             pair = flow.container("tuple", node.func, {0: PLAIN, 1: each}) if name == "items" else each
             return flow.container("iterator", node, {UNKNOWN_KEY: pair})
@@ -348,7 +361,7 @@ class TorchSemantics:
             return joined(arguments.get(1, "default"), *(found or [everything]))
         if name in {"copy", "keys"}:
             return frozenset({owner})
-        return everything if name in {"__next__", "__iter__"} else PLAIN
+        return everything if name in {"__next__", "__iter__", "next"} else PLAIN
 
     # Tensors.
 
@@ -412,6 +425,15 @@ def _chain(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     return flow.container("iterator", node, {UNKNOWN_KEY: flow.elements(arguments.all(), node)})
 
 
+def _chain_all(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
+    each = flow.elements(arguments.get(0, "iterable"), node)
+    return flow.container("iterator", node, {UNKNOWN_KEY: flow.elements(each, node)})
+
+
+def _repeat(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
+    return flow.container("iterator", node, {UNKNOWN_KEY: arguments.get(0, "object")})
+
+
 def _numbers(flow: Flow, node: ast.Call, _: Arguments) -> Values:
     return flow.container("iterator", node, {UNKNOWN_KEY: PLAIN})
 
@@ -419,11 +441,19 @@ def _numbers(flow: Flow, node: ast.Call, _: Arguments) -> Values:
 def _partial(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     given = Arguments(arguments.positional[1:], arguments.keywords, arguments.rest, arguments.unknown_keywords)
     flow.escape(given.all())
-    functions = frozenset(each for each in arguments.get(0, "func") if each.sort is not Sort.EXTERNAL)
-    libraries = sorted(each.name for each in arguments.get(0, "func") if each.sort is Sort.EXTERNAL)
+    given_functions = arguments.get(0, "func")
+    opaque = frozenset(each for each in given_functions if each.sort is Sort.EXTERNAL and not _is_layer(each.name))
+    functions = given_functions - opaque
+    libraries = sorted(each.name for each in opaque)
     found = flow.partial(functions, node, given) if functions else NOTHING
     # A call of a library's class has its arguments in two places then, of which the rules read only one.
     return joined(found, unknown(f"{libraries[0]} is called through functools.partial") if libraries else NOTHING)
+
+
+def _is_layer(name: str) -> bool:
+    """Whether it is a class such as ``torch.nn.LayerNorm``, of which nothing asks for more than the name."""
+    package, _, last = name.rpartition(".")
+    return package == "torch.nn" and last[:1].isupper() and not last.startswith("Embedding")
 
 
 def _random_split(flow: Flow, node: ast.Call, _: Arguments) -> Values:
@@ -465,18 +495,60 @@ def _next(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
 
 
 def _dict(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
-    for key, values in arguments.keywords.items():
-        flow.put(node, key, values)
+    for keyword, values in arguments.keywords.items():
+        flow.put(node, keyword, values)
     for each in arguments.get(0, ""):
         if each.sort is Sort.CONTAINER and each.name == "dict":
             flow.merge(node, frozenset({each}))
-        else:
-            flow.put(
-                node,
-                UNKNOWN_KEY,
-                flow.items(each) if each.sort is Sort.CONTAINER else unknown("dict() is not followed"),
-            )
+            continue
+        for pair in flow.items(each) if each.sort is Sort.CONTAINER else unknown("dict() is not followed"):
+            is_pair = pair.sort is Sort.CONTAINER
+            for key in keys_of(flow.items(pair, 0)) if is_pair else {UNKNOWN_KEY}:
+                flow.put(node, key, flow.items(pair, 1) if is_pair else frozenset({pair}))
     return flow.container("dict", node)
+
+
+def _collection(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values:
+    """``OrderedDict(…)``, ``deque(…)``; ``defaultdict(list)``, whose items are lists of its own."""
+    if name == "collections.OrderedDict":
+        return _dict(flow, node, arguments)
+    if name != "collections.defaultdict":
+        return flow.container("dict" if name.endswith("ict") else "list", node)
+    factories = {each.name.rpartition(".")[2] for each in arguments.get(0, "") if each.name.startswith("builtins.")}
+    items = joined(*[flow.container(each, node.func) for each in factories & {"list", "dict"}])
+    return flow.container("dict", node, {UNKNOWN_KEY: items})
+
+
+def _namespace(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values:
+    """``SimpleNamespace(train=loader)``, ``EasyDict({"train": loader})``; the user's choices stay what they are."""
+    chosen = frozenset(each for each in arguments.get(0, "") if each.sort in {Sort.CHOICE, Sort.UNKNOWN})
+    given = [(key, flow.items(each, key)) for each in arguments.get(0, "") for key in flow.keys(each)]
+    for key, values in (*given, *arguments.keywords.items()):
+        flow.write_attribute(node, key if isinstance(key, str) else ANY, values)
+    return chosen or frozenset({Value(Sort.MADE, name, node)})
+
+
+def _named_tuple(flow: Flow, definition: ast.Call, node: ast.Call, arguments: Arguments) -> Values:
+    """``Data(train, test)`` of ``Data = namedtuple("Data", ["train", "test"])``."""
+    given = definition.args[1] if len(definition.args) > 1 else definition
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        fields = given.value.replace(",", " ").split()
+    else:
+        fields = [str(each.value) for each in getattr(given, "elts", ()) if isinstance(each, ast.Constant)]
+    items: dict[object, Values] = {}
+    for index, name in enumerate(fields):
+        items[index] = arguments.get(index, name)
+        flow.write_attribute(node, name, items[index])
+    return flow.container("tuple", node, items)
+
+
+def _named_tuple_type(_: Flow, node: ast.Call, __: Arguments) -> Values:
+    return frozenset({Value(Sort.MADE, _NAMED_TUPLE, node)})
+
+
+def _field(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
+    """``x: nn.Module = field(default_factory=make)``."""
+    return joined(arguments.get(0, "default"), flow.apply(arguments.get(0, "default_factory"), node, NO_ARGUMENTS))
 
 
 def _getattr(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
@@ -545,6 +617,10 @@ def _not_followed(_: Flow, node: ast.Call, __: Arguments) -> Values:
 _SPECIAL: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     **dict.fromkeys(words("copy.copy copy.deepcopy torch.autograd.Variable"), _first),
     "itertools.chain": _chain,
+    "itertools.chain.from_iterable": _chain_all,
+    "itertools.repeat": _repeat,
+    _NAMED_TUPLE: _named_tuple_type,
+    "dataclasses.field": _field,
     **dict.fromkeys(words("builtins.range tqdm.trange tqdm.auto.trange tqdm.notebook.trange"), _numbers),
     "functools.partial": _partial,
     "torch.utils.data.random_split": _random_split,

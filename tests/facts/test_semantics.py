@@ -1,0 +1,71 @@
+"""What holds loaders, models and optimizers in real scripts gives them back."""
+
+from __future__ import annotations
+
+import pytest
+from probe import answers
+
+_START = """\
+import argparse
+import collections
+import functools
+import itertools
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import torch
+from easydict import EasyDict
+from rich.progress import Progress
+from torch import nn
+from torch.utils.data import DataLoader
+
+loader = DataLoader([1])
+layer = nn.Linear(1, 1)
+"""
+_LOADER = "torch.utils.data.DataLoader()"
+_LAYER = "torch.nn.Linear()"
+
+
+def case(reason: str, text: str, *expected: str) -> object:
+    """One script with one answer."""
+    return pytest.param(text, set(expected), id=reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        case("a namespace made with it", "box = SimpleNamespace(a=loader)\nanswer = box.a", _LOADER),
+        case("a namespace given it later", "box = SimpleNamespace()\nbox.a = loader\nanswer = box.a", _LOADER),
+        case("a namespace of arguments", "box = argparse.Namespace(a=layer)\nanswer = box.a", _LAYER),
+        case("an EasyDict of a dictionary", 'box = EasyDict({"a": loader})\nanswer = box.a', _LOADER),
+        case(
+            "an EasyDict of what the user wrote",
+            "import yaml\nbox = EasyDict(yaml.safe_load(open('c')))\nanswer = box.a",
+            "choice yaml.safe_load().a",
+        ),
+        case("a named tuple", 'Two = collections.namedtuple("Two", ["a", "b"])\nanswer = Two(loader, layer).a', _LOADER),
+        case("a named tuple of one text", 'Two = collections.namedtuple("Two", "a, b")\nanswer = Two(1, b=layer).b', _LAYER),
+        case(
+            "a named tuple unpacked",
+            'Two = collections.namedtuple("Two", ["a", "b"])\na, answer = Two(loader, layer)\nanswer = answer',
+            _LAYER,
+        ),
+        case("the factory of a data class", "@dataclass\nclass A:\n    a: nn.Module = field(default_factory=lambda: layer)\nanswer = A().a", _LAYER),
+        case("dict(zip(…))", 'box = dict(zip(["a", "b"], [loader, loader]))\nanswer = box["a"]', _LOADER),
+        case("dict([pair])", 'answer = dict([("a", loader), ("b", layer)])["b"]', _LAYER),
+        case("OrderedDict([pair])", 'answer = collections.OrderedDict([("a", layer)])["a"]', _LAYER),
+        case("defaultdict(list)", 'box = collections.defaultdict(list)\nbox["a"].append(layer)\nanswer = box["a"][0]', _LAYER),
+        case("ModuleDict", 'answer = nn.ModuleDict({"a": layer})["a"]', _LAYER),
+        case("a layer's class with some arguments", "make = functools.partial(nn.LayerNorm, eps=1e-6)\nanswer = make(4)", "torch.nn.LayerNorm()"),
+        case(
+            "a loader's class with some arguments",
+            "make = functools.partial(DataLoader, batch_size=4)\nanswer = make([1])",
+            "unknown: torch.utils.data.DataLoader is called through functools.partial",
+        ),
+        case("chain.from_iterable(repeat(…))", "for x in itertools.chain.from_iterable(itertools.repeat(loader)):\n    answer = x", "batch"),
+        case("Progress().track", "with Progress() as bar:\n    for x in bar.track(loader):\n        answer = x", "batch"),
+        case("iter(…).next()", "x, y = iter(loader).next()\nanswer = x", "batch"),
+    ],
+)  # fmt: skip
+def test_holders(text: str, expected: set[str]) -> None:
+    assert answers(_START + text)[-1] == expected
