@@ -12,6 +12,7 @@ from autotune_rewrite.catalogue import ROUNDS, RULES
 from autotune_rewrite.errors import FileError
 from codemods import placing
 from codemods.declaration import Promise
+from codemods.facts import legacy
 from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script
 from codemods.facts.source import Module
@@ -124,7 +125,7 @@ def rewrite(path: str, text: str, settings: Settings, *, check: bool = False, ro
             script = Script.of(module, settings.target.known)
             rewritten: set[tuple[str, ast.AST]] = set()
             for rule in rules:
-                for finding in rule(settings.choices).find(script):
+                for finding in rule(settings.choices).sites(script):
                     reason = _objection(rule, finding, settings, suppressions) if finding.rewrites else None
                     if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
                         reason = f"{finding.after} leaves it"
@@ -159,7 +160,8 @@ def parse(path: str, text: str) -> Module:
         try:
             return Module(path, text)
         except SyntaxError as error:
-            raise FileError(path, f"not Python 3: {error.msg}", error.lineno or 1) from error
+            said = legacy.why_unreadable(error.text or "") or error.msg
+            raise FileError(path, f"not Python 3: {said}", error.lineno or 1) from error
         except ValueError as error:
             raise FileError(path, f"not Python: {error}", 1) from error
 

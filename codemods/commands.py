@@ -49,7 +49,7 @@ class RuleCommand(CodemodCommand, ABC):  # a direct child of ABC is not listed b
         try:
             module = Module(self.context.filename or "<stdin>", tree.code.removeprefix(bom))
             accepted = placing.Accepted()
-            for finding in self.rule().find(Script.of(module)):
+            for finding in self.rule().sites(Script.of(module)):
                 # What reaches into other files cannot be done half.
                 if all(edit.module is module for edit in finding.edits):
                     accepted.add(finding.edits)

@@ -140,6 +140,15 @@ class Codemod(ABC):
     def find(self, script: Script) -> Iterator[Finding]:
         """Every site of the rule in the script, rewritten or left."""
 
+    def sites(self, script: Script) -> Iterator[Finding]:
+        """What ``find`` finds; of a script that fails before any change one site, which says so."""
+        failure = script.fails_today
+        if failure is None:
+            yield from self.find(script)
+        elif next(iter(self.find(script)), None) is not None:
+            because = f"the script fails before any change; fix first: {failure.because}"
+            yield self.left(script.module, failure.node, because=because)
+
     def rewrites(  # noqa: PLR0913 - a finding has these parts; a builder object would only rename them
         self,
         module: Module,

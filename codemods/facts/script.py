@@ -15,6 +15,7 @@ from codemods.facts.evaluations import EvaluationRegion, Evaluations
 from codemods.facts.flow import Flow
 from codemods.facts.iterations import Iterations, TrainingIteration
 from codemods.facts.kinds import Kind, framework, kind, may
+from codemods.facts.legacy import Failure, failure
 from codemods.facts.models import Model
 from codemods.facts.semantics import TorchSemantics
 from codemods.facts.transfers import Transfer, transfers
@@ -63,6 +64,11 @@ class Script:
         other = copy(self)
         other.module, other.target = module, target
         return other
+
+    @cached_property
+    def fails_today(self) -> Failure | None:
+        """Where the module whose sites are sought fails before any change, on current torch and Python."""
+        return failure(self.flow, self.module, self.target)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:

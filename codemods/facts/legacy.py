@@ -1,0 +1,299 @@
+"""Where a module fails on current torch or Python before anything is changed, as far as that is certain.
+
+Only code that surely runs counts: none in a ``try`` that handles errors, under a condition (a version check, an
+option), or in a function that nothing here calls. What is gone was tried with torch 2.15 and torchvision 0.29.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.facts import names
+from codemods.facts.flow import class_of
+from codemods.facts.kinds import Kind, always, kind
+from codemods.facts.names import words
+from codemods.facts.source import FUNCTIONS, is_main_guard
+from codemods.facts.values import NONE, Sort, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.flow import Flow
+    from codemods.facts.source import Callee, Module
+
+Version = tuple[int, int]
+
+_PYTHON = (0, 0)
+"""Instead of torch's version: it depends on Python alone."""
+_ITEM = (1, 0)
+_NEXT = (1, 13)
+_FUNCTION = (1, 5)
+_GONE: dict[str, tuple[Version, str]] = {
+    **{
+        f"torch.{name}": ((1, 8), "it is gone from torch")
+        for name in words("btrifact btrisolve gels gesv irfft potrf potrs pstrf rfft trtrs")
+    },
+    **{
+        f"torch.{name}": ((2, 0), f"torch.linalg.{new} has taken its place")
+        for name, new in (("eig", "eig"), ("lstsq", "lstsq"), ("solve", "solve"), ("symeig", "eigh"))
+    },
+    "torchvision.transforms.Scale": (_NEXT, "it is called Resize now"),
+    "torchvision.transforms.RandomSizedCrop": (_NEXT, "it is called RandomResizedCrop now"),
+    **{
+        f"torchtext.data.{name}": ((1, 11), "it is gone since torchtext 0.12")
+        for name in words("BPTTIterator BucketIterator Field Iterator LabelField TabularDataset")
+    },
+}
+"""Things of libraries that cannot be called any more → the torch since which, and what to know."""
+_GONE_MODULES: dict[str, Version] = {
+    "torch._six": (2, 0),
+    "torch.legacy": _ITEM,
+    "torch.utils.ffi": _ITEM,
+    "torch.distributed.deprecated": _FUNCTION,
+    "torchtext.legacy": (1, 11),
+    "torchvision.models.utils": _NEXT,
+    "torchvision.transforms.functional_tensor": (2, 2),
+    **dict.fromkeys(words("ConfigParser StringIO cPickle urllib2"), _PYTHON),
+}
+"""Modules that cannot be imported any more → the torch since which."""
+_PYTHON_2 = words("raw_input unicode xrange")
+_DEEPEST = 6
+"""Calls are followed back, and names to what they were computed from, so far."""
+_LOSSES = re.compile(r"^torch\.nn\.functional\.(\w*_loss|\w*cross_entropy\w*|kl_div)$")
+_REDUCING = words("torch.mean torch.sum")
+_KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
+_KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """The first place of a module that surely fails."""
+
+    node: ast.AST
+    because: str
+    """What fails there, and what to write instead."""
+
+
+def failure(flow: Flow, module: Module, target: Version | None) -> Failure | None:
+    """The first place, in the order of the text, where the module fails whatever is chosen when it is started.
+
+    Args:
+        flow: What is known of the module's project.
+        module: The module.
+        target: The oldest torch that it is known to be run on: what failed later does not fail there.
+    """
+    for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Name):
+        for since, because in _failures(flow, module, node):
+            if (target is None or target >= since) and _surely_runs(flow, module, node, set()):
+                return Failure(node, because)
+    return None
+
+
+def why_unreadable(line: str) -> str | None:
+    """What a line that cannot be read was written for, where it is old PyTorch: ``x.cuda(async=True)``."""
+    if re.search(r"\basync\s*=[^=]", line):
+        return "async is a keyword since Python 3.7; write non_blocking=… instead of async=…"
+    return None
+
+
+def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Version, str]]:
+    """What is wrong with a node, and the torch since which it is."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from _failing_import(flow, node)
+    elif isinstance(node, ast.Call):
+        yield from _failing_call(flow, node)
+        yield from _failing_method(flow, node)
+    elif isinstance(node, ast.Subscript) and _is_item_of_a_number(flow, module, node):
+        yield _ITEM, f"{ast.unparse(node)}: a loss has no dimensions, write .item() instead of .data[0]"
+    elif isinstance(node, ast.Name) and node.id in _PYTHON_2 and _is_bound_nowhere(flow, module, node):
+        yield _PYTHON, f"Python 3 has no {node.id}"
+
+
+def _is_bound_nowhere(flow: Flow, module: Module, node: ast.Name) -> bool:
+    return not names.star_imports(module) and any(each.sort is Sort.UNKNOWN for each in flow.values(node))
+
+
+def _failing_import(flow: Flow, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Version, str]]:
+    own = {each.name for each in flow.modules}
+    for target in _modules_imported(node):
+        for gone, since in _GONE_MODULES.items():
+            if f"{target}.".startswith(f"{gone}.") and gone not in own:
+                yield since, f"there is no module {gone} any more"
+
+
+def _modules_imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The dotted names of what may be modules: of ``from torchtext import legacy`` it is ``torchtext.legacy``."""
+    if isinstance(node, ast.Import):
+        return [each.name for each in node.names]
+    return [] if node.level else [f"{node.module}.{each.name}" for each in node.names]
+
+
+def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str]]:
+    """A call of what is gone, or of an autograd function that keeps its state in itself."""
+    callees = flow.values(node.func)
+    callee = next(iter(callees)) if len(callees) == 1 else NONE
+    if callee.sort is Sort.EXTERNAL and callee.name in _GONE:
+        since, what = _GONE[callee.name]
+        yield since, f"{callee.name}() fails: {what}"
+    class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
+    if class_ is not None and "torch.autograd.Function" in flow.bases(class_):
+        forward = flow.method(class_, "forward")
+        if forward is not None and "staticmethod" not in names.decorators(forward):
+            yield _FUNCTION, f"{class_.name} is an autograd function of the old kind: its methods have to be static"
+
+
+def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str]]:
+    """``iterator.next()`` and ``loss.backward(retain_variables=True)``."""
+    if not isinstance(node.func, ast.Attribute):
+        return
+    if node.func.attr == "backward" and any(each.arg == "retain_variables" for each in node.keywords):
+        yield _ITEM, "backward() has no retain_variables: it is called retain_graph now"
+    if node.func.attr == "next":
+        iterator = ast.unparse(node.func.value)
+        for since in {_no_next_since(flow, each) for each in flow.values(node.func.value)}:
+            if since is not None:
+                yield since, f"{iterator}.next() fails: write next({iterator})"
+
+
+def _no_next_since(flow: Flow, value: Value) -> Version | None:
+    """Since which torch the value is an iterator without a ``next()``: a generator, or the iterator of a loader."""
+    if value.sort is not Sort.CONTAINER or value.name != "iterator":
+        return None
+    if isinstance(value.site, FUNCTIONS):
+        return _PYTHON
+    is_loaders = isinstance(value.site, ast.Call) and _is_iterator_of_a_loader(flow, value.site)
+    return _NEXT if is_loaders else None
+
+
+def _is_iterator_of_a_loader(flow: Flow, site: ast.Call) -> bool:
+    return (
+        any(each.name == "builtins.iter" for each in flow.values(site.func))
+        and bool(site.args)
+        and always(flow, flow.values(site.args[0]), Kind.LOADER)
+    )
+
+
+# ``loss.data[0]``
+
+
+def _is_item_of_a_number(flow: Flow, module: Module, node: ast.Subscript) -> bool:
+    """Whether it is ``loss.data[0]``, ``loss.data.cpu().numpy()[0]`` and so on of a tensor without dimensions."""
+    if not isinstance(node.slice, ast.Constant) or not isinstance(node.ctx, ast.Load):
+        return False
+    inner: ast.expr = node.value
+    has_data = False
+    while True:
+        if isinstance(inner, ast.Call) and not inner.args and isinstance(inner.func, ast.Attribute):
+            if inner.func.attr not in _KEPT_ON_THE_WAY:
+                break
+            inner = inner.func.value
+        elif isinstance(inner, ast.Attribute) and inner.attr == "data":
+            has_data, inner = True, inner.value
+        else:
+            break
+    return has_data and _Numbers(flow, module).holds(inner)
+
+
+class _Numbers:
+    """Tells which expressions of a module are surely tensors without dimensions."""
+
+    def __init__(self, flow: Flow, module: Module) -> None:
+        self._flow = flow
+        self._module = module
+
+    def holds(self, node: ast.expr, depth: int = 0) -> bool:
+        """Whether the expression is a tensor without dimensions in every pass."""
+        if depth > _DEEPEST:
+            return False
+        if isinstance(node, ast.Name):
+            return self._name(node, depth)
+        if isinstance(node, ast.UnaryOp):
+            return self.holds(node.operand, depth + 1)
+        if isinstance(node, ast.BinOp):
+            sides = (node.left, node.right)
+            found = [self.holds(each, depth + 1) for each in sides]
+            return any(found) and all(
+                is_number or self._is_plain(each) for is_number, each in zip(found, sides, strict=True)
+            )
+        return isinstance(node, ast.Call) and self._call(node, depth)
+
+    def _is_plain(self, node: ast.expr) -> bool:
+        values = self._flow.values(node)
+        return isinstance(node, ast.Constant) or (
+            bool(values) and all(each.sort in {Sort.LITERAL, Sort.CHOICE, Sort.PLAIN} for each in values)
+        )
+
+    def _name(self, node: ast.Name, depth: int) -> bool:
+        """By every place of its function, or of the module, that gives the name a value."""
+        home = self._module.function(node)
+        if home is None or node.id not in names.bound_names(home):
+            home = None
+        if home is not None and any(each.arg == node.id for each in names.parameters(home)):
+            return False
+        stores = [
+            each
+            for each in self._module.nodes(ast.Name)
+            if each.id == node.id and isinstance(each.ctx, ast.Store) and self._module.function(each) is home
+        ]
+        given = [self._module.parent(each) for each in stores]
+        values = [each.value for each in given if isinstance(each, (ast.Assign, ast.AugAssign))]
+        tensors = [each for each in values if not isinstance(each, ast.Constant)]
+        return len(values) == len(stores) and bool(tensors) and all(self.holds(each, depth + 1) for each in tensors)
+
+    def _call(self, call: ast.Call, depth: int) -> bool:
+        given = {each.arg for each in call.keywords}
+        callees = self._flow.values(call.func)
+        if len(callees) == 1 and not given & {"reduction", "reduce", None}:
+            (callee,) = callees
+            if callee.sort is Sort.EXTERNAL:
+                reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
+                return reduces or _LOSSES.match(callee.name) is not None
+            if kind(self._flow, callee) is Kind.LOSS and callee.sort is Sort.MADE and isinstance(callee.site, ast.Call):
+                return not {"reduction", "reduce"} & {each.arg for each in callee.site.keywords}
+        if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
+            return False
+        if call.func.attr in _KEEPS_DIMENSIONS:
+            return self.holds(call.func.value, depth + 1)
+        return call.func.attr in {"mean", "sum"} and all(
+            each.sort in {Sort.TENSOR, Sort.MOVED, Sort.HOST, Sort.BATCH} for each in self._flow.values(call.func.value)
+        )
+
+
+# What surely runs.
+
+
+def _surely_runs(flow: Flow, module: Module, node: ast.AST, seen: set[Callee]) -> bool:
+    """Whether the node is evaluated whenever the module's script gets that far: every loop runs, logging happens."""
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(above, FUNCTIONS):
+            return _is_called(flow, above, seen)
+        if isinstance(above, ast.If) and not _is_only_now_and_then(above) and below is not above.test:
+            return False
+        if isinstance(above, (ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.Assert)) or type(above).__name__ in {
+            "TryStar",
+            "Match",
+        }:
+            return False
+        below = above
+    return True
+
+
+def _is_called(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
+    if function in seen or len(seen) > _DEEPEST:
+        return False
+    seen.add(function)
+    return any(
+        _surely_runs(flow, each, call, seen)
+        for call in flow.callers(function)
+        for each in flow.modules
+        if each.holds(call)
+    )
+
+
+def _is_only_now_and_then(statement: ast.If) -> bool:
+    """``if step % 100 == 0:``, or the guard of what runs when the script is started."""
+    return is_main_guard(statement) or any(isinstance(each, ast.Mod) for each in ast.walk(statement.test))

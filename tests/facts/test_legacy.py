@@ -1,0 +1,135 @@
+"""Scripts that fail on current torch before anything is changed are said to, where that is certain."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+import pytest
+from probe import script
+
+from autotune_rewrite.errors import FileError
+from autotune_rewrite.rewrite import parse
+from codemods.facts.script import Script
+from codemods.facts.source import Module
+
+_START = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(4, 1)
+criterion = nn.MSELoss()
+loader = DataLoader([1, 2])
+"""
+
+
+def _because(text: str) -> str | None:
+    found = script(_START + textwrap.dedent(text)).fails_today
+    return None if found is None else found.because
+
+
+_ITEM = "loss.data[0]: a loss has no dimensions, write .item() instead of .data[0]"
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        pytest.param("loss = criterion(model(x), y)\nprint(loss.data[0])", _ITEM, id="a loss of a layer"),
+        pytest.param("loss = F.nll_loss(model(x), y) / 3\nprint(loss.data[0])", _ITEM, id="a loss of a function"),
+        pytest.param("loss = -(torch.mean(a) - torch.mean(b))\nprint(loss.data[0])", _ITEM, id="a difference of means"),
+        pytest.param("loss = 0\nfor x in loader:\n    loss += criterion(x, x)\nprint(loss.data[0])", _ITEM, id="a sum"),
+        pytest.param(
+            "loss = criterion(model(x), y)\nif step % 100 == 0:\n    print(loss.data.cpu().numpy()[0])",
+            _ITEM.replace("data[0]:", "data.cpu().numpy()[0]:"),
+            id="now and then",
+        ),
+        pytest.param(
+            "def train():\n    loss = criterion(model(x), y)\n    return loss.data[0]\nfor _ in range(3):\n    train()",
+            _ITEM,
+            id="in a function that is called",
+        ),
+        pytest.param("x, y = iter(loader).next()", "iter(loader).next() fails: write next(iter(loader))", id="old next()"),
+        pytest.param(
+            "def forever():\n    while True:\n        yield 1\nit = forever()\nit.next()",
+            "it.next() fails: write next(it)",
+            id="next() of a generator",
+        ),
+        pytest.param("torch.symeig(x)", "torch.symeig() fails: torch.linalg.eigh has taken its place", id="symeig"),
+        pytest.param("torch.gels(x, y)", "torch.gels() fails: it is gone from torch", id="gels"),
+        pytest.param(
+            "from torchvision import transforms\ntransforms.Compose([transforms.Scale(3)])",
+            "torchvision.transforms.Scale() fails: it is called Resize now",
+            id="Scale",
+        ),
+        pytest.param(
+            "from torchtext.data import Field\nfield = Field()",
+            "torchtext.data.Field() fails: it is gone since torchtext 0.12",
+            id="torchtext's Field",
+        ),
+        pytest.param("from torchtext import legacy", "there is no module torchtext.legacy any more", id="a package"),
+        pytest.param("from torch._six import inf", "there is no module torch._six any more", id="a module"),
+        pytest.param("for i in xrange(3):\n    pass", "Python 3 has no xrange", id="Python 2"),
+        pytest.param(
+            "model(x).sum().backward(retain_variables=True)",
+            "backward() has no retain_variables: it is called retain_graph now",
+            id="retain_variables",
+        ),
+        pytest.param(
+            "class Relu(torch.autograd.Function):\n    def forward(self, x):\n        return x\nRelu()(x)",
+            "Relu is an autograd function of the old kind: its methods have to be static",
+            id="old autograd function",
+        ),
+    ],
+)  # fmt: skip
+def test_fails_before_any_change(text: str, because: str) -> None:
+    assert _because(text) == because
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("losses = criterion(model(x), y, reduction='none')\nlosses.data[0]", id="losses of each example"),
+        pytest.param("per = nn.MSELoss(reduce=False)\nloss = per(model(x), y)\nprint(loss.data[0])", id="not reduced"),
+        pytest.param("loss = torch.mean(a, 1)\nprint(loss.data[0])", id="means of rows"),
+        pytest.param("loss = make()\nprint(loss.data[0])", id="a loss that is not known"),
+        pytest.param(
+            "loss = criterion(model(x), y)\ntry:\n    print(loss.data[0])\nexcept IndexError:\n    print(loss.item())",
+            id="in a try",
+        ),
+        pytest.param(
+            "loss = criterion(model(x), y)\nif torch.__version__ < '0.4':\n    print(loss.data[0])", id="for old versions"
+        ),
+        pytest.param("def train():\n    torch.symeig(x)", id="in a function that nothing calls"),
+        pytest.param("try:\n    from torch._six import inf\nexcept ImportError:\n    from math import inf", id="import"),
+        pytest.param("try:\n    xrange\nexcept NameError:\n    xrange = range\nfor i in xrange(3):\n    pass", id="xrange"),
+        pytest.param(
+            "class It:\n    def next(self):\n        return 1\nit = It()\nit.next()", id="the script's own next()"
+        ),
+        pytest.param(
+            "class Relu(torch.autograd.Function):\n    @staticmethod\n    def forward(c, x):\n        return x\nRelu.apply(x)",
+            id="new autograd function",
+        ),
+        pytest.param("from torch.autograd import Variable\nVariable(x, volatile=True)", id="volatile only warns"),
+    ],
+)  # fmt: skip
+def test_runs_or_may_run(text: str) -> None:
+    assert _because(text) is None
+
+
+def test_a_module_of_the_project_is_not_gone() -> None:
+    assert script("import urllib2\nurllib2.x", urllib2="x = 1").fails_today is None
+
+
+@pytest.mark.parametrize(("target", "fails"), [((1, 12), False), ((1, 13), True)], ids=["before", "since"])
+def test_what_is_gone_later_than_the_known_torch_is_there(target: tuple[int, int], *, fails: bool) -> None:
+    found = Script.of(Module("train.py", _START + "iter(loader).next()\n"), target).fails_today
+
+    assert (found is not None) is fails
+
+
+def test_async_is_named_as_the_cause() -> None:
+    message = "train.py:1: not Python 3: async is a keyword since Python 3.7; write non_blocking=… instead of async=…"
+    with pytest.raises(FileError, match=re.escape(message)):
+        parse("train.py", "x = x.cuda(async=True)\n")
