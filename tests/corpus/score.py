@@ -1,0 +1,352 @@
+"""Holds what the tool does against labels that people gave scripts by hand.
+
+``python tests/corpus/score.py LABELS DIRECTORY``; ``README.md`` says what a label looks like. The tool is called on the
+script and the files that its labels name; nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import census
+from run import PROJECT, plain, version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+NEAR = 2
+"""Lines between a label and a finding that are still about the same."""
+VERDICTS = ("rewrite", "must_not", "optional")
+_BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What an expert says of one site."""
+
+    path: str
+    line: int
+    """From 1; 0 stands for anywhere in the file."""
+    rule: str
+    verdict: Literal["rewrite", "must_not", "optional"]
+    why: str
+    cell: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the verdict, which nothing else would do.
+
+        Raises:
+            ValueError: There is no such verdict.
+        """
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"{self.path}:{self.line}: {self.verdict!r} is none of {', '.join(VERDICTS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script with its labels."""
+
+    repository: str
+    commit: str
+    script: str
+    labels: tuple[Label, ...]
+    fails: str = ""
+    """Why it does not run as published; empty where it does."""
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Script:
+        """Reads one as it stands in JSON.
+
+        Raises:
+            KeyError: Something is missing.
+            ValueError: A verdict is none.
+        """
+        names = ("path", "line", "rule", "verdict", "why", "cell")
+        labels = tuple(Label(**{name: each[name] for name in names if name in each}) for each in values["sites"])
+        fails = values.get("fails") or ""
+        return cls(values["repository"], values["commit"], values["script"], labels, str(fails))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One label, and what the tool did there."""
+
+    label: Label
+    done: Literal["rewritten", "left", "silent"]
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one script."""
+
+    repository: str
+    script: str
+    answers: list[Answer] = field(default_factory=list)
+    unlabelled: list[str] = field(default_factory=list)
+    """Rewritten sites that no label speaks of: to be looked at by hand."""
+    problem: str = ""
+    """Why the tool could not be run."""
+
+
+# --- one script -----------------------------------------------------------------------------------------------------
+
+
+def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Outcome:
+    """What the tool did at each label.
+
+    Args:
+        script: With its labels.
+        root: The checkout.
+        findings: As the tool prints them, with paths relative to the checkout.
+    """
+    outcome = Outcome(script.repository, script.script)
+    programs = {path: census.Program.read(root / path, path) for path in _paths(script)}
+    exact = {label: [each for each in findings if _is_at(label, each, programs, 0)] for label in script.labels}
+    taken = {id(each) for found in exact.values() for each in found}
+    used = set(taken)
+    for label in script.labels:
+        found = exact[label] or [
+            each for each in findings if id(each) not in taken and _is_at(label, each, programs, NEAR)
+        ]
+        if label.rule == "amp" and not found:
+            # What stands against mixed precision in a whole script is said once, at its first backward.
+            said = [each for each in findings if (each["rule"], each["path"]) == (label.rule, label.path)]
+            found = said if len(said) == 1 and said[0]["status"] == "left" else []
+        used |= {id(each) for each in found}
+        rewritten = any(each["status"] == "rewrites" for each in found)
+        reason = "" if rewritten or not found else found[0]["message"]
+        outcome.answers.append(Answer(label, "rewritten" if rewritten else "left" if found else "silent", reason))
+    outcome.unlabelled = [
+        f"{each['path']}:{each['line']}: {each['rule']}: {each['message']}"
+        for each in findings
+        if each["status"] == "rewrites" and id(each) not in used
+    ]
+    return outcome
+
+
+def _paths(script: Script) -> list[str]:
+    """The script and the files that its labels name."""
+    return list(dict.fromkeys([script.script, *(each.path for each in script.labels)]))
+
+
+def _is_at(label: Label, finding: dict[str, Any], programs: dict[str, census.Program | None], near: int) -> bool:
+    """Whether a finding is about what is labelled.
+
+    Args:
+        label: The label.
+        finding: The finding.
+        programs: The files, by path; None for one that cannot be read.
+        near: Lines that a finding may be off; with 0 it has to stand in the labelled statement.
+    """
+    if (finding["rule"], finding["path"]) != (label.rule, label.path):
+        return False
+    program = programs.get(label.path)
+    if label.line == 0:
+        return True
+    if program is None:
+        return bool(finding.get("cell") == label.cell and abs(finding["line"] - label.line) <= near)
+    line = program.line(label.cell, label.line)
+    first = program.line(finding.get("cell"), finding["line"])
+    last = max(first, program.line(finding.get("cell"), finding["end_line"]))
+    if label.rule in {"amp", "no-grad-eval"}:
+        start, end = _block(program, line)
+    else:
+        start, end = _statement(program, line)
+        named = label.rule == "compile" and _assigned(program, line)
+        if named and re.search(rf"(?<![\w.]){re.escape(named)}(?![\w.])", finding["message"]):
+            return True
+    if first <= end and start <= last:
+        return True
+    return bool(near) and finding.get("cell") == label.cell and abs(first - line) <= near
+
+
+def _statement(program: census.Program, line: int) -> tuple[int, int]:
+    """First and last line of the innermost statement that a line belongs to, without its body."""
+    heads = [census.head(each) for each in ast.walk(program.tree) if isinstance(each, ast.stmt)]
+    around = [each for each in heads if each[0] <= line <= each[1]]
+    return min(around, key=lambda each: each[1] - each[0], default=(line, line))
+
+
+def _block(program: census.Program, line: int) -> tuple[int, int]:
+    """First and last line of the innermost loop or function around a line; else of the statement."""
+    blocks = [census.extent(each) for each in ast.walk(program.tree) if isinstance(each, _BLOCKS)]
+    around = [each for each in blocks if each[0] <= line <= each[1]]
+    return min(around, key=lambda each: each[1] - each[0], default=_statement(program, line))
+
+
+def _assigned(program: census.Program, line: int) -> str:
+    """The name that a line gives something; empty where it gives none."""
+    found = (
+        ast.unparse(each.targets[0])
+        for each in ast.walk(program.tree)
+        if isinstance(each, ast.Assign) and each.lineno <= line <= (each.end_lineno or each.lineno)
+    )
+    return next(found, "")
+
+
+def ask(script: Script, root: Path, timeout: float) -> Outcome:
+    """Calls the tool on one script, and the files that its labels name, as users would to see what it would do."""
+    paths = [path for path in _paths(script) if (root / path).is_file()]
+    if script.script not in paths:
+        return Outcome(script.repository, script.script, problem="there is no such script in the checkout")
+    command = [sys.executable, "-m", "autotune_rewrite", "check", "--format", "json", *paths]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        report = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return Outcome(script.repository, script.script, problem=f"did not end within {timeout:g} seconds")
+    except ValueError:
+        return Outcome(script.repository, script.script, problem=f"no JSON: {done.stderr[-500:]}")
+    outcome = judge(script, root, report["findings"])
+    outcome.problem = "; ".join(f"{each['path']}: {each['message']}" for each in report["errors"])
+    return outcome
+
+
+# --- figures --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Score:
+    """Of one rule, or of all."""
+
+    wanted: int = 0
+    rewritten: int = 0
+    """Of those wanted."""
+    silent: int = 0
+    """Of those wanted: neither rewritten nor declined."""
+    forbidden: int = 0
+    violations: int = 0
+    optional: int = 0
+    taken: int = 0
+    """Optional ones that were rewritten."""
+
+    @property
+    def recall(self) -> float:
+        """Of the sites that are to be rewritten; 1 where there are none."""
+        return self.rewritten / self.wanted if self.wanted else 1.0
+
+    def add(self, answer: Answer) -> None:
+        """Count one more."""
+        is_rewritten = answer.done == "rewritten"
+        if answer.label.verdict == "rewrite":
+            self.wanted += 1
+            self.rewritten += is_rewritten
+            self.silent += answer.done == "silent"
+        elif answer.label.verdict == "must_not":
+            self.forbidden += 1
+            self.violations += is_rewritten
+        else:
+            self.optional += 1
+            self.taken += is_rewritten
+
+
+def scores(outcomes: Iterable[Outcome]) -> dict[str, Score]:
+    """By rule, and ``all`` at the end."""
+    found: dict[str, Score] = collections.defaultdict(Score)
+    total = Score()
+    for outcome in outcomes:
+        for answer in outcome.answers:
+            found[answer.label.rule].add(answer)
+            total.add(answer)
+    return {**dict(sorted(found.items())), "all": total}
+
+
+def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Recall and violations by rule; then what was missed and why, and what was violated."""
+    yield f"{'rule':<18}{'rewritten':>12}{'recall':>8}{'silent':>8}{'violations':>14}{'optional':>12}"
+    for rule, each in scores(outcomes).items():
+        rewritten, violations = f"{each.rewritten}/{each.wanted}", f"{each.violations}/{each.forbidden}"
+        taken = f"{each.taken}/{each.optional}"
+        yield f"{rule:<18}{rewritten:>12}{each.recall:>8.1%}{each.silent:>8}{violations:>14}{taken:>12}"
+    yield from _listed(
+        "Violations", outcomes, lambda each: each.label.verdict == "must_not" and each.done == "rewritten"
+    )
+    yield from _listed("Missed", outcomes, lambda each: each.label.verdict == "rewrite" and each.done != "rewritten")
+    missed = collections.Counter(
+        (answer.label.rule, plain(answer.reason) or "silent")
+        for outcome in outcomes
+        for answer in outcome.answers
+        if answer.label.verdict == "rewrite" and answer.done != "rewritten"
+    )
+    yield "\nReasons given for those missed"
+    yield from (f"{count:>6}  {rule}: {reason}" for (rule, reason), count in missed.most_common())
+    yield "\nRewritten where there is no label"
+    yield from (f"    {each.repository}: {line}" for each in outcomes for line in each.unlabelled)
+    yield "\nNot run, or only in part"
+    yield from (f"    {each.repository}: {each.script}: {each.problem}" for each in outcomes if each.problem)
+
+
+def _listed(title: str, outcomes: Iterable[Outcome], wanted: Any) -> Iterator[str]:
+    yield f"\n{title}"
+    for outcome in outcomes:
+        for answer in filter(wanted, outcome.answers):
+            label = answer.label
+            where = f"{outcome.repository}: {label.path}:{label.line}: {label.rule}"
+            yield f"    {where}: {answer.reason or answer.done} (label: {label.why})"
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def load(directory: Path) -> list[Script]:
+    """The labels in a directory: each JSON file holds one script, or a list of them.
+
+    Raises:
+        ValueError: A file holds something else.
+    """
+    return [script for file in sorted(directory.glob("*.json")) for script in _scripts(file)]
+
+
+def _scripts(file: Path) -> list[Script]:
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        return [Script.of(each) for each in (values if isinstance(values, list) else [values])]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file}: {error!r}") from error
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Works through the labels.
+
+    Returns:
+        The exit status: 1 where something was rewritten that must not be.
+    """
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("labels", type=Path, help="a directory of JSON files")
+    parser.add_argument("directory", type=Path, help="checked-out repositories, in folders named owner+name")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every answer")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one script")
+    arguments = parser.parse_args(words)
+    outcomes = []
+    for script in load(arguments.labels):
+        root = arguments.directory / script.repository.replace("/", "+", 1)
+        outcomes.append(ask(script, root, arguments.timeout))
+        print(f"{script.repository}: {script.script}", file=sys.stderr, flush=True)
+    print("\n".join(summary(outcomes)))
+    if arguments.json:
+        answers = {"tool": version(), "outcomes": [asdict(each) for each in outcomes]}
+        arguments.json.write_text(json.dumps(answers, indent=1) + "\n", encoding="utf-8")
+    return int(scores(outcomes)["all"].violations > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import census
+import pytest
+from census import Program, accounts, sites
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "import numpy as np\nimport torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
+TRAINING = """\
+net = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    x = x.cuda()
+    optimizer.zero_grad()
+    loss = (net(x) - y).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def found(code: str, rule: str, *, new_torch: bool = False, path: str = "train.py") -> list[tuple[int, str]]:
+    """Lines, without the imports, of a rule's sites, each with why it is settled."""
+    program = Program(path, [(None, HEAD + code)])
+    return [(each.line - 4, each.settled) for each in sites(program, new_torch=new_torch) if each.rule == rule]
+
+
+def finding(line: int, *, end: int | None = None, status: str = "left", message: str = "") -> dict[str, object]:
+    return {"line": line, "end_line": end or line, "status": status, "message": message}
+
+
+# --- which sites there are ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [("amp", 7), ("compile", 1), ("h2d-non-blocking", 4), ("zero-grad-none", 5)],
+)
+def test_a_training_script_has_a_site_of_each_rule(rule: str, line: int) -> None:
+    assert found(TRAINING, rule) == [(line, "")]
+
+
+def test_a_file_without_torch_has_no_sites() -> None:
+    assert sites(Program("train.py", [(None, "import torch_geometric\nloss.backward()\n")])) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "rule", "settled"),
+    [
+        pytest.param("DataLoader(data)", "loader-workers", "", id="no workers"),
+        pytest.param("DataLoader(data, num_workers=0)", "loader-workers", "", id="no workers, and it says so"),
+        pytest.param("DataLoader(data, num_workers=2)", "loader-workers", "num_workers is given", id="workers"),
+        pytest.param(
+            "DataLoader(d, 8, True, None, None, n)", "loader-workers", "num_workers is given", id="by position"
+        ),
+        pytest.param("DataLoader(data)", "loader-pin", "", id="not pinned"),
+        pytest.param("DataLoader(data, pin_memory=False)", "loader-pin", "pin_memory is given", id="pinned or not"),
+        pytest.param("torch.utils.data.DataLoader(data)", "loader-pin", "", id="by its full name"),
+        pytest.param("DataLoader(data, **more)", "loader-pin", "", id="something is given"),
+        pytest.param(
+            "DataLoader(data, **{'pin_memory': True})",
+            "loader-pin",
+            "pin_memory is among the ** arguments, as it seems",
+            id="given with **",
+        ),
+        pytest.param(
+            "dgl.DataLoader(data)", "loader-pin", "another library's or the script's own", id="another library's"
+        ),
+        pytest.param("DataLoader(data, num_workers=2)", "loader-persistent", "", id="workers that may stay"),
+        pytest.param(
+            "loader = DataLoader(data, num_workers=2)\nfor x in loader: print(x)",
+            "loader-persistent",
+            "read once",
+            id="workers that need not stay",
+        ),
+    ],
+)
+def test_loaders(code: str, rule: str, settled: str) -> None:
+    assert found(code, rule) == [(1, settled)]
+
+
+def test_a_loader_without_workers_has_none_that_could_stay() -> None:
+    assert found("DataLoader(data)\nDataLoader(data, num_workers=0)", "loader-persistent") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("for x in loader:\n    x.to(device)", "", id="a batch"),
+        pytest.param("for i, (x, y) in enumerate(loader):\n    y.to(device)", "", id="its second part"),
+        pytest.param("for batch in loader:\n    a = batch[0]; a.view(-1).cuda()", "", id="a part of a part"),
+        pytest.param("while True:\n    x = next(batches); x.to(device)", "", id="what comes next"),
+        pytest.param("for batch in loader:\n    [x.to(device) for x in batch]", "", id="in a comprehension"),
+        pytest.param("for x in loader:\n    x.to(device, non_blocking=True)", "non_blocking is given", id="done"),
+        pytest.param("for x in loader:\n    x.to(torch.float32)", "not to a device", id="a number format"),
+        pytest.param("for x in loader:\n    x.to('cpu')", "not to a device", id="back"),
+        pytest.param("for x in loader:\n    net.to(device)", "a model", id="a model"),
+        pytest.param("for x in loader:\n    Net(x).to(device)", "a new object", id="a new model"),
+        pytest.param("for x in loader:\n    torch.ones(len(x)).to(device)", "made there", id="a new tensor"),
+        pytest.param("for x in loader:\n    h.to(device)", "nothing that a loop hands out", id="a state"),
+        pytest.param("for i in range(9):\n    i.to(device)", "nothing that a loop hands out", id="a number"),
+    ],
+)
+def test_moves_under_loops(code: str, settled: str) -> None:
+    assert found(code, "h2d-non-blocking") == [(2, settled)]
+
+
+@pytest.mark.parametrize("code", ["x.to(device)", "for x in load(x.to(device)):\n    print(x)"])
+def test_moves_that_are_made_once(code: str) -> None:
+    assert found(code, "h2d-non-blocking") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("optimizer.zero_grad()", "", id="plain"),
+        pytest.param("optimizer.zero_grad(set_to_none=False)", "", id="with zeros"),
+        pytest.param("optimizer.zero_grad(set_to_none=True)", "set_to_none is given", id="without"),
+        pytest.param("p.grad.data.zero_()", "", id="by hand"),
+    ],
+)
+def test_zeroed_gradients(code: str, settled: str) -> None:
+    assert found(code, "zero-grad-none") == [(1, settled)]
+
+
+def test_a_new_torch_drops_gradients_by_itself() -> None:
+    code = "optimizer.zero_grad()\noptimizer.zero_grad(set_to_none=False)"
+    assert found(code, "zero-grad-none", new_torch=True) == [(1, "the default since torch 2"), (2, "")]
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("def evaluate():\n    return net(1)", "", id="with gradients"),
+        pytest.param("@torch.no_grad()\ndef evaluate():\n    net(1)", "without gradients already", id="decorated"),
+        pytest.param(
+            "def validate():\n    net(1)\nwith torch.no_grad():\n    validate()",
+            "without gradients already",
+            id="called so",
+        ),
+        pytest.param("def test_step():\n    net(1)", "a framework calls it, without gradients", id="a hook"),
+    ],
+)
+def test_evaluation_functions(code: str, settled: str) -> None:
+    assert [each for _, each in found(code, "no-grad-eval")] == [settled]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("def evaluate():\n    net(1).backward()", id="trains"),
+        pytest.param("def evaluate():\n    print(1)", id="calls no model"),
+        pytest.param("def invalidate():\n    net(1)", id="another word"),
+    ],
+)
+def test_other_functions(code: str) -> None:
+    assert found(code, "no-grad-eval") == []
+
+
+def test_a_unit_test_is_no_evaluation() -> None:
+    assert found("def test_net():\n    net(1)", "no-grad-eval", path="tests/test_net.py") == [(1, "a unit test")]
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("for i in x:\n    torch.tensor(np.zeros(i))", "", id="in a loop"),
+        pytest.param("for i in x:\n    a = np.zeros(i); torch.Tensor(a)", "", id="by a name"),
+        pytest.param("def __getitem__(self, i):\n    return torch.FloatTensor(np.zeros(i))", "", id="of a data set"),
+        pytest.param("if x:\n    torch.tensor(np.zeros(1))", "made once", id="once"),
+        pytest.param("for i in x:\n    torch.tensor(np.sqrt(i))", "a number", id="a number"),
+    ],
+)
+def test_tensors_of_arrays(code: str, settled: str) -> None:
+    assert found(code, "as-tensor") == [(2, settled)]
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("nn.Conv2d(1, 1, 1)\n", [""], id="made"),
+        pytest.param("torch.backends.cudnn.benchmark = True; nn.Conv2d(1, 1, 1)\n", ["the flag is set"], id="set"),
+        pytest.param(
+            "class Net(nn.Module):\n    def __init__(self): self.c = nn.Conv2d(1, 1, 1)\n",
+            ["no such model is made there"],
+            id="a class that nobody makes one of",
+        ),
+        pytest.param(
+            "class Net(nn.Module):\n    def __init__(self): self.c = nn.Conv2d(1, 1, 1)\nNet()\n", [""], id="of a class"
+        ),
+        pytest.param("", [], id="none"),
+    ],
+)
+def test_convolutions(code: str, settled: list[str]) -> None:
+    assert [each for _, each in found(code + TRAINING, "cudnn-benchmark")] == settled
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("with torch.autocast('cuda'):\n    loss.backward()", "mixed precision is there", id="there"),
+        pytest.param("accelerator.backward(loss)", "another library's or the script's own", id="another library's"),
+    ],
+)
+def test_backward_calls_that_need_nothing(code: str, settled: str) -> None:
+    assert [each for _, each in found(f"nn.Linear(1, 1)\n{code}", "amp")] == [settled]
+
+
+def test_without_a_model_nothing_is_trained() -> None:
+    assert found("y.backward()", "amp") == [(1, "nothing is trained")]
+
+
+def test_comments_and_a_device_that_is_the_cpu_count_for_nothing() -> None:
+    code = TRAINING.replace(".cuda()", ".to(torch.device('cpu'))  # or 'cuda'")
+    assert found(code, "compile") == []
+
+
+# --- which findings account for them --------------------------------------------------------------------------------
+
+
+def accounted(rule: str, *findings: dict[str, object], code: str = TRAINING) -> bool:
+    program = Program("train.py", [(None, code)])
+    program.__dict__["imports_torch"] = True
+    (site,) = (each for each in sites(program) if each.rule == rule)
+    return any(accounts(program, site, each, alone=len(findings) == 1) for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "answer"),
+    [
+        pytest.param("h2d-non-blocking", 4, True, id="the same line"),
+        pytest.param("h2d-non-blocking", 3, False, id="the loop around"),
+        pytest.param("amp", 6, True, id="the iteration around a backward"),
+        pytest.param("compile", 2, True, id="another use of the model"),
+        pytest.param("compile", 7, False, id="a line that has nothing of it"),
+    ],
+)
+def test_a_finding_accounts_for_a_site(rule: str, line: int, *, answer: bool) -> None:
+    assert accounted(rule, finding(line, status="rewrites")) is answer
+
+
+def test_a_statement_is_one_place() -> None:
+    code = "for i in range(2):\n    DataLoader(\n        data,\n    )\n"
+    assert accounted("loader-pin", finding(4), code=code)
+
+
+def test_one_reason_against_mixed_precision_holds_for_the_whole_script() -> None:
+    assert accounted("amp", finding(1))
+    assert not accounted("amp", finding(1), finding(2))
+
+
+def test_models_that_are_compiled_at_one_place_are_named_there() -> None:
+    assert accounted("compile", finding(8, message="net and critic run operation by operation"))
+    assert not accounted("compile", finding(8, message="critic runs operation by operation"))
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_cells_of_a_notebook_are_one_program(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "import torch"]},
+        {"cell_type": "markdown", "source": "loss.backward()"},
+        {"cell_type": "code", "source": "%%bash\nloss.backward("},
+        {"cell_type": "code", "source": "!pip install torch\nloss.backward()\noptimizer.step()"},
+    ]
+    (tmp_path / "train.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+
+    program = Program.read(tmp_path / "train.ipynb", "train.ipynb")
+
+    assert program is not None
+    (site,) = sites(program)
+    assert (site.rule, site.cell, site.line, site.settled) == ("amp", 3, 2, "")
+    assert accounts(program, site, {**finding(2), "cell": 3}, alone=False)
+    assert not accounts(program, site, {**finding(2), "cell": 0}, alone=False)
+
+
+def test_what_is_no_python_has_no_program(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("print 'torch'\n", encoding="utf-8")
+    assert Program.read(tmp_path / "old.py", "old.py") is None
+
+
+def test_files_that_nobody_wrote_are_passed_over(tmp_path: Path) -> None:
+    for name in ("a.py", "b/c.ipynb", ".git/d.py", "b/__pycache__/e.py", "f.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert census.files(tmp_path) == ["a.py", "b/c.ipynb"]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [("torch>=2.1", True), ("torch==1.13", False), ("torch", False), ("torchvision>=2.0", False)],
+)
+def test_requirements(tmp_path: Path, line: str, *, answer: bool) -> None:
+    (tmp_path / "requirements.txt").write_text(f"numpy\n{line}\n", encoding="utf-8")
+    assert census.asks_for_new_torch(tmp_path) is answer

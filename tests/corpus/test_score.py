@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import score
+from score import Label, Script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODE = """\
+import torch
+loaders = [
+    DataLoader(train, batch_size=64),
+    DataLoader(test),
+]
+first = DataLoader(train)
+second = DataLoader(test)
+net, critic = Net().cuda(), Net().cuda()
+critic = Net().cuda()
+for epoch in range(9):
+    for x, y in first:
+        x = x.cuda()
+        output = net(x)
+
+        loss = criterion(output, y)
+        loss.backward()
+    print(epoch)
+"""
+
+
+def finding(rule: str, line: int, message: str = "", *, status: str = "rewrites", end: int = 0) -> dict[str, Any]:
+    return {
+        "rule": rule,
+        "path": "train.py",
+        "line": line,
+        "end_line": end or line,
+        "status": status,
+        "message": message,
+    }
+
+
+def answers(tmp_path: Path, labels: list[tuple[str, int]], *findings: dict[str, Any]) -> list[tuple[str, str]]:
+    (tmp_path / "train.py").write_text(CODE, encoding="utf-8")
+    given = tuple(Label("train.py", line, rule, "rewrite", "") for rule, line in labels)
+    outcome = score.judge(Script("a/b", "", "train.py", given), tmp_path, findings)
+    return [(each.done, each.reason) for each in outcome.answers]
+
+
+@pytest.mark.parametrize(
+    ("rule", "line", "found", "done"),
+    [
+        pytest.param("loader-pin", 6, finding("loader-pin", 6), "rewritten", id="the same line"),
+        pytest.param("loader-pin", 6, finding("loader-pin", 8), "rewritten", id="two lines off"),
+        pytest.param("loader-pin", 6, finding("loader-pin", 9), "silent", id="three lines off"),
+        pytest.param("loader-pin", 2, finding("loader-pin", 5), "rewritten", id="in the same statement"),
+        pytest.param("loader-pin", 6, finding("loader-workers", 6), "silent", id="another rule"),
+        pytest.param("amp", 13, finding("amp", 16), "rewritten", id="forward and backward of one iteration"),
+        pytest.param("amp", 1, finding("amp", 16), "silent", id="outside of the iteration"),
+        pytest.param("amp", 1, finding("amp", 16, "no CUDA", status="left"), "left", id="a reason for all"),
+        pytest.param("cudnn-benchmark", 0, finding("cudnn-benchmark", 9), "rewritten", id="anywhere"),
+        pytest.param("compile", 9, finding("compile", 1, "net and critic run so"), "rewritten", id="by its name"),
+    ],
+)
+def test_a_label_and_a_finding_meet(tmp_path: Path, rule: str, line: int, found: dict[str, Any], done: str) -> None:
+    assert [each for each, _ in answers(tmp_path, [(rule, line)], found)] == [done]
+
+
+def test_neighbours_are_not_mistaken_for_each_other(tmp_path: Path) -> None:
+    labels = [("loader-pin", 6), ("loader-pin", 7)]
+    found = answers(tmp_path, labels, finding("loader-pin", 6), finding("loader-pin", 7, "never read", status="left"))
+    assert found == [("rewritten", ""), ("left", "never read")]
+
+
+def test_a_neighbour_with_a_label_of_its_own_does_not_stand_in(tmp_path: Path) -> None:
+    assert answers(tmp_path, [("loader-pin", 6), ("loader-pin", 7)], finding("loader-pin", 6)) == [
+        ("rewritten", ""),
+        ("silent", ""),
+    ]
+
+
+def test_a_label_in_a_notebook_means_its_cell(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "code", "source": "import torch\nfirst = 1"},
+        {"cell_type": "code", "source": "x = 1\ny = 2"},
+    ]
+    (tmp_path / "train.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    labels = tuple(Label("train.ipynb", 1, "amp", "rewrite", "", cell) for cell in (0, 1))
+    found = {**finding("amp", 1), "path": "train.ipynb", "cell": 1}
+
+    outcome = score.judge(Script("a/b", "", "train.ipynb", labels), tmp_path, [found, {**found, "rule": "compile"}])
+
+    assert [each.done for each in outcome.answers] == ["silent", "rewritten"]
+
+
+LABELS = {
+    "repository": "a/b",
+    "commit": "0",
+    "script": "train.py",
+    "fails": False,
+    "sites": [
+        {"path": "train.py", "line": 4, "rule": "zero-grad-none", "verdict": "rewrite", "why": "each has a gradient"},
+        {"path": "train.py", "line": 5, "rule": "amp", "verdict": "rewrite", "why": "large"},
+        {"path": "train.py", "line": 2, "rule": "compile", "verdict": "must_not", "why": "on the CPU"},
+        {"path": "train.py", "line": 5, "rule": "no-grad-eval", "verdict": "optional", "why": "", "cell": None},
+    ],
+}
+TRAIN = """\
+import torch
+net = torch.nn.Linear(4, 1); optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(10, 8, 4):
+    optimizer.zero_grad(set_to_none=False)
+    net(x).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_labels_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a+b").mkdir()
+    (tmp_path / "a+b" / "train.py").write_text(TRAIN, encoding="utf-8")
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.json").write_text(json.dumps(LABELS), encoding="utf-8")
+
+    status = score.main([str(tmp_path / "labels"), str(tmp_path), "--json", str(tmp_path / "answers.json")])
+
+    (outcome,) = json.loads((tmp_path / "answers.json").read_text(encoding="utf-8"))["outcomes"]
+    assert status == 0
+    assert [each["done"] for each in outcome["answers"]] == ["rewritten", "left", "silent", "silent"]
+    output = capsys.readouterr().out
+    assert "all                        1/2   50.0%       0           0/1         0/1" in output
+    assert "amp: no CUDA" in output
+
+
+def test_what_must_not_be_is_a_violation(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    found = [finding("compile", 2), finding("amp", 5, "why", status="left"), finding("h2d-non-blocking", 3, "moved")]
+
+    outcome = score.judge(Script.of(LABELS), tmp_path, found)
+
+    total = score.scores([outcome])["all"]
+    assert (total.violations, total.forbidden, total.rewritten, total.silent) == (1, 1, 0, 1)
+    assert outcome.unlabelled == ["train.py:3: h2d-non-blocking: moved"]
+    assert "    a/b: train.py:2: compile: rewritten (label: on the CPU)" in score.summary([outcome])
+
+
+def test_a_script_that_is_not_there_is_told(tmp_path: Path) -> None:
+    assert score.ask(Script.of(LABELS), tmp_path, 60).problem == "there is no such script in the checkout"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{", id="no JSON"),
+        pytest.param("{}", id="nothing in it"),
+        pytest.param(json.dumps(LABELS).replace("must_not", "never"), id="a verdict that there is not"),
+    ],
+)
+def test_a_file_that_is_no_label_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"bad\.json"):
+        score.load(tmp_path)
