@@ -112,12 +112,9 @@ for images, labels in loader:
         """One site a script: where its first convolutional network is made."""
         if not script.backwards or not script.may_use_cuda or any(_is_true(value) for _, _, value in _settings(script)):
             return
-        found = [
-            (each, each.value.site)
-            for each in script.models
-            if each.has_convolution and each.value.site is not None and script.module.holds(each.value.site)
-        ]
-        if found:
+        made = [each for each in script.models if each.has_convolution and each.value.site is not None]
+        if made and script.module in script.entries:
+            found = [(each, site) for each in made for site in _sites_here(script, each)]
             # Rather one that is made when the script runs than one of a function that nothing calls.
             yield self._site(script, *min(found, key=lambda each: not _runs(script, each[1])))
 
@@ -157,10 +154,10 @@ def _is_true(value: ast.expr | None) -> bool:
 def _why_decided(script: Script) -> str | None:
     """Why the script decides otherwise, or may: it asks for determinism, or sets the flag."""
     if script.determinism is not None:
-        return f"determinism requested ({_where(script, *script.determinism)})"
+        return f"determinism requested ({script.where(*script.determinism)})"
     for module, node, value in _settings(script):
         said = "to False" if isinstance(value, ast.Constant) else "by a choice of the script's own"
-        return f"the flag is set {said} ({_where(script, module, node)})"
+        return f"the flag is set {said} ({script.where(module, node)})"
     for module in script.modules:
         for statement in module.nodes(ast.Assign):
             for target in statement.targets:
@@ -168,17 +165,12 @@ def _why_decided(script: Script) -> str | None:
                     isinstance(target, ast.Attribute) and target.attr == "enabled" and script.is_cudnn(target.value)
                 )
                 if switch and not _is_true(statement.value):
-                    return f"cuDNN is switched off ({_where(script, module, statement)})"
+                    return f"cuDNN is switched off ({script.where(module, statement)})"
         for call in module.nodes(ast.Call):
             name = _unread_seeding(script, call)
             if name is not None:
-                return f"{name}(), which was not read, may ask for determinism ({_where(script, module, call)})"
+                return f"{name}(), which was not read, may ask for determinism ({script.where(module, call)})"
     return None
-
-
-def _where(script: Script, module: Module, node: ast.AST) -> str:
-    line = getattr(node, "lineno", 1)
-    return f"line {line}" if module is script.module else f"{module.path}, line {line}"
 
 
 def _unread_seeding(script: Script, call: ast.Call) -> str | None:
@@ -215,20 +207,21 @@ def _size_varies(script: Script, model: Model) -> str | None:
 
 def _why_images_change(script: Script) -> str | None:
     """Where batches get another size between the loader and the model."""
-    for call in script.module.nodes(ast.Call):
-        resizes = any(
-            each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
-        )
-        if resizes and not _in_model(script, call):
-            return f"images are resized (line {call.lineno})"
-    for crop in script.module.nodes(ast.Subscript):
-        if _cuts_to_a_computed_size(crop) and not _in_model(script, crop):
-            return f"images are cropped (line {crop.lineno})"
-    for statement in script.module.nodes(ast.Assign):
-        if any(isinstance(target, ast.Attribute) and target.attr == "transform" for target in statement.targets):
-            owner = script.module.function(statement)
-            if owner is None or getattr(owner, "name", "") != "__init__":
-                return f"the transform of a data set is replaced (line {statement.lineno})"
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            resizes = any(
+                each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
+            )
+            if resizes and not _in_model(script, module, call):
+                return f"images are resized ({script.where(module, call)})"
+        for crop in module.nodes(ast.Subscript):
+            if _cuts_to_a_computed_size(crop) and not _in_model(script, module, crop):
+                return f"images are cropped ({script.where(module, crop)})"
+        for statement in module.nodes(ast.Assign):
+            if any(isinstance(target, ast.Attribute) and target.attr == "transform" for target in statement.targets):
+                owner = module.function(statement)
+                if owner is None or getattr(owner, "name", "") != "__init__":
+                    return f"the transform of a data set is replaced ({script.where(module, statement)})"
     return None
 
 
@@ -241,13 +234,32 @@ def _cuts_to_a_computed_size(node: ast.Subscript) -> bool:
     return any(each is not None and not isinstance(each, (ast.Constant, ast.UnaryOp)) for each in bounds)
 
 
-def _in_model(script: Script, node: ast.AST) -> bool:
+def _in_model(script: Script, module: Module, node: ast.AST) -> bool:
     """Whether the node stands in a method of a model, where sizes follow from the input's."""
-    classes = [each for each in script.module.ancestors(node) if isinstance(each, ast.ClassDef)]
+    classes = [each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)]
     return any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes)
 
 
 # Where a colleague would set the flag.
+
+
+def _sites_here(script: Script, model: Model) -> list[ast.AST]:
+    """Where the module makes the model, or calls what makes it elsewhere; its last statement where neither is seen."""
+    found: dict[ast.AST, None] = {}
+    todo = [model.value.site]
+    seen: set[ast.AST] = set()
+    while todo:
+        site = todo.pop(0)
+        module = next((each for each in script.modules if site is not None and each.holds(site)), None)
+        if site is None or module is None or site in seen:
+            continue
+        seen.add(site)
+        if module is script.module:
+            found[site] = None
+            continue
+        function = module.function(site)
+        todo += script.flow.callers(function) if function is not None else ()
+    return list(found) or [script.module.tree.body[-1]]
 
 
 def _place(script: Script, site: ast.AST) -> ast.stmt | None:

@@ -278,7 +278,8 @@ def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
     own = next(
         (each.site for each in script.flow.values(func) if each.site is not None and each.sort is Sort.METHOD), None
     )
-    return None if own is None else f"zero_grad() is the script's own (line {own.lineno})"  # type: ignore[attr-defined]
+    home = next((each for each in script.modules if own is not None and each.holds(own)), script.module)
+    return None if own is None else f"zero_grad() is the script's own ({script.where(home, own)})"
 
 
 def _annotation(module: Module, node: ast.expr) -> str | None:
@@ -298,17 +299,18 @@ def _why_seen(script: Script, place: ast.AST) -> str | None:
     """Why somebody may see that gradients are gone, or None."""
     read = _read_while_zero(script, place)
     if read is not None:
-        return f"a gradient is read before it is computed again (line {read.lineno})"
-    kept = _kept(script)
-    if kept is not None:
-        return f"gradients are kept by reference (line {kept.lineno})"
-    for node in script.module.nodes(ast.Call):
-        if any(each.sort is Sort.EXTERNAL and each.name in _GRAPHS for each in script.flow.values(node.func)):
-            return f"a CUDA graph holds on to the gradients (line {node.lineno})"
+        return f"a gradient is read before it is computed again ({script.where(*read)})"
+    for module in script.modules:
+        kept = _kept(script, module)
+        if kept is not None:
+            return f"gradients are kept by reference ({script.where(module, kept)})"
+        for node in module.nodes(ast.Call):
+            if any(each.sort is Sort.EXTERNAL and each.name in _GRAPHS for each in script.flow.values(node.func)):
+                return f"a CUDA graph holds on to the gradients ({script.where(module, node)})"
     return None
 
 
-def _read_while_zero(script: Script, place: ast.AST) -> ast.expr | None:
+def _read_while_zero(script: Script, place: ast.AST) -> tuple[Module, ast.AST] | None:
     """A gradient that is read after this zeroing and before the next backward, in whichever pass of the loop."""
     inside = set(ast.walk(place))
     for iteration in script.iterations:
@@ -319,7 +321,7 @@ def _read_while_zero(script: Script, place: ast.AST) -> ast.expr | None:
             elif _zeroes(event, inside):
                 zeroed = True
             elif zeroed and _reads(event):
-                return event.node  # type: ignore[return-value]
+                return event.module, event.node
     return None
 
 
@@ -338,28 +340,31 @@ def _reads(event: Event) -> bool:
     return not asks and not _detaches(statement) and _zeroed(statement) is None
 
 
-def _read_outside(script: Script, place: ast.AST) -> ast.expr | None:
+def _read_outside(script: Script, place: ast.AST) -> tuple[Module, ast.AST] | None:
     """A gradient that is read where its order to the zeroing is not followed: after the loop, or by its name."""
-    module = script.module
     followed = {event.node for iteration in script.iterations for event in iteration.events} | set(ast.walk(place))
-    for loop in module.nodes(ast.For):
-        if _only_zeroes(loop):
-            followed |= set(ast.walk(loop))
-    for node in module.nodes(ast.Attribute, ast.Constant):
-        if node in followed:
-            continue
-        if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
-            values = script.flow.values(node.value)
-            if not any(each.sort is Sort.EXTERNAL for each in values) and not _is_of_a_batch(script, node.value):
-                return node
-        if isinstance(node, ast.Constant) and node.value == "grad" and isinstance(module.parent(node), ast.Call):
-            return node
+    for module in script.modules:
+        for loop in module.nodes(ast.For):
+            if _only_zeroes(loop):
+                followed |= set(ast.walk(loop))
+        for node in module.nodes(ast.Attribute, ast.Constant):
+            if node not in followed and _reads_a_gradient(script, module, node):
+                return module, node
     return None
 
 
-def _kept(script: Script) -> ast.expr | None:
+def _reads_a_gradient(script: Script, module: Module, node: ast.Attribute | ast.Constant) -> bool:
+    """Whether it is ``p.grad``, or ``"grad"`` as an argument: ``getattr(p, "grad")``."""
+    if isinstance(node, ast.Constant):
+        return node.value == "grad" and isinstance(module.parent(node), ast.Call)
+    if node.attr != "grad" or not isinstance(node.ctx, ast.Load):
+        return False
+    is_of_library = any(each.sort is Sort.EXTERNAL for each in script.flow.values(node.value))
+    return not is_of_library and not _is_of_a_batch(script, node.value)
+
+
+def _kept(script: Script, module: Module) -> ast.expr | None:
     """Where a gradient itself, not what is computed from it, is kept: it would not be the one that is used later."""
-    module = script.module
     for node in module.nodes(ast.Attribute):
         if node.attr != "grad" or _is_of_a_batch(script, node.value):
             continue
@@ -408,7 +413,7 @@ def _why_not_exactly(script: Script, place: ast.AST, owners: Values) -> str | No
         return seen
     read = _read_outside(script, place)
     if read is not None:
-        return f"a gradient is read outside the training iteration (line {read.lineno})"
+        return f"a gradient is read outside the training iteration ({script.where(*read)})"
     models = _models_of(script, owners)
     if models is None:
         return f"{_MISSES}: its parameters are not known"
@@ -416,10 +421,10 @@ def _why_not_exactly(script: Script, place: ast.AST, owners: Values) -> str | No
         return f"{_MISSES}: there are several optimizers"
     added = _adds_parameters(script)
     if added is not None:
-        return f"{_MISSES}: parameters are added later (line {added.lineno})"
+        return f"{_MISSES}: parameters are added later ({script.where(*added)})"
     unfrozen = _toggles_gradients(script)
     if unfrozen is not None:
-        return f"{_MISSES}: parameters are frozen or unfrozen (line {unfrozen.lineno})"
+        return f"{_MISSES}: parameters are frozen or unfrozen ({script.where(*unfrozen)})"
     for model in models:
         missing = why_gradients_may_miss(model)
         if missing is not None:
@@ -520,18 +525,20 @@ def _is_one(script: Script, value: Value) -> bool:
     return False
 
 
-def _adds_parameters(script: Script) -> ast.Attribute | None:
+def _adds_parameters(script: Script) -> tuple[Module, ast.Attribute] | None:
     """Where an optimizer is given more parameters."""
-    return next((each for each in script.module.nodes(ast.Attribute) if each.attr == "add_param_group"), None)
+    attributes = ((module, each) for module in script.modules for each in module.nodes(ast.Attribute))
+    return next(((module, each) for module, each in attributes if each.attr == "add_param_group"), None)
 
 
-def _toggles_gradients(script: Script) -> ast.Attribute | None:
+def _toggles_gradients(script: Script) -> tuple[Module, ast.Attribute] | None:
     """Where parameters are frozen or unfrozen."""
-    for node in script.module.nodes(ast.Attribute):
-        if node.attr == "requires_grad" and isinstance(node.ctx, ast.Store):
-            return node
-        if node.attr == "requires_grad_" and may(script.flow, script.flow.values(node.value), Kind.MODEL):
-            return node
+    for module in script.modules:
+        for node in module.nodes(ast.Attribute):
+            if node.attr == "requires_grad" and isinstance(node.ctx, ast.Store):
+                return module, node
+            if node.attr == "requires_grad_" and may(script.flow, script.flow.values(node.value), Kind.MODEL):
+                return module, node
     return None
 
 

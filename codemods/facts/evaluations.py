@@ -136,12 +136,11 @@ class Evaluations:
         why_not = self._why_trains(function, trains) or self._why_function_not(function, needs)
         return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), why_not)
 
-    @staticmethod
-    def _why_trains(function: FunctionNode, trains: ast.AST | None) -> str | None:
+    def _why_trains(self, function: FunctionNode, trains: ast.AST | None) -> str | None:
         flag = _flag(function)
         if trains is None or flag is None:
             return None
-        return f"the function also trains, as its parameter '{flag}' says (line {_line(trains)})"
+        return f"the function also trains, as its parameter '{flag}' says ({self._where(function, trains)})"
 
     def _is_no_place(self, module: Module, function: Callee) -> bool:
         """Whether what the function runs is not an evaluation, whatever it switches."""
@@ -156,7 +155,7 @@ class Evaluations:
 
     def _why_function_not(self, function: FunctionNode, needs: ast.AST | None) -> str | None:
         if needs is not None:
-            return f"gradients are needed in it (line {_line(needs)})"
+            return f"gradients are needed in it ({self._where(function, needs)})"
         if isinstance(function, ast.AsyncFunctionDef):
             return "it is a coroutine: a decorator would not act while it runs"
         for decorator in function.decorator_list:
@@ -164,7 +163,7 @@ class Evaluations:
                 return f"@{ast.unparse(decorator)} may need the function as it is (line {decorator.lineno})"
         calls = self._flow.callers(function)
         for call in calls:
-            mixed = self._mixed_autocast(self._module(call), call)
+            mixed = self._mixed_autocast(self._module(call), call, function)
             if mixed is not None:
                 return mixed
         state = self._why_state(function)
@@ -172,9 +171,9 @@ class Evaluations:
             return state
         course = self._inside.function(function)
         if course.kept is not None:
-            return f"it keeps a tensor for later (line {_line(course.kept)})"
+            return f"it keeps a tensor for later ({self._where(function, course.kept)})"
         result = self._why_result_not(function) if course.returned is not None else None
-        return result or self._why_seen_inside
+        return result or self._why_seen_inside(function)
 
     def _is_transparent(self, decorator: ast.expr) -> bool:
         values = self._flow.values(decorator.func if isinstance(decorator, ast.Call) else decorator)
@@ -197,8 +196,14 @@ class Evaluations:
             course = graphs.statements(module, [statement])
             used = _escape(course) or self._used_after(graphs, module, statement, course)
             if used is not None:
-                return f"what it returns may be trained on (line {_line(used)})"
+                return f"what it returns may be trained on ({self._where(function, used)})"
         return None
+
+    def _where(self, home: ast.AST, node: ast.AST) -> str:
+        """Where the node stands, in words for who reads ``home``'s module: ``line 3``, ``utils.py, line 3``."""
+        line = f"line {getattr(node, 'lineno', 0)}"
+        module = next((each for each in self._modules if each.holds(node)), None)
+        return line if module is None or module.holds(home) else f"{module.path}, {line}"
 
     def _module(self, node: ast.AST) -> Module:
         return next(each for each in self._modules if each.holds(node))
@@ -271,13 +276,16 @@ class Evaluations:
         return values | {each.of for each in values if each.sort is Sort.METHOD and each.of is not None}
 
     def _why_region_not(self, module: Module, statements: tuple[ast.stmt, ...]) -> str | None:
-        reasons = (*map(self._why_statement_not, statements), self._mixed_autocast(module, statements[0]))
+        reasons = (
+            *map(self._why_statement_not, statements),
+            self._mixed_autocast(module, statements[0], statements[0]),
+        )
         reason = next(filter(None, (*reasons, *map(self._why_state, statements))), None)
         if reason is not None:
             return reason
         course = self._inside.statements(module, statements)
         if course.kept is not None:
-            return f"it keeps a tensor for later (line {_line(course.kept)})"
+            return f"it keeps a tensor for later ({self._where(statements[0], course.kept)})"
         if course.returned is not None:
             function = module.function(statements[0])
             reason = self._why_result_not(function) if function is not None else None
@@ -285,31 +293,37 @@ class Evaluations:
                 return reason
         used = self._used_after(self._outside, module, statements[-1], course)
         if used is not None:
-            return f"a tensor computed in it may be trained on later (line {_line(used)})"
-        return self._why_seen_inside
+            return f"a tensor computed in it may be trained on later ({self._where(statements[0], used)})"
+        return self._why_seen_inside(statements[0])
 
     def _why_statement_not(self, statement: ast.stmt) -> str | None:
         trains = self._iterations.why_trains(statement)
         if trains is not None:
-            return f"the region also trains (line {_line(trains)})"
+            return f"the region also trains ({self._where(statement, trains)})"
         needs = needs_gradients(self._flow, statement)
         if needs is not None:
-            return f"gradients are needed in it (line {_line(needs)})"
+            return f"gradients are needed in it ({self._where(statement, needs)})"
         yields = next(iter((*own(statement, ast.Yield), *own(statement, ast.YieldFrom))), None)
         return None if yields is None else f"it yields to code that may need gradients (line {yields.lineno})"
 
+    def _why_seen_inside(self, home: ast.AST) -> str | None:
+        if self._seen_inside is None:
+            return None
+        what, node = self._seen_inside
+        return f"{what} ({self._where(home, node)})"
+
     @cached_property
-    def _why_seen_inside(self) -> str | None:
-        """Why a tensor from inside a model's forward may be trained on: a hook keeps it, or an attribute does."""
+    def _seen_inside(self) -> tuple[str, ast.AST] | None:
+        """Why a tensor from inside a model's forward may be trained on, a hook or an attribute keeps it, and where."""
         if not self._iterations.backwards:
             return None
         for module in self._modules:
             for call in module.nodes(ast.Call):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "register_forward_hook":
-                    return f"a forward hook may keep tensors for later (line {call.lineno})"
+                    return "a forward hook may keep tensors for later", call
             for target in module.nodes(ast.Attribute):
                 if isinstance(target.ctx, ast.Store) and self._is_kept_by_forward(module, target):
-                    return f"the model's forward keeps a tensor that is read elsewhere (line {target.lineno})"
+                    return "the model's forward keeps a tensor that is read elsewhere", target
         return None
 
     def _is_kept_by_forward(self, module: Module, target: ast.Attribute) -> bool:
@@ -353,7 +367,9 @@ class Evaluations:
                 if self._modes.calls(inner) and not self._modes.without_gradients(module, inner)
             )
             if calls and trains is not None:
-                why_not = f"it also trains (line {_line(trains)}): torch.set_grad_enabled({test}) would serve both"
+                why_not = (
+                    f"it also trains ({self._where(each, trains)}): torch.set_grad_enabled({test}) would serve both"
+                )
                 yield EvaluationRegion(self._flow, module, None, (each,), calls, why_not)
                 return
 
@@ -395,7 +411,7 @@ class Evaluations:
             for forward in called_forwards(self._flow, call):
                 kept = self._carried_on(forward)
                 if kept is not None:
-                    return f"the model keeps self.{kept.attr} from one call to the next (line {kept.lineno})"
+                    return f"the model keeps self.{kept.attr} from one call to the next ({self._where(node, kept)})"
         return None
 
     def _carried_on(self, forward: Callee) -> ast.Attribute | None:
@@ -480,7 +496,7 @@ class Evaluations:
             and all(self._modes.without_gradients(self._module(each), each) for each in calls)
         )
 
-    def _mixed_autocast(self, module: Module, node: ast.AST) -> str | None:
+    def _mixed_autocast(self, module: Module, node: ast.AST, home: ast.AST) -> str | None:
         """Whether an autocast block around the node also runs models with gradients.
 
         One block keeps 16-bit copies of the weights; old versions of torch kept those that were made without a graph.
@@ -491,7 +507,9 @@ class Evaluations:
             if isinstance(above, ast.With) and any(
                 is_named(self._flow, item.context_expr, _AUTOCAST) for item in above.items
             ):
-                return f"it shares an autocast block, which may keep weights without a graph (line {above.lineno})"
+                return (
+                    f"it shares an autocast block, which may keep weights without a graph ({self._where(home, above)})"
+                )
         return None
 
 
@@ -546,7 +564,3 @@ def _reads_from(module: Module, name: ast.Name, function: ast.AST | None) -> boo
 
 def _index(suite: Sequence[ast.stmt], statement: ast.stmt) -> int:
     return next(i for i, each in enumerate(suite) if each is statement)
-
-
-def _line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 0)

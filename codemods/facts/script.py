@@ -65,10 +65,22 @@ class Script:
         other.module, other.target = module, target
         return other
 
-    @cached_property
+    def where(self, module: Module, node: ast.AST) -> str:
+        """Where the node stands, in words for who reads findings in the module: ``line 3``, ``utils.py, line 3``."""
+        line = f"line {getattr(node, 'lineno', 1)}"
+        return line if module is self.module else f"{module.path}, {line}"
+
+    @property
     def fails_today(self) -> Failure | None:
         """Where the module whose sites are sought fails before any change, on current torch and Python."""
-        return failure(self.flow, self.module, self.target)
+        asked = (self.module, self.target)
+        if asked not in self._failures:
+            self._failures[asked] = failure(self.flow, self.module, self.target)
+        return self._failures[asked]
+
+    @cached_property
+    def _failures(self) -> dict[tuple[Module, tuple[int, int] | None], Failure | None]:
+        return {}
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:

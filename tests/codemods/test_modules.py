@@ -1,0 +1,152 @@
+"""What the rules say of a project of several modules: sites in helpers, and the one flag in the entry script."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codemods import edits
+from codemods.cudnn_benchmark import CudnnBenchmark
+from codemods.facts.script import Script
+from codemods.facts.source import Module
+from codemods.no_grad_eval import NoGradEval
+from codemods.zero_grad_none import ZeroGradNone
+
+if TYPE_CHECKING:
+    from codemods.declaration import Codemod
+
+_MODEL = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def make_net():
+    return Net().cuda()
+"""
+_ENGINE = """\
+import torch
+
+
+def train_one_epoch(model, loader, optimizer):
+    for images, labels in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda()).backward()
+        optimizer.step()
+
+
+def evaluate(model, loader):
+    model.eval()
+    return sum((model(images.cuda()).argmax(1) == labels.cuda()).sum().item() for images, labels in loader)
+"""
+_TRAIN = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+from engine import evaluate, train_one_epoch
+from model import make_net
+
+net = make_net()
+loader = DataLoader(datasets.MNIST("data"), batch_size=64)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+train_one_epoch(net, loader, optimizer)
+evaluate(net, loader)
+"""
+
+
+def _project(rule: type[Codemod], **changed: str) -> dict[str, list[str]]:
+    """What the rule makes of each module or says of it, by the module's name; ``train`` is the one that is run."""
+    texts = {"train": _TRAIN, "engine": _ENGINE, "model": _MODEL} | {
+        name: textwrap.dedent(text) for name, text in changed.items()
+    }
+    entry, *others = (Module(f"{name}.py", text, name) for name, text in texts.items())
+    script = Script.of(entry, others=others)
+    found: dict[str, list[str]] = {}
+    for module in (entry, *others):
+        for finding in rule().sites(script.seen_from(module, None)):
+            assert finding.module is module
+            if finding.rewrites:
+                text = edits.apply(module, finding.edits)
+                ast.parse(text)
+                old = module.lines
+                said = next(line for line in text.splitlines() if line not in [each.rstrip() for each in old])
+            else:
+                said = finding.message
+            found.setdefault(module.name, []).append(said)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        pytest.param(ZeroGradNone, {"engine": ["        optimizer.zero_grad(set_to_none=True)"]}, id="in the helper"),
+        pytest.param(NoGradEval, {"engine": ["@torch.no_grad()"]}, id="a helper that evaluates"),
+        pytest.param(CudnnBenchmark, {"train": ["torch.backends.cudnn.benchmark = True"]}, id="in the script that runs"),
+    ],
+)  # fmt: skip
+def test_the_site_is_where_it_belongs(rule: type[Codemod], expected: dict[str, list[str]]) -> None:
+    assert _project(rule) == expected
+
+
+def test_a_model_made_when_a_helper_is_imported() -> None:
+    made = _TRAIN.replace("import make_net", "import net").replace("net = make_net()\n", "")
+
+    assert _project(CudnnBenchmark, train=made, model=_MODEL + "\n\nnet = make_net()\n") == {
+        "train": ["torch.backends.cudnn.benchmark = True"]
+    }
+
+
+def test_determinism_asked_for_in_a_helper() -> None:
+    asking = _MODEL.replace("def make", "import torch\n\ntorch.backends.cudnn.deterministic = True\n\n\ndef make")
+
+    assert _project(CudnnBenchmark, model=asking) == {"train": ["determinism requested (model.py, line 15)"]}
+
+
+def test_images_resized_in_a_helper() -> None:
+    resizing = _ENGINE.replace("        optimizer.zero", "        images = torch.nn.functional.interpolate(images, 32)\n        optimizer.zero")  # fmt: skip
+
+    assert _project(CudnnBenchmark, engine=resizing) == {
+        "train": ["input size not provably fixed: images are resized (engine.py, line 6)"]
+    }
+
+
+def test_gradients_kept_in_another_module() -> None:
+    keeping = _MODEL + "\n\ndef gradients(model):\n    return [p.grad for p in model.parameters()]\n"
+
+    assert _project(ZeroGradNone, model=keeping) == {"engine": ["gradients are kept by reference (model.py, line 18)"]}
+
+
+def test_a_hook_of_another_module() -> None:
+    hooking = _MODEL + "\n\ndef watch(layer, hook):\n    layer.register_forward_hook(hook)\n"
+
+    assert _project(NoGradEval, model=hooking) == {
+        "engine": ["a forward hook may keep tensors for later (model.py, line 18)"]
+    }
+
+
+def test_an_evaluated_result_that_another_module_trains_on() -> None:
+    training = _ENGINE.replace("return sum((", "return max((").replace(".argmax(1) == labels.cuda()).sum().item()", ".sum() + labels.cuda().sum())")  # fmt: skip
+    using = _TRAIN.replace("evaluate(net, loader)\n", "evaluate(net, loader).backward()\n")
+
+    assert _project(NoGradEval, train=using, engine=training) == {
+        "engine": ["what it returns may be trained on (train.py, line 12)"]
+    }
+
+
+def test_a_helper_that_fails_is_left_while_the_others_are_not() -> None:
+    failing = _ENGINE.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
+
+    assert _project(ZeroGradNone, engine=failing) == {
+        "engine": ["the script fails before any change; fix first: there is no module torch._six any more"]
+    }
