@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autotune_rewrite import config, files
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.rewrite import Rewrite, describe, rewrite
+from autotune_rewrite.project import Part, Project, projects
+from autotune_rewrite.rewrite import Rewrite, Text, describe, rewrite_project
 from codemods.declaration import Promise
 
 if TYPE_CHECKING:
@@ -19,11 +21,12 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.config import Options
     from autotune_rewrite.files import Source
+    from autotune_rewrite.rewrite import Site
 
 _FEW = 16
 """As many files take less time than other processes take to start."""
 _CHUNK = 8
-"""Files handed to a process at a time."""
+"""Projects handed to a process at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,54 +40,179 @@ class Done:
 Result: TypeAlias = "Done | FileError"
 
 
-def run(paths: Iterable[str], options: Options, *, check: bool) -> Iterator[Result]:
-    """Put the files named and those below the directories named through the rules, in order.
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What became of the files of a project that are asked for."""
+
+    dones: tuple[Done, ...]
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules that changed something."""
+        return frozenset().union(*(each.rewrite.rules for each in self.dones))
+
+    @property
+    def promise(self) -> Promise | None:
+        """The farthest promise applied; None where nothing was."""
+        promises = (each.rewrite.promise for each in self.dones)
+        return max((each for each in promises if each is not None), default=None)
+
+    @property
+    def redraws(self) -> bool:
+        """Whether anything that was applied draws other random numbers."""
+        return any(each.rewrite.redraws for each in self.dones)
+
+    @property
+    def changed(self) -> tuple[Done, ...]:
+        """The files that were changed."""
+        return tuple(each for each in self.dones if each.rewrite.after != each.source.text)
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites of all files."""
+        return tuple(site for each in self.dones for site in each.rewrite.sites)
+
+
+def run(paths: Iterable[str], options: Options, *, check: bool, follow: bool = True) -> Iterator[Result]:
+    """Put the files named and those below the directories named through the rules.
 
     What is wrong with one file holds up no other.
+
+    Args:
+        paths: Files and directories.
+        options: What was chosen on the command line.
+        check: Find the sites only.
+        follow: Put the modules of their projects that they import through the rules, too.
     """
+    paths = list(paths)
     found = list(files.python_files(paths))
-    names = [each for each in found if isinstance(each, str)]
     yield from (each for each in found if isinstance(each, FileError))
-    work = partial(one, options=options, check=check)
+    tops = [each for each in paths if Path(each).is_dir()]
+    work = partial(process, options=options, check=check)
+    groups = projects([each for each in found if isinstance(each, str)], tops, follow=follow)
+    few = sum(len(each.parts) for each in groups) <= _FEW
     said = set()
-    for result in map(work, names) if len(names) <= _FEW else _in_processes(work, names):
-        # A pyproject.toml that cannot be read concerns many files, and is reported once.
-        if isinstance(result, FileError):
-            if str(result) in said:
-                continue
-            said.add(str(result))
-        yield result
-
-
-def one(path: str, options: Options, *, check: bool) -> Result:
-    """Put one file through the rules."""
-    try:
-        return process(files.read(path), options, check=check)
-    except FileError as error:
-        return error
+    for results in map(work, groups) if few else _in_processes(work, groups):
+        for result in results:
+            # A pyproject.toml that cannot be read concerns many files, and is reported once.
+            if isinstance(result, FileError):
+                if str(result) in said:
+                    continue
+                said.add(str(result))
+            yield result
 
 
 def process(
-    source: Source, options: Options, *, check: bool, without: frozenset[str] = frozenset(), bitwise: bool = False
-) -> Done:
-    """Put a file that was read through the rules; one that does not mention torch is not even parsed.
+    project: Project, options: Options, *, check: bool, without: frozenset[str] = frozenset(), bitwise: bool = False
+) -> list[Result]:
+    """Put the files of a project through the rules; of one that does not mention torch none is even parsed.
 
     Args:
-        source: The file.
+        project: The files.
         options: What was chosen on the command line.
         check: Find the sites only.
         without: Rules that do not run, whatever was chosen.
         bitwise: Apply only what promises the same bits, whatever was chosen.
 
-    Raises:
-        FileError: when it, or the configuration for it, cannot be used.
+    Returns:
+        What became of each file that is asked for.
     """
-    if not source.mentions_torch:
-        return Done(source, Rewrite(source.path, source.text, source.text))
+    return process_read(read(project), options, check=check, without=without, bitwise=bitwise)
+
+
+Read: TypeAlias = "list[tuple[Part, Source | FileError]]"
+
+
+def read_project(path: str, *, follow: bool = True) -> Read:
+    """A script and the other files of its project.
+
+    Args:
+        path: The script.
+        follow: Whether the modules that it imports are asked for, too.
+
+    Raises:
+        FileError: when the script cannot be used.
+    """
+    (project,) = projects([path], follow=follow)
+    parts = read(project)
+    for part, source in parts:
+        if part.path == path and isinstance(source, FileError):
+            raise source
+    return parts
+
+
+def read(project: Project) -> Read:
+    """The files of a project as they are now, or what is wrong with one."""
+    return [(part, _read(part.path, as_text=project.has_torch)) for part in project.parts]
+
+
+def _read(path: str, *, as_text: bool) -> Source | FileError:
+    try:
+        source = files.read(path)
+        if as_text and not source.mentions_torch:
+            # Where the text is in no encoding, that is nothing to report of a file that torch is not used in.
+            with suppress(FileError):
+                return files.decode(path, source.data, as_text=True)
+    except FileError as error:
+        return error
+    return source
+
+
+def process_read(
+    parts: Read, options: Options, *, check: bool, without: frozenset[str] = frozenset(), bitwise: bool = False
+) -> list[Result]:
+    """Put files that were read through the rules; see ``process``."""
+    has_torch = any(not isinstance(source, FileError) and source.mentions_torch for _, source in parts)
+    texts: list[tuple[Source, Text]] = []
+    results: list[Result] = []
+    for part, source in parts:
+        if isinstance(source, FileError):
+            results += [source] * part.asked
+        elif not has_torch:
+            results += [Done(source, Rewrite(source.path, source.text, source.text))] * part.asked
+        else:
+            try:
+                settings = _settings(source, options, without=without, bitwise=bitwise) if part.asked else None
+            except FileError as error:
+                results.append(error)
+                continue
+            text = Text(source.path, source.text, settings, part.name, part.is_package, part.is_entry, dict(part.local))
+            texts.append((source, text))
+    asked = [source for source, text in texts if text.settings is not None]
+    if asked:
+        found = rewrite_project([text for _, text in texts], check=check)
+        results += map(_result, asked, found)
+    return results
+
+
+def _result(source: Source, found: Rewrite | FileError) -> Result:
+    """A file that does not mention torch need not be Python."""
+    if not isinstance(found, FileError):
+        return Done(source, found)
+    return found if source.mentions_torch else Done(source, Rewrite(source.path, source.text, source.text))
+
+
+def _settings(source: Source, options: Options, *, without: frozenset[str], bitwise: bool) -> config.Settings:
     settings = config.settings(Path(source.path).absolute().parent, options, without=without)
-    if bitwise:
-        settings = replace(settings, level=Promise.BITWISE, exempt=frozenset())
-    return Done(source, rewrite(source.path, source.text, settings, check=check))
+    return replace(settings, level=Promise.BITWISE, exempt=frozenset()) if bitwise else settings
+
+
+def alone(source: Source) -> Read:
+    """A file that is no part of a project, such as standard input."""
+    return [(Part(source.path), source)]
+
+
+def changes(parts: Read, options: Options, *, without: frozenset[str] = frozenset(), bitwise: bool = False) -> Changes:
+    """What becomes of the files of one project; see ``process``.
+
+    Raises:
+        FileError: when one of them cannot be used.
+    """
+    results = process_read(parts, options, check=False, without=without, bitwise=bitwise)
+    for each in results:
+        if isinstance(each, FileError):
+            raise each
+    return Changes(tuple(each for each in results if isinstance(each, Done)))
 
 
 def facts(path: str) -> tuple[tuple[int, str], ...]:
@@ -97,7 +225,7 @@ def facts(path: str) -> tuple[tuple[int, str], ...]:
     return describe(path, source.text) if source.mentions_torch else ()
 
 
-def _in_processes(work: partial[Result], names: Sequence[str]) -> Iterator[Result]:
+def _in_processes(work: partial[list[Result]], groups: Sequence[Project]) -> Iterator[list[Result]]:
     """As ``map``, on all cores."""
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -108,8 +236,10 @@ def _in_processes(work: partial[Result], names: Sequence[str]) -> Iterator[Resul
         os.cpu_count(), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
     ) as pool:
         try:
-            for result in pool.map(work, names, chunksize=_CHUNK):
-                yield result
+            for results in pool.map(work, groups, chunksize=_CHUNK):
+                yield results
                 done += 1
         except BrokenProcessPool:
-            yield from (FileError(name, "not processed: a worker process was killed") for name in names[done:])
+            for group in groups[done:]:
+                killed = "not processed: a worker process was killed"
+                yield [FileError(part.path, killed) for part in group.parts if part.asked]

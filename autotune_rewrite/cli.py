@@ -333,7 +333,7 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     )
     if verify:
         _rewrite_verified(paths[0], options, running, report, apply=apply, output=output)
-    for result in _results(paths, options, check=False):
+    for result in _results(paths, options, check=False, follow=output is None):
         if isinstance(result, FileError):
             report.fail(result)
             continue
@@ -350,24 +350,26 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     path: str, options: Options, running: _Running, report: _Report, *, apply: bool, output: str | None
 ) -> NoReturn:
     """Rewrite one script, take back what does not hold up, and write the rest if it is fit."""
-    from autotune_rewrite import files
+    from autotune_rewrite import batch
     from autotune_rewrite.tune.verified import verified
     from autotune_rewrite.verify import VerifyError
 
     judgement: Judgement | None = None
     try:
-        source = files.read(path)
+        parts = batch.read_project(path, follow=output is None)
         verifier = _Verifier(running)
-        original = Path(source.path)
-        result = verified(source, options, running.plan(original, original), verifier, _say)
+        original = Path(path)
+        result = verified(parts, options, running.plan(original, original), verifier, _say)
         judgement = result.judgement
-        report.add(result.done.rewrite)
+        for done in result.changes.dones:
+            report.add(done.rewrite)
         if judgement is None:
             _say("nothing was rewritten: nothing to verify")
         else:
             verifier.show(judgement, report.form, to_stderr=report.to_stderr)
         if judgement is None or (judgement.fit and not judgement.interrupted):
-            _write(result.done, apply=apply, output=output)
+            for done in result.changes.dones:
+                _write(done, apply=apply, output=output)
     except FileError as error:
         report.fail(error)
     except VerifyError as error:
@@ -414,16 +416,16 @@ def _refuse_contradictions(
         raise Fault("--verify, --output and standard input take one script")
 
 
-def _results(paths: tuple[str, ...], options: Options, *, check: bool) -> Iterator[Result]:
-    """What became of each file, or of standard input."""
+def _results(paths: tuple[str, ...], options: Options, *, check: bool, follow: bool = True) -> Iterator[Result]:
+    """What became of each file, followed or not into the modules that it imports, or of standard input."""
     from autotune_rewrite import batch, files
 
     if paths != (_STDIN,):
-        yield from batch.run(paths, options, check=check)
+        yield from batch.run(paths, options, check=check, follow=follow)
         return
     data = sys.stdin.buffer.read()
     try:
-        yield batch.process(files.decode(_STDIN_NAME, data), options, check=check)
+        yield from batch.process_read(batch.alone(files.decode(_STDIN_NAME, data)), options, check=check)
     except FileError as error:
         yield error
 

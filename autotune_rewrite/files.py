@@ -58,15 +58,20 @@ def read(path: str) -> Source:
     return decode(path, data)
 
 
-def decode(path: str, data: bytes) -> Source:
+def decode(path: str, data: bytes, *, as_text: bool = False) -> Source:
     """The Python file with these bytes.
+
+    Args:
+        path: Its name.
+        data: What is in it.
+        as_text: Whether its text is wanted even where it does not mention torch.
 
     Raises:
         FileError: when the bytes are no text in the encoding that the file declares.
     """
     if b"\0" in data:
         raise FileError(path, "not a text file: it holds a null byte", _line(data, data.index(b"\0")))
-    if b"torch" not in data:
+    if b"torch" not in data and not as_text:
         # Nobody will look at the text, so that its encoding is not this tool's business.
         return Source(path, data, data.decode("latin-1"), "latin-1")
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from autotune_rewrite import suppress
@@ -14,21 +15,25 @@ from codemods import placing
 from codemods.declaration import Promise
 from codemods.facts import legacy
 from codemods.facts.describe import facts_by_line
-from codemods.facts.script import Script
+from codemods.facts.script import Script, flow_of
 from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from autotune_rewrite.catalogue import Rounds
     from autotune_rewrite.config import Settings
     from autotune_rewrite.suppress import Suppressions
     from codemods.declaration import Codemod, Finding
     from codemods.edit_values import Edit
+    from codemods.facts.flow import Flow
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
+
+
+_TOO_DEEP = "nested too deeply to be understood"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +101,34 @@ class Rewrite:
         return any(site.fails for site in self.sites)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """A module of a project: what is in it, and what is to be done with it."""
+
+    path: str
+    """The name in messages; nothing is read from there."""
+    text: str
+    settings: Settings | None = None
+    """What runs; None where it is only read how it uses what stands in the other modules."""
+    name: str = "__main__"
+    """The dotted name that stands for it in the project."""
+    is_package: bool = False
+    is_entry: bool = True
+    """Whether it is run itself."""
+    local: Mapping[str, str] = field(default_factory=dict)
+    """First parts of dotted names in its imports, and the names in the project that they stand for."""
+
+    def parsed(self, text: str) -> Module:
+        """The module with another text.
+
+        Raises:
+            FileError: when that is not Python that this interpreter reads.
+        """
+        return parse(self.path, text, self.name, is_package=self.is_package, local=self.local)
+
+
 def rewrite(path: str, text: str, settings: Settings, *, check: bool = False, rounds: Rounds = ROUNDS) -> Rewrite:
-    """Run the selected rules over a script.
+    """Run the selected rules over a script of one file.
 
     Args:
         path: The script's name in messages; nothing is read from there.
@@ -109,35 +140,137 @@ def rewrite(path: str, text: str, settings: Settings, *, check: bool = False, ro
     Raises:
         FileError: when the script cannot be understood, or a comment in it asks for what there is not.
     """
-    selected = [[rule for rule in group if rule.name() in settings.rules] for group in rounds]
-    sites: list[Site] = []
-    original = current = text.removeprefix(_MARK)
-    with _nesting(path):
-        for number, rules in enumerate(selected, start=1):
-            module = parse(path, current)
-            suppressions = suppress.read(module, RULES)
-            if suppressions.skip_file:
-                break
-            if not rules:
-                continue
-            original_lines = None if current == original else _original_lines(parse(path, original), module)
-            accepted = placing.Accepted()
-            script = Script.of(module, settings.target.known)
-            rewritten: set[tuple[str, ast.AST]] = set()
-            for rule in rules:
-                for finding in rule(settings.choices).sites(script):
-                    reason = _objection(rule, finding, settings, suppressions) if finding.rewrites else None
-                    if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
-                        reason = f"{finding.after} leaves it"
-                    if reason is None:
-                        reason = accepted.add(finding.edits)
-                    if reason is None and finding.rewrites:
-                        rewritten.add((finding.rule, finding.node))
-                    sites.append(_site(finding if reason is None else _left(finding, reason), original_lines))
-            if accepted.edits and not (check and number == len(selected)):
-                current = _apply(module, accepted.edits)
-    after = text[: len(text) - len(original)] + current
-    return Rewrite(path, text, after, tuple(sorted(sites, key=lambda site: (site.line, site.column))))
+    (result,) = rewrite_project([Text(path, text, settings)], check=check, rounds=rounds)
+    if isinstance(result, FileError):
+        raise result
+    return result
+
+
+def rewrite_project(
+    texts: Sequence[Text], *, check: bool = False, rounds: Rounds = ROUNDS
+) -> list[Rewrite | FileError]:
+    """Run the selected rules over the modules of a project, which are understood together.
+
+    Args:
+        texts: The modules; the scripts first.
+        check: Find the sites only: the last round's edits are not carried out.
+        rounds: The rules there are, by rounds.
+
+    Returns:
+        For each module that has settings, in their order, what became of it, or what is wrong with it: a module that
+        cannot be understood holds up no other.
+    """
+    work = _Work(list(texts), check=check, rounds=rounds)
+    try:
+        work.run()
+    except (RecursionError, MemoryError):
+        if len(texts) == 1:
+            return [FileError(texts[0].path, _TOO_DEEP)]
+        # Which of them it was cannot be said: each is understood alone.
+        asked = [each for each in texts if each.settings is not None]
+        return [each for text in asked for each in rewrite_project([text], check=check, rounds=rounds)]
+    return [work.result(each) for each in texts if each.settings is not None]
+
+
+class _Work:
+    """The modules of a project on their way through the rounds."""
+
+    def __init__(self, texts: list[Text], *, check: bool, rounds: Rounds) -> None:
+        self._texts = texts
+        self._check = check
+        self._rounds = rounds
+        self._current = {each: each.text.removeprefix(_MARK) for each in texts}
+        self._original: dict[Text, Module] = {}
+        self._sites: dict[Text, list[Site]] = {each: [] for each in texts}
+        self._faults: dict[Text, FileError] = {}
+
+    def run(self) -> None:
+        """All rounds."""
+        for text in self._texts:
+            with self._fault(text):
+                self._original[text] = text.parsed(self._current[text])
+        for number, group in enumerate(self._rounds, start=1):
+            modules = self._modules()
+            flow: Flow | None = None
+            shared: dict[tuple[Module, ...], Script] = {}
+            for text, module in modules.items():
+                rules = self._rules(text, group)
+                with self._fault(text):
+                    suppressions = suppress.read(module, RULES) if text.settings is not None else None
+                    if suppressions is None or suppressions.skip_file or not rules:
+                        continue
+                    flow = flow or flow_of(tuple(modules.values()))
+                    script = self._script(text, modules, flow, shared)
+                    edits = self._find(text, script, rules, suppressions)
+                    if edits and not (self._check and number == len(self._rounds)):
+                        self._current[text] = _apply(module, edits)
+
+    def _modules(self) -> dict[Text, Module]:
+        """The modules as they are now."""
+        return {
+            text: module if self._is_original(text) else text.parsed(self._current[text])
+            for text, module in self._original.items()
+        }
+
+    def _is_original(self, text: Text) -> bool:
+        return self._current[text] == text.text.removeprefix(_MARK)
+
+    @staticmethod
+    def _rules(text: Text, group: Sequence[type[Codemod]]) -> list[type[Codemod]]:
+        settings = text.settings
+        return [] if settings is None else [rule for rule in group if rule.name() in settings.rules]
+
+    @staticmethod
+    def _script(
+        text: Text, modules: Mapping[Text, Module], flow: Flow, shared: dict[tuple[Module, ...], Script]
+    ) -> Script:
+        """The facts, seen from one module: those that run in one process with it matter to it."""
+        target = text.settings.target.known if text.settings is not None else None
+        entries = [module for each, module in modules.items() if each.is_entry]
+        together = flow.together(modules[text], entries)
+        known = shared.get(together)
+        if known is None:
+            known = Script(modules[text], together, tuple(each for each in together if each in entries), target, flow)
+        # The copy knows what the facts were asked so far.
+        shared[together] = known.seen_from(modules[text], target)
+        return shared[together]
+
+    def _find(
+        self, text: Text, script: Script, rules: Sequence[type[Codemod]], suppressions: Suppressions
+    ) -> Sequence[Edit]:
+        """Notes the sites of a module, and returns the edits that are carried out there."""
+        settings = text.settings
+        assert settings is not None  # noqa: S101 - for mypy: only such modules get here
+        original_lines = None if self._is_original(text) else _original_lines(self._original[text], script.module)
+        accepted = placing.Accepted()
+        rewritten: set[tuple[str, ast.AST]] = set()
+        for rule in rules:
+            for finding in rule(settings.choices).sites(script):
+                reason = _objection(rule, finding, settings, suppressions) if finding.rewrites else None
+                if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
+                    reason = f"{finding.after} leaves it"
+                if reason is None:
+                    reason = accepted.add(finding.edits)
+                if reason is None and finding.rewrites:
+                    rewritten.add((finding.rule, finding.node))
+                self._sites[text].append(_site(finding if reason is None else _left(finding, reason), original_lines))
+        return accepted.edits
+
+    @contextmanager
+    def _fault(self, text: Text) -> Iterator[None]:
+        """What is wrong with one module holds up no other."""
+        try:
+            yield
+        except FileError as error:
+            self._faults[text] = error
+
+    def result(self, text: Text) -> Rewrite | FileError:
+        """What became of a module."""
+        if text in self._faults:
+            return self._faults[text]
+        mark = text.text[: len(text.text) - len(text.text.removeprefix(_MARK))]
+        sites = sorted(self._sites[text], key=lambda site: (site.line, site.column))
+        return Rewrite(text.path, text.text, mark + self._current[text], tuple(sites))
 
 
 def describe(path: str, text: str) -> tuple[tuple[int, str], ...]:
@@ -150,15 +283,29 @@ def describe(path: str, text: str) -> tuple[tuple[int, str], ...]:
         return tuple(facts_by_line(Script.of(parse(path, text.removeprefix(_MARK)))))
 
 
-def parse(path: str, text: str) -> Module:
+def parse(
+    path: str,
+    text: str,
+    name: str = "__main__",
+    *,
+    is_package: bool = False,
+    local: Mapping[str, str] = MappingProxyType({}),
+) -> Module:
     """The module with this text.
+
+    Args:
+        path: Its name in messages.
+        text: What is in it.
+        name: The dotted name that stands for it in its project.
+        is_package: Whether it is the ``__init__`` of the package of that name.
+        local: See ``Module``.
 
     Raises:
         FileError: when it is not Python that this interpreter reads.
     """
     with _nesting(path):
         try:
-            return Module(path, text)
+            return Module(path, text, name, is_package, local)
         except SyntaxError as error:
             said = legacy.why_unreadable(error.text or "") or error.msg
             raise FileError(path, f"not Python 3: {said}", error.lineno or 1) from error
@@ -172,7 +319,7 @@ def _nesting(path: str) -> Iterator[None]:
     try:
         yield
     except (RecursionError, MemoryError) as error:
-        raise FileError(path, "nested too deeply to be understood") from error
+        raise FileError(path, _TOO_DEEP) from error
 
 
 def _objection(rule: type[Codemod], finding: Finding, settings: Settings, suppressions: Suppressions) -> str | None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from autotune_rewrite import files
-from autotune_rewrite.batch import process
+from autotune_rewrite.batch import Done, alone, process_read
 from autotune_rewrite.config import Options
 from autotune_rewrite.errors import FileError
 
@@ -47,6 +47,13 @@ PIECES = [
 ]
 
 several = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def process(data: bytes, *, check: bool = False) -> Done:
+    (result,) = process_read(alone(files.decode(PROGRAM, data)), Options(), check=check)
+    if isinstance(result, FileError):
+        raise result
+    return result
 
 
 @st.composite
@@ -100,7 +107,7 @@ def hold(text: str) -> None:
     """Put a program through the whole tool twice."""
     data = text.encode()
     try:
-        result = process(files.decode(PROGRAM, data), Options(), check=False).rewrite
+        result = process(data).rewrite
     except FileError as error:
         assert "\n" not in str(error)
         assert "please report this" not in error.message
@@ -110,9 +117,9 @@ def hold(text: str) -> None:
         warnings.simplefilter("ignore")  # about the program
         ast.parse(after.removeprefix("\ufeff"))
     assert (after != text) == any(site.rewrites for site in result.sites)
-    again = process(files.decode(PROGRAM, after.encode()), Options(), check=False).rewrite
+    again = process(after.encode()).rewrite
     assert again.after == after
-    check = process(files.decode(PROGRAM, data), Options(), check=True).rewrite
+    check = process(data, check=True).rewrite
     assert check.sites == result.sites
 
 
@@ -143,7 +150,7 @@ def test_any_text_is_rewritten_or_refused(text: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes_are_rewritten_or_refused(data: bytes) -> None:
     try:
-        done = process(files.decode(PROGRAM, data + b"\nimport torch\n"), Options(), check=False)
+        done = process(data + b"\nimport torch\n")
     except FileError as error:
         assert error.path == PROGRAM
     else:
@@ -154,7 +161,7 @@ def test_any_bytes_are_rewritten_or_refused(data: bytes) -> None:
 @several
 @given(st.binary(max_size=200).filter(lambda data: b"torch" not in data and b"\0" not in data))
 def test_without_torch_every_byte_comes_back(data: bytes) -> None:
-    done = process(files.decode(PROGRAM, data), Options(), check=False)
+    done = process(data)
 
     assert done.rewrite.after == done.rewrite.before == done.source.text
     assert done.source.encode(done.rewrite.after) == data

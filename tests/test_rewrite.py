@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,29 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.declaration import Finding
-    from codemods.facts.source import Module
+    from codemods.facts.script import Script
 
 
-@dataclass
-class Script:
-    """A script whose only fact is its syntax tree: these rules need no other."""
-
-    module: Module
-    target: tuple[int, int] | None
-
-    @classmethod
-    def of(cls, module: Module, target: tuple[int, int] | None = None) -> Script:
-        return cls(module, target)
-
-    def calls(self, name: str) -> Iterator[ast.Call]:
-        for node in ast.walk(self.module.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-                yield node
-
-
-@pytest.fixture(autouse=True)
-def _syntax_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autotune_rewrite.rewrite.Script", Script)
+def calls(script: Script, name: str) -> Iterator[ast.Call]:
+    for node in script.module.nodes(ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id == name:
+            yield node
 
 
 class AddTwo(Codemod):
@@ -52,8 +35,8 @@ class AddTwo(Codemod):
     gain = "twice as fast"
     min_torch = (2, 1)
 
-    def find(self, script: Any) -> Iterator[Finding]:
-        for call in script.calls("one"):
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "one"):
             if call.keywords:
                 yield self.left(script.module, call, "it is passed already")
             else:
@@ -66,8 +49,8 @@ class AddThree(Codemod):
     promise = Promise.BITWISE
     gain = "3 %"
 
-    def find(self, script: Any) -> Iterator[Finding]:
-        for call in script.calls("one"):
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "one"):
             yield self.rewrites(script.module, call, "three is missing", AddArgument(script.module, call, "two", "3"))
 
 
@@ -77,8 +60,8 @@ class PrintFirst(Codemod):
     promise = Promise.BITWISE
     gain = ""
 
-    def find(self, script: Any) -> Iterator[Finding]:
-        for call in script.calls("first"):
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "first"):
             statement = script.module.statement(call)
             insert = Insert(script.module, statement, "print(1)\nprint(2)", "before")
             yield self.rewrites(script.module, call, "it is not printed", insert, fails=False)
@@ -90,8 +73,8 @@ class RemoveFirst(Codemod):
     promise = Promise.BITWISE
     gain = ""
 
-    def find(self, script: Any) -> Iterator[Finding]:
-        for call in script.calls("first"):
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "first"):
             yield self.rewrites(script.module, call, "it is slow", Remove(script.module, script.module.statement(call)))
 
 
@@ -198,8 +181,8 @@ class NameTwo(Codemod):
     promise = Promise.BITWISE
     gain = ""
 
-    def find(self, script: Any) -> Iterator[Finding]:
-        for call in script.calls("one"):
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "one"):
             added = (AddArgument(script.module, call, name, value) for name, value in (("two", "2"), ("name", "'two'")))
             yield self.rewrites(script.module, call, "it has no name", *added, after="add-two")
 
@@ -222,8 +205,8 @@ class Choosy(Codemod):
     promise = Promise.BITWISE
     gain = ""
 
-    def find(self, script: Any) -> Iterator[Finding]:
-        for call in script.calls("one"):
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "one"):
             edit = AddArgument(script.module, call, "two", str(self.choices.workers))
             yield self.rewrites(script.module, call, "two is missing", edit)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
 from rich.text import Text
 
@@ -21,10 +21,9 @@ from codemods.declaration import Promise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from autotune_rewrite.batch import Done
+    from autotune_rewrite.batch import Changes, Done, Read
     from autotune_rewrite.config import Options
-    from autotune_rewrite.files import Source
-    from autotune_rewrite.rewrite import Rewrite, Site
+    from autotune_rewrite.rewrite import Site
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan, PromiseName
     from autotune_rewrite.verify.records import Run
@@ -57,17 +56,17 @@ class Verify(Protocol):
 class Verified:
     """What holds up of a rewrite."""
 
-    done: Done
+    changes: Changes
     """The rewrite that was judged last; of what was taken back its sites say so."""
     judgement: Judgement | None
     """None where nothing was rewritten."""
 
 
-def verified(source: Source, options: Options, plan: Plan, verify: Verify, say: Callable[[str], None]) -> Verified:
+def verified(parts: Read, options: Options, plan: Plan, verify: Verify, say: Callable[[str], None]) -> Verified:
     """Rewrites a script and verifies the result, until all that is left of it holds up or nothing can be blamed.
 
     Args:
-        source: The script.
+        parts: The script, which is the plan's original, and the other files of its project.
         options: How it is rewritten.
         plan: How it is verified: the original and the user's choices; what depends on the rewrite is filled in here.
         verify: Carries out plans. What it raises is passed on.
@@ -76,7 +75,7 @@ def verified(source: Source, options: Options, plan: Plan, verify: Verify, say: 
     Raises:
         FileError: The script cannot be rewritten.
     """
-    return _Trial(source, options, plan, verify, say).end()
+    return _Trial(parts, options, plan, verify, say).end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +95,15 @@ class _Extent:
 class _Trial:
     """A script, what was found out about its changes, and the time that went into finding out."""
 
-    source: Source
+    parts: Read
     options: Options
     plan: Plan
     verify: Verify
     say: Callable[[str], None]
     left_out: dict[str, str] = field(default_factory=dict)
     """Rules that were taken back, each with why."""
-    sites: list[Site] = field(default_factory=list)
-    """Of these rules."""
+    taken_back: list[tuple[str, Site]] = field(default_factory=list)
+    """The files and sites of these rules."""
     searched: _Extent | None = None
     """What the last search has looked at, and found to be fine in the end."""
     seconds: float = 0.0
@@ -115,7 +114,7 @@ class _Trial:
         """Verifies, and takes back what does not hold up, until there is an end to it."""
         done = self._rewritten(frozenset())
         judgement: Judgement | None = None
-        while done.rewrite.promise is not None:
+        while done.promise is not None:
             judgement, failing = self._judged(done)
             if failing is None:
                 break
@@ -125,41 +124,51 @@ class _Trial:
                 judgement = replace(judgement, reason=f"{judgement.reason} {error}", interrupted=self.interrupted)
                 break
             self.left_out |= dict.fromkeys(sorted(blamed), why)
-            self.sites += [_taken_back(site) for site in done.rewrite.sites if site.rule in blamed]
+            self.taken_back += [
+                (each.source.path, _taken_back(site))
+                for each in done.dones
+                for site in each.rewrite.sites
+                if site.rule in blamed
+            ]
             done = self._rewritten(frozenset(self.left_out))
-            what_follows = "what is left is verified again" if done.rewrite.promise is not None else "no change is left"
+            what_follows = "what is left is verified again" if done.promise is not None else "no change is left"
             self.say(f"{_listed(blamed)} left out; {what_follows}")
         if judgement is not None:
             judgement = replace(judgement, left_out=tuple(self.left_out.items()))
-        sites = sorted((*done.rewrite.sites, *self.sites), key=lambda site: (site.line, site.column))
-        return Verified(replace(done, rewrite=replace(done.rewrite, sites=tuple(sites))), judgement)
+        return Verified(replace(done, dones=tuple(map(self._with_all_sites, done.dones))), judgement)
 
-    def _judged(self, done: Done) -> tuple[Judgement, _Failing | None]:
+    def _with_all_sites(self, done: Done) -> Done:
+        """The file with the sites that were taken back, too."""
+        back = (site for path, site in self.taken_back if path == done.source.path)
+        sites = sorted((*done.rewrite.sites, *back), key=lambda site: (site.line, site.column))
+        return replace(done, rewrite=replace(done.rewrite, sites=tuple(sites)))
+
+    def _judged(self, done: Changes) -> tuple[Judgement, _Failing | None]:
         """What can be said of the rewrite, and what it takes to see it fail, if it does."""
         with TemporaryDirectory(prefix="torchfast-") as directory:
             plan = self._plan(done, frozenset(self.left_out), Path(directory))
             judgement, runs = self.verify(plan, probe=False)
         if not judgement.simulated and not judgement.environment.get("cuda"):
-            judgement = replace(judgement, not_measured=_needing_cuda(done.rewrite.rules))
+            judgement = replace(judgement, not_measured=_needing_cuda(done.rules))
         failed = not judgement.interrupted and _fails(judgement)
         return judgement, _Failing(
             plan, tuple(_extents(plan, judgement, runs)), _timeout(plan, runs)
         ) if failed else None
 
-    def _blamed(self, done: Done, judgement: Judgement, failing: _Failing) -> tuple[frozenset[str], str]:
+    def _blamed(self, done: Changes, judgement: Judgement, failing: _Failing) -> tuple[frozenset[str], str]:
         """The rules that have to go, and why.
 
         Raises:
             NotFoundError: There are none to blame, or no time is left to find them.
         """
-        rules = done.rewrite.rules
+        rules = done.rules
         last = [Text.from_ansi(line).plain.strip() for line in judgement.output[-1:]]
         said = " It said: ".join((judgement.reason, *last))
         if pointed := rules.intersection(judgement.blamed):
             return pointed, said
         if self.searched is not None and self.searched.covers(failing.extents[0]):
             raise NotFoundError("The fault shows now and then only, so no change can be blamed.")
-        in_order = sorted(rules, key=lambda rule: (_promise(done.rewrite, rule), rule))
+        in_order = sorted(rules, key=lambda rule: (_promise(done, rule), rule))
         self.say(f"looking for the change that does it, for {self.plan.time_budget:g} s at most")
 
         @cache
@@ -179,18 +188,16 @@ class _Trial:
         """
         without = frozenset(RULES) - rules
         done = self._rewritten(without)
-        if rules and done.rewrite.after == self.source.text:
+        if rules and not done.changed:
             return False  # what each of them builds on is not among them
         if self.seconds >= self.plan.time_budget:
             budget = f"{self.plan.time_budget:g} s"
             raise NotFoundError(f"The time budget of {budget} was spent before the change that does it was found.")
         start = time.monotonic()
         with TemporaryDirectory(prefix="torchfast-") as directory:
-            rewritten, bitwise = self._scripts(done, without, Path(directory), exact=failing.plan.bitwise is not None)
             plan = replace(
                 failing.plan,  # what is a fault must not depend on what happens to be left
-                rewritten=rewritten,
-                bitwise=bitwise,
+                **self._scripts(done, without, Path(directory), exact=failing.plan.bitwise is not None),
                 pairs=extent.pairs,
                 iterations=extent.iterations,
                 timeout=failing.timeout,
@@ -203,40 +210,63 @@ class _Trial:
             raise NotFoundError("The search for the change that does it was interrupted.")
         return _fails(judgement)
 
-    def _rewritten(self, without: frozenset[str]) -> Done:
-        return batch.process(self.source, self.options, check=False, without=without)
+    def _rewritten(self, without: frozenset[str]) -> Changes:
+        return batch.changes(self.parts, self.options, without=without)
 
-    def _plan(self, done: Done, without: frozenset[str], directory: Path) -> Plan:
+    def _plan(self, done: Changes, without: frozenset[str], directory: Path) -> Plan:
         """The plan for a rewrite, whose texts are written to the directory."""
-        rewrite = done.rewrite
-        exact = rewrite.promise != Promise.BITWISE
-        rewritten, bitwise = self._scripts(done, without, directory, exact=exact)
         return replace(
             self.plan,
-            rewritten=rewritten,
-            bitwise=bitwise,
-            promise=cast("PromiseName", str(rewrite.promise)),
-            tolerance=max(RULES[rule].tolerance for rule in rewrite.rules),
-            redrawn=rewrite.redraws,
-            signatures=tuple((rule, RULES[rule].failures) for rule in sorted(rewrite.rules)),
+            **self._scripts(done, without, directory, exact=done.promise != Promise.BITWISE),
+            promise=cast("PromiseName", str(done.promise)),
+            tolerance=max(RULES[rule].tolerance for rule in done.rules),
+            redrawn=done.redraws,
+            signatures=tuple((rule, RULES[rule].failures) for rule in sorted(done.rules)),
             script_directory=self.plan.original.parent,
         )
 
-    def _scripts(
-        self, done: Done, without: frozenset[str], directory: Path, *, exact: bool
-    ) -> tuple[Path, Path | None]:
-        """Writes the rewritten script and, if it is to be looked at alone, what promises the same bits and is there."""
-        name = self.plan.original.name
-        rewritten = self._written(directory / name, done.rewrite.after)
-        if not exact:
-            return rewritten, None
-        text = batch.process(self.source, self.options, check=False, without=without, bitwise=True).rewrite.after
-        return rewritten, None if text == self.source.text else self._written(directory / "bitwise" / name, text)
+    def _scripts(self, done: Changes, without: frozenset[str], directory: Path, *, exact: bool) -> _Scripts:
+        """Writes what was rewritten and, if it is to be looked at alone, what promises the same bits and is there."""
+        rewritten, modules = self._written(done, directory / "rewritten")
+        bitwise: Path | None = None
+        bitwise_modules: tuple[tuple[Path, Path], ...] = ()
+        if exact:
+            exactly = batch.changes(self.parts, self.options, without=without, bitwise=True)
+            if exactly.changed:
+                bitwise, bitwise_modules = self._written(exactly, directory / "bitwise")
+        return {
+            "rewritten": rewritten,
+            "modules": modules,
+            "bitwise": bitwise,
+            "bitwise_modules": bitwise_modules,
+        }
 
-    def _written(self, path: Path, text: str) -> Path:
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(self.source.encode(text))
-        return path
+    def _written(self, changes: Changes, directory: Path) -> tuple[Path, tuple[tuple[Path, Path], ...]]:
+        """Writes the script, changed or not, and the modules that were changed; returns where they are."""
+        directory.mkdir()
+        script: Path | None = None
+        modules: list[tuple[Path, Path]] = []
+        for number, done in enumerate(changes.dones):
+            own = Path(done.source.path)
+            text = done.source.encode(done.rewrite.after)
+            if own.resolve() == self.plan.original.resolve():
+                script = directory / own.name
+                script.write_bytes(text)
+            elif done in changes.changed:
+                place = directory / f"module-{number}.py"
+                place.write_bytes(text)
+                modules.append((own, place))
+        assert script is not None  # noqa: S101 - the plan's original is one of the files
+        return script, tuple(modules)
+
+
+class _Scripts(TypedDict):
+    """Fields of a plan."""
+
+    rewritten: Path
+    modules: tuple[tuple[Path, Path], ...]
+    bitwise: Path | None
+    bitwise_modules: tuple[tuple[Path, Path], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,9 +338,9 @@ def _taken_back(site: Site) -> Site:
     return replace(site, message=TAKEN_BACK, gain="", edits=(), fails=False) if site.rewrites else site
 
 
-def _promise(rewrite: Rewrite, rule: str) -> Promise:
+def _promise(changes: Changes, rule: str) -> Promise:
     """The farthest promise that the rule was applied with."""
-    return max(site.promise for site in rewrite.sites if site.rewrites and site.rule == rule)
+    return max(site.promise for site in changes.sites if site.rewrites and site.rule == rule)
 
 
 def _needing_cuda(rules: Iterable[str]) -> tuple[str, ...]:

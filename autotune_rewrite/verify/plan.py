@@ -96,6 +96,10 @@ class Plan:
     """Whether a change draws other random numbers: then first losses are not compared."""
     bitwise: Path | None = None
     """The script with only those changes that promise the same bits; None: the rewritten one, if all of them do."""
+    modules: tuple[tuple[Path, Path], ...] = ()
+    """Other files of the project that the rewrite changes, each with the file that has its text."""
+    bitwise_modules: tuple[tuple[Path, Path], ...] = ()
+    """The same for ``bitwise``."""
     module: bool = False
     """Scripts are run as ``python -m`` runs them: the files are those of modules, seen from where it is started."""
     launcher: tuple[str, ...] = ()
@@ -137,6 +141,12 @@ class Plan:
         if turn.side == "original":
             return self.original
         return self.bitwise if turn.kind == "check" and self.bitwise is not None else self.rewritten
+
+    def changed_modules(self, turn: Turn) -> tuple[tuple[Path, Path], ...]:
+        """Other files of the project that are not the user's in this turn, each with the file that has its text."""
+        if turn.side == "original":
+            return ()
+        return self.bitwise_modules if self.script(turn) == self.bitwise else self.modules
 
     def place(self, turn: Turn) -> Path:
         """Where the turn's script acts as if it lay."""

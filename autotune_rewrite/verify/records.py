@@ -180,6 +180,10 @@ def plan_of(values: Mapping[str, Any]) -> Plan:
         **values,
         **{name: None if values[name] is None else Path(values[name]) for name in paths},
         **{name: tuple(values[name]) for name in ("arguments", "launcher", "not_measured")},
+        **{
+            name: tuple((Path(own), Path(text)) for own, text in values[name])
+            for name in ("modules", "bitwise_modules")
+        },
         "signatures": tuple((rule, tuple(patterns)) for rule, patterns in values["signatures"]),
         "time_budget": float(values["time_budget"]),
     }

@@ -87,6 +87,8 @@ def run_script(
         if typed != text:
             script.unlink(missing_ok=True)  # it may be a link
             script.write_bytes(text.read_bytes())
+        for own, changed in plan.changed_modules(turn):
+            _replaced(scratch, own, changed)
         scratch.settle()
         config = _config(plan, turn, script, scratch, seconds)
         command = [*_launched(plan), str(HARNESS)]
@@ -129,6 +131,22 @@ def run_script(
         gpu=ended.gpu,
         environment=record.get("environment", {}),
     )
+
+
+def _replaced(scratch: Scratch, own: Path, changed: Path) -> None:
+    """Gives a module in the copy of the project another text.
+
+    Raises:
+        VerifyError: It is not in the copy, as it lies elsewhere: the user's own must not be touched.
+    """
+    place = scratch.place(own.resolve())
+    if not place.parent.resolve().is_relative_to(scratch.root):
+        message = (
+            f"{own}: not copied with the project, so that its rewrite cannot be run: start it from the top of both"
+        )
+        raise VerifyError(message)
+    place.unlink(missing_ok=True)  # it may be a link
+    place.write_bytes(changed.read_bytes())
 
 
 def _config(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from codemods.facts import names
@@ -219,6 +220,39 @@ class Flow:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name == name:
                 return statement
         return None
+
+    def together(self, module: Module, scripts: Sequence[Module]) -> tuple[Module, ...]:
+        """The modules that may run in one process with this one: of each script that imports it, all that it imports.
+
+        Args:
+            module: The module.
+            scripts: The modules that are run.
+        """
+        reached = (self._imported_by(each) for each in scripts)
+        found = set().union(*(each for each in reached if module in each)) or self._imported_by(module)
+        return tuple(each for each in self.modules if each in found)
+
+    @cache  # noqa: B019 - lives as long as the facts
+    def _imported_by(self, module: Module) -> frozenset[Module]:
+        """The module and all that is imported with it."""
+        found: set[Module] = set()
+        todo = [module]
+        while todo:
+            here = todo.pop()
+            if here not in found:
+                found.add(here)
+                todo += self._imports(here)
+        return frozenset(found)
+
+    def _imports(self, module: Module) -> Iterator[Module]:
+        """The modules of the project that a module's import statements load."""
+        for node in module.nodes(ast.Import, ast.ImportFrom):
+            source = names.source(node, module.package) if isinstance(node, ast.ImportFrom) else ""
+            targets = [f"{source}.{each.name}" if source else each.name for each in node.names]
+            for target in (*targets, source):
+                for name in _with_parents(module.resolved(target)):
+                    if name in self._by_name:
+                        yield self._by_name[name]
 
     # For the interpretation and the semantics, while they run.
 

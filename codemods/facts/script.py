@@ -36,6 +36,15 @@ class Made:
     value: Value
 
 
+def flow_of(modules: Sequence[Module]) -> Flow:
+    """The values of every expression of some modules, the scripts first.
+
+    Raises:
+        RecursionError: when one of them is nested too deeply to be followed.
+    """
+    return Flow(modules, TorchSemantics())
+
+
 @dataclass(eq=False)
 class Script:
     """A module whose sites are sought, the modules that may run in one process with it, and the facts about them."""
@@ -57,12 +66,13 @@ class Script:
             RecursionError: when the script is nested too deeply to be followed.
         """
         modules = (module, *others)
-        return cls(module, modules, (module,), target, Flow(modules, TorchSemantics()))
+        return cls(module, modules, (module,), target, flow_of(modules))
 
     def seen_from(self, module: Module, target: tuple[int, int] | None) -> Script:
         """The same facts, to seek the sites of another of the modules."""
         other = copy(self)
         other.module, other.target = module, target
+        other.__dict__.pop("fails_today", None)  # of all facts the one that is about the module alone
         return other
 
     def where(self, module: Module, node: ast.AST) -> str:

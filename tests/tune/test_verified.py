@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import NAIVE
 
-from autotune_rewrite import files
+from autotune_rewrite.batch import read_project
 from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.config import Options
 from autotune_rewrite.tune.verified import TAKEN_BACK, Verified, verified
@@ -65,7 +65,7 @@ class Verifier:
 def tried(naive: Path, verifier: Verifier, *, options: Options | None = None, **choices: object) -> Verified:
     plan = replace(Plan(naive, naive), **choices)  # type: ignore[arg-type]
     said: list[str] = []
-    return verified(files.read(str(naive)), options or Options(level="bitwise"), plan, verifier, said.append)
+    return verified(read_project(str(naive)), options or Options(level="bitwise"), plan, verifier, said.append)
 
 
 def bad_with(*rules: str, judgement: Judgement = BAD) -> Callable[[frozenset[str]], Judgement]:
@@ -83,7 +83,7 @@ def test_what_is_fine_is_verified_once(naive: Path) -> None:
     assert plan.signatures == tuple((rule, RULES[rule].failures) for rule in sorted(MARKS))
     assert (plan.tolerance, plan.redrawn) == (1e-5, False)
     assert result.judgement == replace(GOOD, not_measured=("h2d-non-blocking", "loader-pin"))
-    assert result.done.rewrite.rules == set(MARKS)
+    assert result.changes.rules == set(MARKS)
 
 
 @pytest.mark.parametrize("rule", ["zero-grad-none", "h2d-non-blocking"])
@@ -102,10 +102,10 @@ def test_a_crash_without_a_signature_is_found_and_the_rest_verified_again(naive:
         ),
     )
     assert result.judgement.fit
-    assert result.done.rewrite.rules == rest == verifier.seen[-1]
+    assert result.changes.rules == rest == verifier.seen[-1]
     assert verifier.probes == [False, *[True] * (len(verifier.probes) - 2), False]
     assert len(verifier.probes) <= 6
-    back = [site.message for site in result.done.rewrite.sites if site.rule == rule]
+    back = [site.message for site in result.changes.sites if site.rule == rule]
     assert back
     assert set(back) == {TAKEN_BACK}
 
@@ -119,10 +119,10 @@ def test_a_rule_that_builds_on_another_goes_with_it(naive: Path) -> None:
         texts.append(plan.rewritten.read_text())
         return (BAD, [ORIGINAL, CRASHED]) if "num_workers" in texts[-1] else (GOOD, [ORIGINAL, FINE])
 
-    result = verified(files.read(str(naive)), options, Plan(naive, naive), verify, print)
+    result = verified(read_project(str(naive)), options, Plan(naive, naive), verify, print)
 
     assert "persistent_workers" in texts[0]
-    assert result.done.rewrite.rules == {"zero-grad-none"}
+    assert result.changes.rules == {"zero-grad-none"}
     assert result.judgement is not None
     assert [rule for rule, _ in result.judgement.left_out] == ["loader-workers"]
 
@@ -146,7 +146,7 @@ def test_a_failure_that_a_short_run_does_not_show_is_looked_for_in_whole_ones(na
     verifier.judged = judged
     result = tried(naive, verifier)
 
-    assert result.done.rewrite.rules == {"loader-pin", "h2d-non-blocking"}
+    assert result.changes.rules == {"loader-pin", "h2d-non-blocking"}
     assert [plan.iterations for plan in verifier.plans[:3]] == [None, 3, None]
 
 
@@ -180,7 +180,7 @@ def test_what_differs_is_found(naive: Path, losses: tuple[float, ...], iteration
 
     result = tried(naive, verifier)
 
-    assert result.done.rewrite.rules == {"loader-pin", "h2d-non-blocking"}
+    assert result.changes.rules == {"loader-pin", "h2d-non-blocking"}
     assert (verifier.plans[1].iterations, verifier.plans[1].pairs) == (iterations, pairs)
 
 
@@ -227,7 +227,7 @@ def test_a_crash_may_hide_another(naive: Path) -> None:
     verifier = Verifier(judged)
     result = tried(naive, verifier)
 
-    assert result.done.rewrite.rules == {"loader-pin"}
+    assert result.changes.rules == {"loader-pin"}
     assert result.judgement is not None
     assert [rule for rule, _ in result.judgement.left_out] == ["zero-grad-none", "h2d-non-blocking"]
 
@@ -251,7 +251,7 @@ def test_nothing_is_blamed_where(naive: Path, case: str) -> None:
     assert result.judgement is not None
     assert result.judgement.left_out == ()
     assert result.judgement.reason == judgement.reason + why
-    assert result.done.rewrite.rules == set(MARKS)
+    assert result.changes.rules == set(MARKS)
     assert any(verifier.probes) == bool(why)
 
 
@@ -275,7 +275,7 @@ def test_what_comes_back_where_the_search_saw_nothing_blames_no_more(naive: Path
     assert result.judgement is not None
     assert result.judgement.reason.endswith(" The fault shows now and then only, so no change can be blamed.")
     assert not result.judgement.fit
-    assert result.done.rewrite.rules == {"loader-pin", "h2d-non-blocking"}
+    assert result.changes.rules == {"loader-pin", "h2d-non-blocking"}
 
 
 def test_all_searches_share_one_time_budget(naive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +308,7 @@ def test_where_no_change_is_left_the_failure_is_what_is_said(naive: Path) -> Non
 
     result = tried(naive, verifier, options=Options(select=("zero-grad-none",)))
 
-    assert result.done.rewrite.after == NAIVE
+    assert result.changes.dones[0].rewrite.after == NAIVE
     assert result.judgement is not None
     assert (result.judgement.run, result.judgement.fit) == ("crashed", False)
     assert [rule for rule, _ in result.judgement.left_out] == ["zero-grad-none"]
@@ -353,7 +353,7 @@ def test_a_bitwise_change_that_is_none_is_found_among_others(naive: Path) -> Non
     verifier.runs = [ORIGINAL, FINE, replace(ORIGINAL, kind="check"), replace(FINE, kind="check", losses=(4.0, 3.5))]
     result = tried(naive, verifier, options=Options(select=("zero-grad-none", "loader-pin", "amp")), keep=True)
 
-    assert result.done.rewrite.rules == {"loader-pin", "amp"}
+    assert result.changes.rules == {"loader-pin", "amp"}
     assert [plan.keep for plan in verifier.plans] == [not probe for probe in verifier.probes]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from autotune_rewrite import batch
 from autotune_rewrite.catalogue import RULES
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewrite import rewrite_project
 from codemods.declaration import Codemod, Promise
 from codemods.edit_values import Replace
 
@@ -89,7 +89,7 @@ def test_a_harmful_change_is_found_and_taken_back(
     words: str,
 ) -> None:
     made = ((Harmless, harmful),)
-    monkeypatch.setattr(batch, "rewrite", partial(rewrite, rounds=made))
+    monkeypatch.setattr(batch, "rewrite_project", partial(rewrite_project, rounds=made))
     for rule in made[0]:
         monkeypatch.setitem(cast("dict[str, type[Codemod]]", RULES), rule.name(), rule)
     path = tmp_path / "train.py"

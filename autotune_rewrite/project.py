@@ -1,0 +1,373 @@
+"""Which files are one program: scripts, the modules of their project that they import, and who else imports these.
+
+Nothing is parsed here: the import statements are found by their text, so that a whole tree takes no longer than to
+read it. What is found in too many places, in a string, say, only makes a project larger.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.facts.kinds import FRAMEWORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
+"""What the top directory of a project holds."""
+_ENTRIES = 20_000
+"""Files and directories that are looked at in a project, at most; the nearer ones first."""
+_ENTRIES_OF_CODE = 1_000
+"""A directory with more entries holds data."""
+_FILES_OF_A_LIBRARY = 100
+"""A package with more files is a library that the project uses, though it lies beside it, and is not followed."""
+_LIBRARIES = {each.partition(".")[0] for each in FRAMEWORKS} | {
+    *("torch", "torchvision", "torchaudio", "torchtext", "timm", "transformers", "numpy", "scipy", "sklearn"),
+    *("pandas", "tqdm", "PIL", "yaml", "hydra", "omegaconf", "tensorboard", "wandb", "apex", "torch_geometric"),
+}
+_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
+_IMPORT = re.compile(
+    # In the text of a notebook each line is in quotes.
+    rb'(?m)(?:^|[;:"])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;#]*)|import[ \t]+([\w., \t]+))'
+)
+_NAME = re.compile(rb"\w+")
+_GUARD = re.compile(rb"^if[ \t(]+__name__[ \t]*==", re.MULTILINE)
+
+_Import: TypeAlias = "tuple[int, tuple[str, ...], tuple[str, ...]]"
+"""Dots in front, the parts of the dotted name, and what is imported from there."""
+_Search: TypeAlias = "tuple[str, str]"
+"""Where imports are searched: from a directory up to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a project."""
+
+    path: str
+    """As the user wrote it, or would."""
+    asked: bool = True
+    """Whether its sites are sought; of other files it is only read how they use what stands here."""
+    name: str = "__main__"
+    """The dotted name that stands for it in the project."""
+    is_package: bool = False
+    is_entry: bool = True
+    """Whether it is run itself."""
+    local: tuple[tuple[str, str], ...] = ()
+    """First parts of dotted names in its imports, and the names in the project that they stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Files that are understood together."""
+
+    parts: tuple[Part, ...]
+    has_torch: bool
+    """Whether torch is mentioned in one of them."""
+
+
+def projects(named: Iterable[str], tops: Iterable[str] = (), *, follow: bool = True) -> list[Project]:
+    """The projects of some Python files, in the order of their first files; each file is in one of them.
+
+    Args:
+        named: Files whose sites are sought.
+        tops: Directories in which they were found.
+        follow: Whether the sites of the modules that they import are sought, too.
+    """
+    return _Tree(tuple(named), tuple(tops)).projects(follow=follow)
+
+
+@dataclass(slots=True)
+class _File:
+    """A file that may be part of a project, by its absolute path."""
+
+    path: str
+    top: str
+    """The directory above which its project does not reach."""
+
+    @property
+    def directory(self) -> str:
+        return os.path.dirname(self.path)  # noqa: PTH120 - thousands of times
+
+
+class _Tree:
+    """The files around those named, and how they import each other."""
+
+    def __init__(self, named: tuple[str, ...], tops: tuple[str, ...]) -> None:
+        self._named = {os.path.realpath(each): each for each in named}
+        self._tops: dict[str, str] = {}
+        self._files: dict[str, _File] = {}
+        self._given_tops = tuple(os.path.realpath(each) for each in tops)
+        for path in self._named:
+            self._files[path] = _File(path, self._top(os.path.dirname(path)))  # noqa: PTH120
+        for top in dict.fromkeys(each.top for each in [*self._files.values()]):
+            for path in _walk(top):
+                self._files.setdefault(path, _File(path, self._top(os.path.dirname(path))))  # noqa: PTH120
+        self._data: dict[str, bytes] = {}
+        self._edges: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._local: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
+
+    def _top(self, directory: str) -> str:
+        """The top directory of the project that a directory belongs to."""
+        if directory not in self._tops:
+            here = Path(directory)
+            marked = next((each for each in (here, *here.parents) if any((each / m).exists() for m in _MARKS)), None)
+            given = [each for each in self._given_tops if here.is_relative_to(each)]
+            if marked is not None:
+                top = str(marked)
+            elif given:
+                top = min(given, key=len)
+            else:
+                top = str(next(each for each in (here, *here.parents) if not (each / "__init__.py").exists()))
+            self._tops[directory] = top
+        return self._tops[directory]
+
+    def projects(self, *, follow: bool) -> list[Project]:
+        """See the function of that name."""
+        self._connect()
+        asked = self._reached(self._named) if follow else set(self._named)
+        groups = self._groups()
+        found = []
+        done: set[str] = set()
+        for path in self._named:
+            if path not in done:
+                group = groups[path]
+                done.update(group)
+                found.append(self._project(group, asked))
+        return found
+
+    # Reading.
+
+    def _read(self, path: str) -> bytes:
+        if path not in self._data:
+            try:
+                # Opening a pipe would wait for somebody to write.
+                self._data[path] = Path(path).read_bytes() if os.path.isfile(path) else b""  # noqa: PTH113
+            except OSError:
+                self._data[path] = b""  # its sites are sought elsewhere, and that says what is wrong
+        return self._data[path]
+
+    @cached_property
+    def _imports(self) -> dict[str, tuple[_Import, ...]]:
+        return {path: tuple(dict.fromkeys(_imports(self._read(path)))) for path in self._files}
+
+    # Finding.
+
+    @cached_property
+    def _directories(self) -> dict[str, int]:
+        """The directories that hold Python files, themselves or below, with their number."""
+        found: defaultdict[str, int] = defaultdict(int)
+        for file in self._files.values():
+            above = file.directory
+            while above.startswith(file.top):
+                found[above] += 1
+                if above == file.top:
+                    break
+                above = os.path.dirname(above)  # noqa: PTH120
+        return found
+
+    def _module(self, place: str) -> str | None:
+        """The file of the module that lies at a path without suffix."""
+        package = os.path.join(place, "__init__.py")  # noqa: PTH118
+        if package in self._files:
+            return package
+        return f"{place}.py" if f"{place}.py" in self._files else None
+
+    def _in_library(self, file: _File) -> bool:
+        """Whether the file belongs to a package that is too large to be followed."""
+        package, top = None, file.directory
+        while os.path.join(top, "__init__.py") in self._files and top.startswith(file.top):  # noqa: PTH118
+            package, top = top, os.path.dirname(top)  # noqa: PTH120
+        return package is not None and self._is_library(package)
+
+    def _is_library(self, place: str) -> bool:
+        return os.path.basename(place) in _LIBRARIES or self._directories.get(place, 0) > _FILES_OF_A_LIBRARY  # noqa: PTH119
+
+    def _found(self, head: str, search: _Search) -> str | None:
+        """The path, without suffix, of what the first part of a dotted name leads to in the project."""
+        directory, top = search
+        if head in _LIBRARIES:
+            return None
+        around = [directory]
+        if head not in sys.stdlib_module_names:
+            while around[-1] != top and len(around[-1]) > len(top):
+                around.append(os.path.dirname(around[-1]))  # noqa: PTH120
+        places = [os.path.join(each, head) for each in around]  # noqa: PTH118
+        regular = (each for each in places if self._module(each) is not None)
+        place = next(regular, None) or next((each for each in places if each in self._directories), None)
+        return None if place is None or self._is_library(place) else place
+
+    def _targets(self, file: _File, search: _Search) -> Iterator[tuple[str, str]]:
+        """The files that a file imports, and the first part of the name with which an import leads to each."""
+        for level, parts, names in self._imports[file.path]:
+            head = ""
+            if level:
+                place = file.directory
+                for _ in range(level - 1):
+                    place = os.path.dirname(place)  # noqa: PTH120
+                for part in parts:
+                    place = os.path.join(place, part)  # noqa: PTH118
+                    yield from self._run(place, head)
+            else:
+                head = parts[0]
+                start = self._found(head, search)
+                if start is None:
+                    continue
+                self._note(file.path, head, start)
+                place = start
+                yield from self._run(place, head)
+                for part in parts[1:]:
+                    place = os.path.join(place, part)  # noqa: PTH118
+                    yield from self._run(place, head)
+            for name in names:
+                yield from self._run(os.path.join(place, name), head)  # noqa: PTH118
+
+    def _run(self, place: str, head: str) -> Iterator[tuple[str, str]]:
+        module = self._module(place)
+        if module is not None:
+            yield module, head
+
+    def _note(self, path: str, head: str, place: str) -> None:
+        """Notes what a name leads to; where that depends on who runs it, it is not known."""
+        local = self._local[path]
+        local[head] = place if local.get(head, place) == place else None
+
+    def _connect(self) -> None:
+        """Finds who imports whom."""
+        own = {
+            path: [each for each, _ in self._targets(file, (file.directory, file.top)) if each != path]
+            for path, file in self._files.items()
+            if not self._in_library(file)
+        }
+        self._local.clear()
+        imported = {each for targets in own.values() for each in targets}
+        scripts = dict.fromkeys(path for path in own if path not in imported or _GUARD.search(self._read(path)))
+        seen: set[tuple[_Search, str]] = set()
+        reached: set[str] = set()
+        # What no script reaches, but for a circle of imports, starts a search of its own.
+        for start in (*scripts, *own):
+            if start in reached and start not in scripts:
+                continue
+            file = self._files[start]
+            search = (file.directory, file.top)
+            todo = [start]
+            while todo:
+                here = todo.pop()
+                if (search, here) in seen or here not in own:
+                    continue
+                seen.add((search, here))
+                reached.add(here)
+                for target, _ in self._targets(self._files[here], search):
+                    if target != here and target in own:
+                        self._edges[here][target] = None
+                        todo.append(target)
+        self._scripts = frozenset(scripts)
+
+    def _reached(self, starts: Iterable[str]) -> set[str]:
+        """The files named, and what they import."""
+        found = set()
+        todo = [*starts]
+        while todo:
+            here = todo.pop()
+            if here not in found:
+                found.add(here)
+                todo += self._edges.get(here, ())
+        return found
+
+    def _groups(self) -> dict[str, list[str]]:
+        """For each file, the files that are connected with it by imports, in the order of the text of their paths."""
+        around: defaultdict[str, set[str]] = defaultdict(set)
+        for here, targets in self._edges.items():
+            for target in targets:
+                around[here].add(target)
+                around[target].add(here)
+        groups: dict[str, list[str]] = {}
+        for start in self._files:
+            if start not in groups:
+                group = {start}
+                todo = [start]
+                while todo:
+                    for other in around.get(todo.pop(), ()):
+                        if other not in group:
+                            group.add(other)
+                            todo.append(other)
+                groups.update(dict.fromkeys(group, sorted(group)))
+        return groups
+
+    # Saying.
+
+    def _project(self, group: list[str], asked: set[str]) -> Project:
+        has_torch = any(b"torch" in self._read(path) for path in group)
+        if len(group) == 1:
+            return Project((Part(self._shown(group[0])),), has_torch)
+        base = os.path.dirname(os.path.commonpath([os.path.dirname(path) for path in group]))  # noqa: PTH120
+        entries = self._scripts.intersection(group) or group
+        parts = [
+            Part(
+                self._shown(path),
+                asked=path in asked,
+                name=_name(path.removesuffix(".py").removesuffix("/__init__"), base),
+                is_package=os.path.basename(path) == "__init__.py",  # noqa: PTH119
+                is_entry=path in entries,
+                local=tuple((head, _name(place, base)) for head, place in self._local[path].items() if place),
+            )
+            for path in group
+        ]
+        # The scripts first, so that what they import is defined before it is used.
+        return Project(tuple(sorted(parts, key=lambda each: not each.is_entry)), has_torch)
+
+    def _shown(self, path: str) -> str:
+        """The path as the user wrote it; of another file, as the user would."""
+        if path in self._named:
+            return self._named[path]
+        here = os.path.realpath(".")
+        relative = any(not os.path.isabs(each) for each in self._named.values())  # noqa: PTH117
+        return os.path.relpath(path, here) if relative and path.startswith(here + os.sep) else path
+
+
+def _name(place: str, base: str) -> str:
+    """The dotted name of a module, of which no import can be the same by chance."""
+    return "/" + ".".join(part.replace(".", "/") for part in Path(os.path.relpath(place, base)).parts)
+
+
+def _imports(data: bytes) -> Iterator[_Import]:
+    """The imports in a file's text."""
+    for source, names, modules in _IMPORT.findall(data):
+        if modules:
+            for module in modules.split(b","):
+                dotted = module.split()
+                if dotted:
+                    yield 0, tuple(dotted[0].decode().split(".")), ()
+        else:
+            bare = source.lstrip(b".")
+            parts = tuple(bare.decode().split(".")) if bare else ()
+            if parts or source:
+                yield len(source) - len(bare), parts, tuple(each.decode() for each in _NAME.findall(names))
+
+
+def _walk(top: str) -> Iterator[str]:
+    """The Python files below a directory, the nearer ones first, without what nobody wrote by hand."""
+    waiting = deque([top])
+    left = _ENTRIES
+    while waiting and left > 0:
+        try:
+            with os.scandir(waiting.popleft()) as entries:
+                found = [each for each, _ in zip(entries, range(min(left, _ENTRIES_OF_CODE + 1)), strict=False)]
+        except OSError:
+            continue
+        left -= len(found)
+        if len(found) > _ENTRIES_OF_CODE or any(each.name in {"pyvenv.cfg", "conda-meta"} for each in found):
+            continue
+        for entry in sorted(found, key=lambda each: each.name):
+            if entry.name.startswith(".") or entry.name in _SKIPPED:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.name.endswith(".py") and entry.is_file():
+                yield os.path.realpath(entry.path) if entry.is_symlink() else entry.path
