@@ -11,6 +11,7 @@ from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.kinds import described
+from codemods.facts.loops import loop_around
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value
 
 if TYPE_CHECKING:
@@ -95,7 +96,11 @@ for images, labels in loader:
     def find(self, script: Script) -> Iterator[Finding]:
         """Every copy to what may be a CUDA device that blocks, of a batch or of what was made from one."""
         for move in script.transfers:
-            if move.module is not script.module or move.device.kind is DeviceKind.CPU or not _is_about_batches(move):
+            if move.module is not script.module or move.device.kind is DeviceKind.CPU:
+                continue
+            if not _is_about_batches(move):
+                if _is_cut_by_hand(script, move):
+                    yield self.left(move.module, move.call, because=_why_made(move))
                 continue
             given = move.non_blocking
             if given is None:
@@ -165,6 +170,25 @@ def _passes(call: ast.Call, function: FunctionNode | ast.Lambda, name: str) -> b
 def _is_about_batches(move: Transfer) -> bool:
     """Whether a batch is moved, something made from one, or an element of something unknown."""
     return bool(move.loaders or move.made_from) or all(each.sort is Sort.UNKNOWN for each in move.sources)
+
+
+def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
+    """``X[i : i + 64].to(device)`` in a loop; not ``torch.randn(64, 9).to(device)``, which had better be made there."""
+    if move.non_blocking is not None or any(each.sort is not Sort.HOST for each in move.sources):
+        return False
+    made = {each.site for each in move.sources}
+    if not made.isdisjoint(ast.walk(move.receiver)):
+        return False
+    calls = [each for each in move.module.nodes(ast.Call) if isinstance(each.func, ast.Attribute)]
+    pinning = [each.func.value for each in calls if each.func.attr == "pin_memory"]  # type: ignore[attr-defined]
+    is_pinned = any(move.sources & script.flow.values(each) for each in pinning)
+    return not is_pinned and loop_around(script.flow, move.module, move.call) is not None
+
+
+def _why_made(move: Transfer) -> str:
+    line = min((each.site.lineno for each in move.sources if isinstance(each.site, ast.expr)), default=None)
+    where = "" if line is None else f" (line {line})"
+    return f"what is moved was made by the script itself{where}, not by a loader, and is not in pinned memory"
 
 
 def _on_cuda(script: Script, move: Transfer) -> str | None:

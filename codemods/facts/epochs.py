@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.loops import around, loop_around
+from codemods.facts.loops import around, loop_around, module_of, runs
 from codemods.facts.passes import How, passes
 from codemods.facts.values import NONE, Sort
 from codemods.facts.worker_code import TORCH_DRAWS
@@ -14,12 +14,13 @@ from codemods.facts.worker_guards import why_changed, why_unknown
 from codemods.facts.worker_state import data_set_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from codemods.facts.data import Loader
     from codemods.facts.flow import Flow
     from codemods.facts.passes import Pass
     from codemods.facts.script import Script
+    from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value
     from codemods.facts.worker_code import WorkerCode
 
@@ -70,18 +71,54 @@ def _why_at_once(flow: Flow, loader: Loader) -> str | None:
     for each in found:
         if each.how is How.HANDED:
             return f"{each.reader}() reads it, in code that is not followed (line {each.line})"
-        if each.how is How.ITERATOR or _is_in_generator(each):
-            return f"it is read through an iterator that is kept, {one} (line {each.line})"
         if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in around(flow, each.module, each.node)):
             return f"it is read twice at once, {one} (line {each.line})"
+    kept = next((each for each in found if each.how is How.ITERATOR or _generator(each) is not None), None)
+    if kept is not None and not _is_replaced(flow, found) and not _is_one_generator(flow, found):
+        return f"it is read through an iterator that is kept, {one} (line {kept.line})"
     return None
 
 
-def _is_in_generator(reading: Pass) -> bool:
-    """Whether a generator of the project reads it, which may be left and resumed at any time."""
+def _generator(reading: Pass) -> Callee | None:
+    """The generator of the project that reads it, which may be left and resumed at any time."""
     module, function = reading.module, reading.module.function(reading.node)
     yields = (each for each in ast.walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
-    return function is not None and any(module.function(each) is function for each in yields)
+    return function if any(module.function(each) is function for each in yields) else None
+
+
+def _is_replaced(flow: Flow, found: Sequence[Pass]) -> bool:
+    """Whether all readings are ``it = iter(loader)`` for one and the same name, so that the last one is forgotten."""
+    places = set()
+    for each in found:
+        above = each.module.parent(each.node)
+        if each.how is not How.ITERATOR or not isinstance(above, ast.Assign) or len(above.targets) != 1:
+            return False
+        target, function = above.targets[0], each.module.function(each.node)
+        class_ = flow.owner(function) if isinstance(target, ast.Attribute) and function is not None else None
+        places.add((class_ or function, ast.unparse(target)))
+    return len(places) == 1
+
+
+def _is_one_generator(flow: Flow, found: Sequence[Pass]) -> bool:
+    """Whether the only reading stands in a generator that is started once, or by loops that do not overlap."""
+    generator = _generator(found[0]) if len(found) == 1 and found[0].how is How.LOOP else None
+    if generator is None:
+        return False
+    started = list(runs(flow, generator))
+    loops = [_loop_over(module_of(flow, each), each) for each in started]
+    if not all(loops):
+        return len(started) == 1 and loop_around(flow, module_of(flow, started[0]), started[0]) is None
+    return bool(loops) and not any(
+        outer in loops for each in loops if each is not None for outer, _ in around(flow, module_of(flow, each), each)
+    )
+
+
+def _loop_over(module: Module, node: ast.AST) -> ast.AST | None:
+    """The loop that goes through what the node is: ``for x in node``, ``for i, x in enumerate(node)``."""
+    above = module.parent(node)
+    while isinstance(above, ast.Call) and node in above.args:
+        node, above = above, module.parent(above)
+    return above if isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is node else None
 
 
 def draws_nothing(script: Script, codes: Iterable[WorkerCode]) -> bool:

@@ -508,7 +508,8 @@ class Flow:
         if value.sort in {Sort.UNKNOWN, Sort.CHOICE}:
             return frozenset({value})
         if value.sort in {Sort.LITERAL, Sort.PLAIN}:
-            return PLAIN
+            # `for x in None` never runs: `def train(loader=None)` is given another one.
+            return NOTHING if value == NONE else PLAIN
         return self._semantics.iterate(self, value, node)
 
     def entered(self, values: Values) -> Values:
@@ -517,7 +518,7 @@ class Flow:
         for value in values:
             if value.sort is Sort.INSTANCE and self._has_method(value, "__enter__"):
                 found = joined(found, self._call_method(value, "__enter__"))
-            elif value.sort is Sort.CONTAINER and value.name == "iterator":
+            elif value.sort is Sort.CONTAINER and value.name == "iterator" and isinstance(value.site, CALLEES):
                 # A generator, which a decorator has made a context manager.
                 found = joined(found, self.items(value))
             else:

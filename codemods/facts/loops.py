@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.facts.flow import class_of
+from codemods.facts.names import decorators
 from codemods.facts.source import FUNCTIONS, LOOPS
+from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.flow import Flow
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
 
 REPEATING = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 """Loops, and expressions that are loops."""
@@ -20,10 +23,10 @@ REPEATING = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 def around(
     flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None
 ) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """What the node stands in, from the inside out, then what the calls of its function stand in.
+    """What the node stands in, from the inside out, then what stands around where its function runs.
 
     Yields:
-        Pairs: the outer node, and the one directly in it that holds the node or the call.
+        Pairs: the outer node, and the one directly in it that holds the node, or what runs its function.
     """
     seen = set() if seen is None else seen
     below = node
@@ -32,10 +35,39 @@ def around(
         if isinstance(above, FUNCTIONS):
             if above not in seen:
                 seen.add(above)
-                for call in flow.callers(above):
-                    yield from around(flow, module_of(flow, call), call, seen)
+                for place in runs(flow, above):
+                    yield from around(flow, module_of(flow, place), place, seen)
             return
         below = above
+
+
+def runs(flow: Flow, function: Callee) -> Iterator[ast.expr]:
+    """Where the function runs: its calls, the attributes that a property is, and what is iterated over."""
+    yield from flow.callers(function)
+    name = getattr(function, "name", "")
+    is_property = "property" in decorators(function)
+    if not is_property and name != "__iter__":
+        return
+    for module in flow.modules:
+        for node in module.nodes(ast.Name, ast.Attribute, ast.Call, ast.Subscript):
+            if is_property and not (isinstance(node, ast.Attribute) and node.attr == name):
+                continue
+            if is_property or _is_iterated(flow, module, node):
+                owners = flow.values(node.value if is_property and isinstance(node, ast.Attribute) else node)
+                classes = (class_of(each) for each in owners if each.sort is Sort.INSTANCE)
+                if any(each is not None and flow.method(each, name) is function for each in classes):
+                    yield node
+
+
+def _is_iterated(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """``for x in node``, or a library's function that is given it: ``enumerate(node)``, ``tqdm(node)``."""
+    above = module.parent(node)
+    if isinstance(above, ast.Call):
+        callees = flow.values(above.func)
+        return node in above.args and bool(callees) and all(each.sort is Sort.EXTERNAL for each in callees)
+    return isinstance(above, (ast.For, ast.AsyncFor, ast.comprehension, ast.YieldFrom)) and node is not getattr(
+        above, "target", None
+    )
 
 
 def loop_around(

@@ -100,6 +100,8 @@ def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
         return Pass(How.LOOP, module, above)
     if isinstance(above, ast.comprehension) and above.iter is here:
         return Pass(How.LOOP, module, module.parent(above) or above)
+    if isinstance(above, ast.YieldFrom):
+        return Pass(How.LOOP, module, above)
     if isinstance(above, ast.Attribute) and above.attr in _ITERATOR_METHODS:
         return Pass(_ITERATOR_METHODS[above.attr], module, above)
     # `bar = tqdm(loader)` is read where `bar` is, once.

@@ -657,8 +657,10 @@ def _computed_by_torch(operands: Values, node: ast.Call) -> Values:
     """What a function without parameters of its own yields: on the host where it is given a batch that is there."""
     if any(each.sort is Sort.MOVED for each in operands):
         return frozenset({Value(Sort.MOVED)})
-    on_host = [each for each in operands if each.sort in {Sort.BATCH, Sort.HOST} and each.of is not None]
-    return frozenset(Value(Sort.HOST, site=node, of=each.of) for each in on_host) or TENSOR
+    tensors = [each for each in operands if each.sort in TENSOR_SORTS]
+    on_host = [each for each in tensors if each.sort in {Sort.BATCH, Sort.HOST}]
+    of_batches = frozenset(Value(Sort.HOST, site=node, of=each.of) for each in on_host if each.of is not None)
+    return of_batches or (frozenset({Value(Sort.HOST, site=node)}) if on_host and on_host == tensors else TENSOR)
 
 
 def _copies(flow: Flow, index: ast.expr) -> bool:

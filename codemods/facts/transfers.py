@@ -178,19 +178,43 @@ def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
     root: ast.expr = call.func
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value
-    if not isinstance(root, ast.Name) or not values or any(each.sort is not Sort.UNKNOWN for each in values):
+    if not values or any(each.sort is not Sort.UNKNOWN for each in values):
         return False
     if isinstance(module.parent(call), ast.Expr) or call.func.attr == "type":  # type: ignore[attr-defined]
         return False
-    for above in module.ancestors(call):
+    return _is_next(root) or (isinstance(root, ast.Name) and _is_target(module, root))
+
+
+def _is_target(module: Module, name: ast.Name) -> bool:
+    """Whether a loop around the name binds it, or ``name, … = next(…)`` in its function does."""
+    for above in module.ancestors(name):
         targets: list[ast.expr] = [above.target] if isinstance(above, (ast.For, ast.AsyncFor)) else []
         if isinstance(above, _COMPREHENSIONS):
             targets = [each.target for each in above.generators]
-        if any(isinstance(each, ast.Name) and each.id == root.id for target in targets for each in ast.walk(target)):
+        if any(_binds(target, name.id) for target in targets):
             return True
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            return False
-    return False
+            break
+    function = module.function(name)
+    return any(
+        _is_next(each.value)
+        and module.function(each) is function
+        and any(_binds(target, name.id) for target in each.targets)
+        for each in module.nodes(ast.Assign)
+    )
+
+
+def _is_next(node: ast.expr) -> bool:
+    """``next(batches)``, ``batches.next()``."""
+    if not isinstance(node, ast.Call):
+        return False
+    function = node.func
+    is_method = isinstance(function, ast.Attribute) and function.attr in {"next", "__next__"}
+    return is_method or (isinstance(function, ast.Name) and function.id == "next")
+
+
+def _binds(target: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target))
 
 
 def _mentions_mps(flow: Flow) -> bool:

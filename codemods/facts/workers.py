@@ -32,6 +32,9 @@ Site: TypeAlias = "ast.Call | ast.Dict"
 _ROLES = {"dataset": "data set", "collate_fn": "collate_fn", "worker_init_fn": "worker_init_fn"}
 _NAMED_WORKERS = re.compile(r"^(num_?|n_?|data_?|loader_?|dataloader_?)*(workers?|cpus?)$", re.IGNORECASE)
 _NAMED_THREADS = re.compile(r"^(num_?|n_?)*threads$", re.IGNORECASE)
+_COUNTS_PROCESSORS = frozenset(
+    {"os.cpu_count", "os.process_cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count"}
+)
 # Arguments that DataLoader refuses without workers.
 _NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
 
@@ -106,7 +109,7 @@ class WorkerFacts:
             counts = tuple(self._in_dictionaries(loader))
             return Workers(counts, are_new=False) if counts else "its number of workers is not written in a dictionary"
         text = loader.module.code(argument.node)
-        positive = _positive(loader.module, argument.node)
+        positive = self._positive(loader.module, argument.node)
         if positive is None:
             return f"its number of workers is worked out in the call: {text}"
         return Workers((Count(loader.call, argument.node, text, positive),), are_new=False)
@@ -121,7 +124,7 @@ class WorkerFacts:
             else:
                 items = [(each.arg, each.value) for each in site.keywords]
             for node in (value for key, value in items if key == "num_workers"):
-                positive = _positive(loader.module, node)
+                positive = self._positive(loader.module, node)
                 if positive is not None:
                     yield Count(site, node, loader.module.code(node), positive)
 
@@ -134,6 +137,38 @@ class WorkerFacts:
                 found.extend(each for given in call.args for each in flow.values(given) if each.sort is Sort.CONTAINER)
         sites = dict.fromkeys(each.site for each in found)
         return tuple(each for each in sites if isinstance(each, (ast.Dict, ast.Call)) and module.holds(each))
+
+    def _positive(self, module: Module, count: ast.expr) -> str | None:
+        """The expression that says whether the count is above 0; None where it cannot be written."""
+        if isinstance(count, ast.IfExp) and isinstance(count.body, ast.Constant):
+            otherwise = count.orelse.value if isinstance(count.orelse, ast.Constant) else None
+            return module.code(count.test) if count.body.value and otherwise == 0 else None
+        if self._is_above_0(count):
+            return "True"
+        is_plain = not isinstance(count, ast.Constant) and self._is_plain(count)
+        return f"{module.code(count)} > 0" if is_plain else None
+
+    def _is_above_0(self, count: ast.expr) -> bool:
+        """A number, as many as there are processors, or the least of such."""
+        if isinstance(count, ast.Call) and isinstance(count.func, ast.Name) and count.func.id in {"min", "max"}:
+            return len(count.args) > 1 and all(map(self._is_above_0, count.args))
+        is_number = isinstance(count, ast.Constant) and isinstance(count.value, int) and count.value > 0
+        return is_number or self._counts_processors(count)
+
+    def _counts_processors(self, node: ast.expr) -> bool:
+        names = {each.name for each in self.script.flow.values(node.func)} if isinstance(node, ast.Call) else set()
+        return bool(names) and names <= _COUNTS_PROCESSORS
+
+    def _is_plain(self, count: ast.expr) -> bool:
+        """Whether the expression may be written twice: names, attributes, items, arithmetic on them."""
+        if isinstance(count, ast.BinOp):
+            return self._is_plain(count.left) and self._is_plain(count.right)
+        if isinstance(count, ast.Call):
+            is_plain = isinstance(count.func, ast.Name) and count.func.id in {"int", "min", "max"}
+            return self._counts_processors(count) or (is_plain and all(map(self._is_plain, count.args)))
+        if isinstance(count, (ast.Attribute, ast.Subscript)):
+            return self._is_plain(count.value)
+        return isinstance(count, (ast.Name, ast.Constant))
 
     def users(self, site: Site) -> tuple[Loader, ...]:
         """The loaders whose arguments stand at the site."""
@@ -361,24 +396,3 @@ def _is_torchs(loader: Loader, name: str) -> bool:
     argument = loader.arguments.get(name)
     values = without_none(argument.values) if argument is not None else ()
     return all(each.sort is Sort.MADE and each.name.startswith("torch.") for each in values)
-
-
-def _positive(module: Module, count: ast.expr) -> str | None:
-    """The expression that says whether the count is above 0; None where it cannot be written."""
-    if isinstance(count, ast.Constant):
-        return "True" if isinstance(count.value, int) and count.value > 0 else None
-    if isinstance(count, ast.IfExp) and isinstance(count.body, ast.Constant) and isinstance(count.orelse, ast.Constant):
-        return module.code(count.test) if count.body.value and count.orelse.value == 0 else None
-    return f"{module.code(count)} > 0" if _is_plain(count) else None
-
-
-def _is_plain(count: ast.expr) -> bool:
-    """Whether the expression may be written twice: names, attributes, items, arithmetic on them."""
-    if isinstance(count, ast.BinOp):
-        return _is_plain(count.left) and _is_plain(count.right)
-    if isinstance(count, ast.Call):
-        is_plain = isinstance(count.func, ast.Name) and count.func.id in {"int", "min", "max"}
-        return is_plain and all(map(_is_plain, count.args))
-    if isinstance(count, (ast.Attribute, ast.Subscript)):
-        return _is_plain(count.value)
-    return isinstance(count, (ast.Name, ast.Constant))

@@ -20,6 +20,7 @@ loader = DataLoader(data, batch_size=64, pin_memory=True)
 """
 MPS = "the device may be MPS, where a batch copied without blocking may be read too early: compare it with 'cuda'"
 PAGEABLE = "what is moved was made from the batch on the host (line {}), and is not in pinned memory"
+CUT = "what is moved was made by the script itself (line {}), not by a loader, and is not in pinned memory"
 WRITTEN = "the batch is written on the host again while it may be copied (line {})"
 NO_TENSOR = "its collate_fn may return something else than tensors"
 
@@ -406,6 +407,34 @@ for x, y in DataLoader(data, collate_fn=collate):
 def collate(items):
     return torch.stack([i[0] for i in items]), torch.tensor([i[1] for i in items])
 for x, y in DataLoader(data, collate_fn=collate):
+    x = x.to(device, non_blocking=True)
+""",
+    ),
+    "from a bar that is entered": (
+        """\
+from tqdm import tqdm
+with tqdm(enumerate(loader)) as bar:
+    for i, (x, y) in bar:
+        x = x.to(device)
+""",
+        """\
+from tqdm import tqdm
+with tqdm(enumerate(loader)) as bar:
+    for i, (x, y) in bar:
+        x = x.to(device, non_blocking=True)
+""",
+    ),
+    "from the next() of old": (
+        """\
+batches = iter(loader)
+for step in range(9):
+    x, y = batches.next()
+    x = x.to(device)
+""",
+        """\
+batches = iter(loader)
+for step in range(9):
+    x, y = batches.next()
     x = x.to(device, non_blocking=True)
 """,
     ),
@@ -906,6 +935,51 @@ def train(batches):
             "what is moved is not known to be a batch:"
             " 'batches' is a parameter of train(), which nothing in this file calls"
         ),
+        "",
+    ),
+    "a batch that comes next": (
+        """\
+import mine
+batches = mine.endless()
+for step in range(9):
+    x, y = next(batches)
+    x = x.to(device)
+""",
+        "what is moved is not known to be a batch: what iterating over mine.endless() yields is not known",
+        "",
+    ),
+    "a loader that is None by default": (
+        """\
+def train(batches=None):
+    for x, y in batches:
+        x = x.to(device)
+""",
+        (
+            "what is moved is not known to be a batch:"
+            " 'batches' is a parameter of train(), which nothing in this file calls"
+        ),
+        "",
+    ),
+    "X2: batches that are cut by hand": (
+        """\
+images = torch.randn(900, 784)
+for i in range(0, 900, 9):
+    x = images[i : i + 9].to(device)
+""",
+        CUT.format(11),
+        "",
+    ),
+    "X2: batches that a function puts together": (
+        """\
+text = torch.arange(900)
+def batch():
+    starts = torch.randint(800, (9,))
+    return torch.stack([text[i : i + 9] for i in starts])
+for step in range(9):
+    x = batch()
+    x = x.to(device)
+""",
+        CUT.format(14),
         "",
     ),
     "an unknown device": (

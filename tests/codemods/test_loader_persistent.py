@@ -30,6 +30,7 @@ for epoch in range(9):
         print(x.mean())
 """
 MADE = "loader = DataLoader(data, 64, shuffle=True, num_workers=2)\n"
+ENDLESS = "def endless():\n    while True:\n        for x, y in loader:\n            yield x\n"
 
 
 def rewrites(before: str, after: str) -> None:
@@ -48,9 +49,45 @@ COUNTS = {
     "a product": ("4 * opt.gpus", "4 * opt.gpus > 0"),
     "a converted option": ("int(opt.workers)", "int(opt.workers) > 0"),
     "a condition": ("4 if opt.gpu else 0", "opt.gpu"),
-    "a call": ("os.cpu_count()", None),
+    "the number of processors": ("os.cpu_count()", "True"),
+    "processors, up to a number": ("min(os.cpu_count(), 8)", "True"),
+    "half of the processors": ("os.cpu_count() // 2", "os.cpu_count() // 2 > 0"),
+    "a call": ("int(os.environ['WORKERS'])", "int(os.environ['WORKERS']) > 0"),
+    "a call of whatever": ("count_of_workers()", None),
     "none on some device": ("0 if opt.debug else 4", None),
 }
+
+
+ONE_READING = {
+    "an iterator that is made anew when it is empty": (
+        "batches = iter(loader)\nfor step in range(900):\n    try:\n        x, y = next(batches)\n"
+        "    except StopIteration:\n        batches = iter(loader)\n        x, y = next(batches)\n"
+    ),
+    "an iterator that a method makes anew": (
+        "class Batches:\n    def __init__(self):\n        self.left = iter(loader)\n"
+        "    def more(self):\n        x = next(self.left, None)\n        if x is None:\n"
+        "            self.left = iter(loader)\n        return x\n"
+        "batches = Batches()\nfor step in range(900):\n    print(batches.more())\n"
+    ),
+    "an endless generator": ENDLESS + "batches = endless()\nfor step in range(900):\n    print(next(batches))\n",
+    "an endless generator that yields from it": (
+        "def endless():\n    while True:\n        yield from loader\n"
+        "batches = endless()\nfor step in range(900):\n    print(next(batches))\n"
+    ),
+    "a generator that each epoch starts": (
+        "def halves():\n    for x, y in loader:\n        yield x / 2\n"
+        "for epoch in range(9):\n    for step, x in enumerate(halves()):\n        print(x)\n"
+    ),
+    "an object that goes through it": (
+        "class Halves:\n    def __iter__(self):\n        for x, y in loader:\n            yield x / 2\n"
+        "halves = Halves()\nfor epoch in range(9):\n    for x in halves:\n        print(x)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", ONE_READING.values(), ids=ONE_READING.keys())
+def test_one_reading_at_a_time(code: str) -> None:
+    rewrites(MADE + code, MADE.replace("=2)", "=2, persistent_workers=True)") + code)
 
 
 @pytest.mark.parametrize(("count", "value"), COUNTS.values(), ids=COUNTS.keys())
@@ -180,12 +217,30 @@ LEFT = {
         MADE + EPOCHS + "        print(next(iter(loader)))\n",
         f"it is read twice at once, and {STAY} (line 16)",
     ),
-    "an iterator is kept": (
-        MADE + "for epoch in range(9):\n    batches = iter(loader)\n    print(next(batches))\n",
+    "two iterators are kept": (
+        MADE
+        + "for epoch in range(9):\n    some, others = iter(loader), iter(loader)\n    print(next(some), next(others))\n",
         f"it is read through an iterator that is kept, and {STAY} (line 14)",
     ),
-    "a generator reads it": (
-        MADE + "def endless():\n    while True:\n        for x, y in loader:\n            yield x\n",
+    "an iterator is kept while another loop reads it": (
+        MADE + "batches = iter(loader)\n" + EPOCHS + "    print(next(batches))\n",
+        f"it is read through an iterator that is kept, and {STAY} (line 13)",
+    ),
+    "a generator reads it that is started twice": (
+        MADE + ENDLESS + "some, others = endless(), endless()\nprint(next(some), next(others))\n",
+        f"it is read through an iterator that is kept, and {STAY} (line 15)",
+    ),
+    "loops over a generator overlap": (
+        MADE + ENDLESS + "for x in endless():\n    for y in endless():\n        print(x, y)\n",
+        f"it is read through an iterator that is kept, and {STAY} (line 15)",
+    ),
+    "a property makes it": (
+        "class Trainer:\n    @property\n    def loader(self):\n        return DataLoader(data, 64, num_workers=2)\n"
+        "    def train(self):\n        for epoch in range(9):\n            for x, y in self.loader:\n                print(x)\n",
+        "it is made anew in each pass of a loop (line 17)",
+    ),
+    "a generator reads it that nothing starts": (
+        MADE + ENDLESS,
         f"it is read through an iterator that is kept, and {STAY} (line 15)",
     ),
     "a library reads it too": (

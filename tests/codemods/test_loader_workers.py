@@ -91,6 +91,14 @@ COUNTS = {
         MNIST + "loader = DataLoader(data, 64)\nfor x, y in loader:\n    x = x.double().cuda()\n",
         MNIST + "loader = DataLoader(data, 64, num_workers=4)\nfor x, y in loader:\n    x = x.double().cuda()\n",
     ),
+    "where a generator of the script yields from it": (
+        MNIST + "def endless(batches):\n    while True:\n        yield from batches\nloader = DataLoader(data, 64)\n"
+        "for x, y in endless(loader):\n    x = x.cuda()\n",
+        MNIST
+        + "def endless(batches):\n    while True:\n        yield from batches\n"
+        + "loader = DataLoader(data, 64, num_workers=4)\n"
+        "for x, y in endless(loader):\n    x = x.cuda()\n",
+    ),
     "instead of a literal 0": (
         MNIST + "loader = DataLoader(data, 64, num_workers=0)\n" + ON_CUDA,
         MNIST + "loader = DataLoader(data, 64, num_workers=4)\n" + ON_CUDA,
