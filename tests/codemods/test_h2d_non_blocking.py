@@ -424,20 +424,6 @@ with tqdm(enumerate(loader)) as bar:
         x = x.to(device, non_blocking=True)
 """,
     ),
-    "from the next() of old": (
-        """\
-batches = iter(loader)
-for step in range(9):
-    x, y = batches.next()
-    x = x.to(device)
-""",
-        """\
-batches = iter(loader)
-for step in range(9):
-    x, y = batches.next()
-    x = x.to(device, non_blocking=True)
-""",
-    ),
     "X1: moved again to the same device": (
         """\
 for x, y in loader:
