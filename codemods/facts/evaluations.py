@@ -36,6 +36,7 @@ _EVALUATES = re.compile(rf"(^|_){_WORDS}(_|\d|$)", re.IGNORECASE)
 _FLAGS = frozenset({"train", "training", "is_train", "is_training", "optimizer", "mode", "phase", "evaluate"})
 
 _MAY_CARRY = frozenset({Sort.TENSOR, Sort.MOVED, Sort.UNKNOWN, Sort.CONTAINER})
+_PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
 _AUTOCAST = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"})
 # Decorators that only pass the call on, so that what stands below them may be wrapped.
 _TRANSPARENT = re.compile(
@@ -134,7 +135,22 @@ class Evaluations:
         if not open_calls or self._modes.is_decorated(function) or self._all_callers_without(function):
             return EvaluationRegion(self._flow, module, function, (), (), None)
         why_not = self._why_trains(function, trains) or self._why_function_not(function, needs)
+        if why_not is None and all(self._tries_out(function, each) for each in open_calls):
+            why_not = "it only tries out a model that it makes, on numbers that it makes"
         return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), why_not)
+
+    def _tries_out(self, function: FunctionNode, call: ast.Call) -> bool:
+        """Whether it is ``Net()(torch.randn(2, 3, 32, 32))``, as files that define models end with to see them run."""
+        made = {
+            each.targets[0].id
+            for each in own(function, ast.Assign)
+            if isinstance(each.targets[0], ast.Name) and isinstance(each.value, ast.Call)
+        }
+        is_new = isinstance(call.func, ast.Call) or (isinstance(call.func, ast.Name) and call.func.id in made)
+        loads = any(each.attr == "load_state_dict" for each in own(function, ast.Attribute))
+        inputs = [value for each in given_arguments(call) for value in self._flow.values(each)]
+        here = set(own(function, ast.Call))
+        return is_new and not loads and all(each.sort is Sort.HOST and each.site in here for each in inputs)
 
     def _why_trains(self, function: FunctionNode, trains: ast.AST | None) -> str | None:
         flag = _flag(function)
@@ -303,6 +319,9 @@ class Evaluations:
         needs = needs_gradients(self._flow, statement)
         if needs is not None:
             return f"gradients are needed in it ({self._where(statement, needs)})"
+        for block in own(statement, ast.With):
+            if any(is_named(self._flow, item.context_expr, _PROFILERS) for item in block.items):
+                return f"it is profiled as it is (line {block.lineno})"
         yields = next(iter((*own(statement, ast.Yield), *own(statement, ast.YieldFrom))), None)
         return None if yields is None else f"it yields to code that may need gradients (line {yields.lineno})"
 

@@ -363,6 +363,14 @@ class Flow:
             return joined(own, external(target))
         return own if module in self._by_name else external(names.canonical(target))
 
+    def defined_in(self, name: str) -> Values | None:
+        """The classes and functions of the project that its module of that name offers; None for a library's."""
+        if name not in self._by_name:
+            return None
+        tree = self._by_name[name].tree
+        found = joined(*[self.read("name", tree, each) for each in sorted(self._units[tree].scope.bound)])
+        return frozenset(each for each in found if each.sort in {Sort.CLASS, Sort.FUNCTION})
+
     def star(self, source: str) -> Iterator[tuple[str, Values]]:
         """What ``from source import *`` binds, where the source is a module of the project."""
         bound = {
@@ -414,7 +422,7 @@ class Flow:
             found = self._member(owner, class_, name)
         elif owner.sort is Sort.CHOICE and name in self._written:
             found = self.read("choice", self.modules[0].tree, path(owner, name))
-        elif owner.sort is Sort.EXTERNAL and owner.name in self._packages:
+        elif owner.sort is Sort.EXTERNAL and owner.name in self._packages and name != "__dict__":
             found = self.imported(f"{owner.name}.{name}")
         elif owner.sort is Sort.SUPER and owner.of is not None and isinstance(owner.site, ast.ClassDef):
             found = self._inherited(owner.site, owner.of, name)

@@ -34,7 +34,10 @@ class Modes:
         forward_of = (
             call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
         )
-        for callee in self._flow.values(call.func):
+        callees = self._flow.values(call.func)
+        if any(each.sort in {Sort.FUNCTION, Sort.EXTERNAL} for each in callees):
+            return False  # whatever calls models and functions alike is about something else
+        for callee in callees:
             if self._is_model(callee, forward_of):
                 return True
             if callee.sort is Sort.METHOD and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:

@@ -186,7 +186,7 @@ class TorchSemantics:
         if owner.sort is Sort.EXTERNAL and owner.name in _ENVIRONMENT:
             return frozenset({Value(Sort.CHOICE, owner.name)})
         if owner.sort is Sort.EXTERNAL and owner.name.endswith(".__dict__"):
-            return external(owner.name.removesuffix("__dict__") + "?")
+            return _one_of(flow, owner.name.removesuffix(".__dict__"))
         what = kind(flow, owner)
         if what is Kind.MODEL:
             return flow.items(owner) if owner.name == _DICTIONARY else self.iterate(flow, owner, node)
@@ -456,6 +456,12 @@ def _is_layer(name: str) -> bool:
     return package == "torch.nn" and last[:1].isupper() and not last.startswith("Embedding")
 
 
+def _initialize(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
+    """``model, optimizer = apex.amp.initialize(model, optimizer)`` returns the same objects."""
+    models, optimizers = arguments.get(0, "models"), arguments.get(1, "optimizers")
+    return flow.container("tuple", node, {0: models, 1: optimizers}) if optimizers else models
+
+
 def _random_split(flow: Flow, node: ast.Call, _: Arguments) -> Values:
     return flow.container("list", node, {UNKNOWN_KEY: frozenset({Value(Sort.MADE, "torch.utils.data.Subset", node)})})
 
@@ -559,12 +565,18 @@ def _getattr(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
             if isinstance(key, str):
                 found.append(flow.attribute(owner, key))
             elif owner.sort is Sort.EXTERNAL:
-                found.append(external(owner.name if owner.name.endswith(".?") else f"{owner.name}.?"))
+                found.append(external(owner.name) if owner.name.endswith(".?") else _one_of(flow, owner.name))
             elif owner.sort is Sort.CHOICE:
                 found.append(frozenset({owner}))
             else:
                 found.append(flow.any_attribute(owner) or unknown("getattr() is not followed"))
     return joined(*found)
+
+
+def _one_of(flow: Flow, module: str) -> Values:
+    """What the user chooses by its name from a module: ``getattr(models, args.arch)``, ``models.__dict__[arch]``."""
+    own = flow.defined_in(module)
+    return external(f"{module}.?") if own is None else own
 
 
 def _setattr(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
@@ -623,6 +635,7 @@ _SPECIAL: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     "dataclasses.field": _field,
     **dict.fromkeys(words("builtins.range tqdm.trange tqdm.auto.trange tqdm.notebook.trange"), _numbers),
     "functools.partial": _partial,
+    "apex.amp.initialize": _initialize,
     "torch.utils.data.random_split": _random_split,
     "torch.multiprocessing.spawn": _spawn,
     **dict.fromkeys(_STARTERS, _start),

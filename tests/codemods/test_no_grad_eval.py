@@ -212,17 +212,17 @@ REWRITES = {
             @staticmethod
             def test():
                 net = Net()
-                return net(torch.ones(1, 4)).sum().item()
+                return net(loader[0][0]).sum().item()
 
             @property
             def accuracy(self):
                 net = Net()
-                return net(torch.ones(1, 4)).sum().item()
+                return net(loader[0][0]).sum().item()
 
         @functools.lru_cache
         def evaluate():
             net = Net()
-            return net(torch.ones(1, 4)).sum().item()
+            return net(loader[0][0]).sum().item()
         """,
         """\
         import functools
@@ -240,19 +240,19 @@ REWRITES = {
             @torch.no_grad()
             def test():
                 net = Net()
-                return net(torch.ones(1, 4)).sum().item()
+                return net(loader[0][0]).sum().item()
 
             @property
             @torch.no_grad()
             def accuracy(self):
                 net = Net()
-                return net(torch.ones(1, 4)).sum().item()
+                return net(loader[0][0]).sum().item()
 
         @functools.lru_cache
         @torch.no_grad()
         def evaluate():
             net = Net()
-            return net(torch.ones(1, 4)).sum().item()
+            return net(loader[0][0]).sum().item()
         """,
     ),
     "only a part of it has no gradients yet": (
@@ -1135,6 +1135,34 @@ LEAVES = {
             print(model(loader[0][0]))
         """,
         f"@torch.compile may need the function as it is (line {N + 1})",
+    ),
+    "a model that is only tried out": (
+        """\
+        def test():
+            net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
+            print(net(torch.randn(2, 3, 8, 8)).size())
+        """,
+        "it only tries out a model that it makes, on numbers that it makes",
+    ),
+    "profiled": (
+        """\
+        model.eval()
+        with torch.profiler.profile() as report:
+            model(torch.randn(2, 4))
+        print(report.key_averages())
+        """,
+        f"it is profiled as it is (line {N + 2})",
+    ),
+    "a function that compares models with functions": (
+        """\
+        def test_equal(one, other, x):
+            return torch.allclose(one(x), other(x))
+
+
+        test_equal(model, lambda x: x, torch.ones(1))
+        test_equal(abs, model, torch.ones(1))
+        """,
+        None,
     ),
     "a suite on the header's line": (
         """\

@@ -69,3 +69,20 @@ def case(reason: str, text: str, *expected: str) -> object:
 )  # fmt: skip
 def test_holders(text: str, expected: set[str]) -> None:
     assert answers(_START + text)[-1] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import models\nimport sys\nanswer = getattr(models, sys.argv[1])()",
+        "import models\nimport sys\nanswer = models.__dict__[sys.argv[1]]()",
+    ],
+)
+def test_a_class_of_the_project_chosen_by_its_name(text: str) -> None:
+    models = "from torch import nn\nclass Small(nn.Module):\n    pass\ndef large():\n    return nn.Linear(1, 1)"
+
+    assert answers(text, models=models) == [{"a Small", _LAYER}]
+
+
+def test_apex_returns_what_it_is_given() -> None:
+    assert answers(_START + "from apex import amp\nanswer, _ = amp.initialize(layer, 1)\nanswer = answer") == [{_LAYER}]
