@@ -12,7 +12,8 @@ import json
 import re
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 """Folders of which nobody wrote anything by hand."""
+
+FAILS = "the script fails before any change"
+"""So begins what the tool says, once a rule, of a script that does not run on current torch."""
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -34,7 +38,7 @@ _MODELISH = re.compile(
     re.IGNORECASE,
 )
 _USED_AS_MODEL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\.(?:parameters|named_parameters|eval|train|requires_grad_)\(")
-_TRAINED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\.(?:parameters|named_parameters)\(")
+_OPTIMIZES = re.compile(r"optim|adam|sgd|rmsprop|lbfgs|\bparam\w*\s*=", re.IGNORECASE)
 _MIXED_PRECISION = re.compile(r"\bautocast\b|\bGradScaler\b|\bapex\b|\.half\(\)")
 _COMPILES = re.compile(r"\btorch\.compile\b|\.compile\(")
 _CONVOLUTION = re.compile(r"\bConv(?:Transpose)?[123]d\(")
@@ -258,10 +262,15 @@ def sites(program: Program, *, new_torch: bool = False) -> list[Site]:
     return sorted(found, key=lambda each: (each.first, each.rule))
 
 
-def asks_for_new_torch(root: Path) -> bool:
-    """Whether the requirements at the top of a repository ask for torch 2 or later, somewhere."""
+def asks_for_new_torch(root: Path, path: str) -> bool:
+    """Whether requirements beside a file, or in a folder above it in its repository, ask for torch 2 or later."""
+    return any(_asks(root / folder) for folder in PurePosixPath(path).parents)
+
+
+@cache
+def _asks(folder: Path) -> bool:
     names = ("requirements*.txt", "pyproject.toml", "setup.py", "environment*.y*ml")
-    texts = (file.read_text(encoding="utf-8", errors="replace") for name in names for file in root.rglob(name))
+    texts = (file.read_text(encoding="utf-8", errors="replace") for name in names for file in folder.glob(name))
     return any(_NEW_TORCH.search(text) for text in texts)
 
 
@@ -277,7 +286,7 @@ def accounts(program: Program, site: Site, finding: dict[str, Any], alone: bool)
     line = program.line(finding.get("cell"), finding["line"])
     end = program.line(finding.get("cell"), finding["end_line"]) or line
     # What stands against mixed precision in a whole script is said once, at its first backward.
-    is_about_all = site.rule == "amp" and alone and finding["status"] == "left"
+    is_about_all = alone and finding["status"] == "left" and site.rule == "amp"
     named = site.name and re.search(
         rf"(?<![\w.]){re.escape(site.name)}\b", finding["message"] + program.lines[line - 1]
     )
@@ -389,7 +398,7 @@ def _why_no_copy(program: Program, call: ast.Call, receiver: ast.expr, loops: li
     if isinstance(root, ast.Name) and program.imported.get(root.id, "").split(".")[0] in {"torch", "numpy"}:
         return "made there"
     batches = _batches(loops)
-    return "" if any(each.id in batches for each in _names(receiver)) else "nothing that a loop hands out"
+    return "" if any(each.id in batches for each in _names(root)) else "nothing that a loop hands out"
 
 
 def _batches(loops: list[ast.AST]) -> set[str]:
@@ -504,7 +513,7 @@ def _models(program: Program) -> Iterator[Site]:
     if not program.trains_on_a_device:
         return
     settled = "compiled already" if _COMPILES.search(program.code) else ""
-    trained = set(_TRAINED.findall(program.code))
+    trained = set(_trained(program))
     seen = set()
     for statement in ast.walk(program.tree):
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
@@ -518,6 +527,18 @@ def _models(program: Program) -> Iterator[Site]:
             continue
         seen.add(key)
         yield _site(program, "compile", statement, settled, extent(statement), name=name)
+
+
+def _trained(program: Program) -> Iterator[str]:
+    """What an optimizer is given the parameters of, as it seems, or is given itself."""
+    for call in program.calls:
+        takes_parameters = isinstance(call.func, ast.Attribute) and call.func.attr in {"parameters", "named_parameters"}
+        statement = program.statement(call)
+        if takes_parameters and not hasattr(statement, "body") and _OPTIMIZES.search(ast.unparse(statement)):
+            yield ast.unparse(call.func.value)  # type: ignore[attr-defined]
+        elif re.search("optim", ast.unparse(call.func), re.IGNORECASE):
+            given = {ast.unparse(each) for each in call.args if isinstance(each, (ast.Name, ast.Attribute))}
+            yield from (each for each in given if each in program.models or _MODELISH.search(each))
 
 
 def _convolutions(program: Program) -> Iterator[Site]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import census
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 PROJECT = Path(__file__).parents[2]
 APART = ("pyg-team/pytorch_geometric", "pytorch/ignite", "huggingface/accelerate")
@@ -134,7 +134,8 @@ def study(root: Path, scratch: Path, timeout: float, answers: Path | None = None
         repository.broken += [each for each in refusals if isinstance(each, Broken)]
         repository.broken += _faults(report, before, after)
         repository.changed = len(_changed(before, after))
-        take_in(report["findings"], programs, repository, new_torch=census.asks_for_new_torch(root))
+        new_torch = {path for path in programs if census.asks_for_new_torch(root, path)}
+        take_in(report["findings"], programs, repository, new_torch)
         again = _call(["check"], copy, timeout, repository, codes=(0, 1, 2))
         for finding in again["findings"] if again is not None else ():
             if finding["status"] == "rewrites":
@@ -147,8 +148,7 @@ def take_in(
     findings: Sequence[dict[str, Any]],
     programs: dict[str, census.Program],
     repository: Repository,
-    *,
-    new_torch: bool = False,
+    new_torch: Collection[str] = (),
 ) -> None:
     """Sorts what was found, and what was not.
 
@@ -156,7 +156,7 @@ def take_in(
         findings: As the tool prints them, with paths relative to the repository.
         programs: Its programs before the rewrite, by path.
         repository: Where the answers go.
-        new_torch: Whether it asks for torch 2 or later.
+        new_torch: The paths for which requirements ask for torch 2 or later.
     """
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = collections.defaultdict(list)
     for each in findings:
@@ -166,15 +166,16 @@ def take_in(
         repository.sights.append(
             Sight(each["rule"], each["path"], each["line"], each["column"], each.get("cell"), state, reason)
         )
+    failing = {each["path"] for each in findings if each["message"].startswith(census.FAILS)}
     settled: collections.Counter[str] = collections.Counter()
     accounted: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     scripts = {path for path, _ in by_place}
     for path, program in programs.items():
-        sites = census.sites(program, new_torch=new_torch)
+        sites = census.sites(program, new_torch=path in new_torch)
         scripts |= {path} if sites else set()
         for site in sites:
             near = by_place[path, site.rule]
-            if any(census.accounts(program, site, each, len(near) == 1) for each in near):
+            if path in failing or any(census.accounts(program, site, each, len(near) == 1) for each in near):
                 accounted[site.rule][path] += 1
             elif site.settled:
                 settled[f"{site.rule}: {site.settled}"] += 1
@@ -416,7 +417,7 @@ def plain(reason: str) -> str:
     """A reason without the names and lines of one script."""
     reason = re.sub(r"(?:[\w./-]+\.py, )?\bline \d+", "line N", reason)
     reason = re.sub(r"'[^']*'", "'…'", reason)
-    return re.sub(r"\b[\w.]+\(\)|(?<![\w.])\w+(?:\.\w+)+", "…", reason)
+    return re.sub(r"\b[\w.]+\(\)|(?<![\w.])[A-Za-z_]\w*(?:\.\w+)+", "…", reason)
 
 
 def table(found: dict[str, Figures], *, reasons: int = 0) -> Iterator[str]:

@@ -119,10 +119,7 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
         found = exact[label] or [
             each for each in findings if id(each) not in taken and _is_at(label, each, programs, NEAR)
         ]
-        if label.rule == "amp" and not found:
-            # What stands against mixed precision in a whole script is said once, at its first backward.
-            said = [each for each in findings if (each["rule"], each["path"]) == (label.rule, label.path)]
-            found = said if len(said) == 1 and said[0]["status"] == "left" else []
+        found = found or _about_all(label, findings)
         used |= {id(each) for each in found}
         rewritten = any(each["status"] == "rewrites" for each in found)
         reason = "" if rewritten or not found else found[0]["message"]
@@ -133,6 +130,15 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
         if each["status"] == "rewrites" and id(each) not in used
     ]
     return outcome
+
+
+def _about_all(label: Label, findings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is said once of the whole file: that it fails, or what stands against mixed precision in all of it."""
+    here = [each for each in findings if each["path"] == label.path]
+    fails = [each for each in here if each["message"].startswith(census.FAILS)]
+    of_rule = [each for each in here if each["rule"] == label.rule]
+    said = label.rule == "amp" and len(of_rule) == 1 and of_rule[0]["status"] == "left"
+    return fails or (of_rule if said else [])
 
 
 def _paths(script: Script) -> list[str]:

@@ -102,6 +102,7 @@ def test_a_loader_without_workers_has_none_that_could_stay() -> None:
         pytest.param("for x in loader:\n    Net(x).to(device)", "a new object", id="a new model"),
         pytest.param("for x in loader:\n    torch.ones(len(x)).to(device)", "made there", id="a new tensor"),
         pytest.param("for x in loader:\n    h.to(device)", "nothing that a loop hands out", id="a state"),
+        pytest.param("for i, x in enumerate(b):\n    h[i].to(device)", "nothing that a loop hands out", id="beside"),
         pytest.param("for i in range(9):\n    i.to(device)", "nothing that a loop hands out", id="a number"),
     ],
 )
@@ -214,6 +215,11 @@ def test_without_a_model_nothing_is_trained() -> None:
     assert found("y.backward()", "amp") == [(1, "nothing is trained")]
 
 
+def test_a_part_of_a_model_is_not_trained_by_itself() -> None:
+    code = "class Net(nn.Module):\n    def __init__(self):\n        self.part = nn.LSTM(1, 1)\n"
+    assert found(f"{code}        for p in self.part.parameters(): print(p)\n{TRAINING}", "compile") == [(5, "")]
+
+
 def test_comments_and_a_device_that_is_the_cpu_count_for_nothing() -> None:
     code = TRAINING.replace(".cuda()", ".to(torch.device('cpu'))  # or 'cuda'")
     assert found(code, "compile") == []
@@ -297,4 +303,10 @@ def test_files_that_nobody_wrote_are_passed_over(tmp_path: Path) -> None:
 )
 def test_requirements(tmp_path: Path, line: str, *, answer: bool) -> None:
     (tmp_path / "requirements.txt").write_text(f"numpy\n{line}\n", encoding="utf-8")
-    assert census.asks_for_new_torch(tmp_path) is answer
+    assert census.asks_for_new_torch(tmp_path, "src/train.py") is answer
+
+
+def test_requirements_of_a_neighbour_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "requirements.txt").write_text("torch>=2\n", encoding="utf-8")
+    assert not census.asks_for_new_torch(tmp_path, "src/train.py")

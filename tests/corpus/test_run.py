@@ -67,6 +67,11 @@ def test_what_nothing_was_said_of_is_silent() -> None:
     assert run.figures([found], counted=True)["amp"].share == 1.0
 
 
+def test_a_script_that_fails_is_accounted_for_as_a_whole() -> None:
+    found = repository(finding("amp", 1, "the script fails before any change; fix first: print x"))
+    assert list(run.silent_sites([found])) == []
+
+
 def test_of_many_scripts_a_few_count_always_the_same_and_those_that_train_first() -> None:
     scripts = {f"s{index}": TRAIN + "#" * index for index in range(7)}
     others = {f"o{index}": f"import torch\noptimizer.zero_grad()\n{'#' * index}" for index in range(7)}

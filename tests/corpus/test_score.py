@@ -60,6 +60,9 @@ def answers(tmp_path: Path, labels: list[tuple[str, int]], *findings: dict[str, 
         pytest.param("amp", 13, finding("amp", 16), "rewritten", id="forward and backward of one iteration"),
         pytest.param("amp", 1, finding("amp", 16), "silent", id="outside of the iteration"),
         pytest.param("amp", 1, finding("amp", 16, "no CUDA", status="left"), "left", id="a reason for all"),
+        pytest.param(
+            "loader-pin", 6, finding("amp", 1, "the script fails before any change", status="left"), "left", id="fails"
+        ),
         pytest.param("cudnn-benchmark", 0, finding("cudnn-benchmark", 9), "rewritten", id="anywhere"),
         pytest.param("compile", 9, finding("compile", 1, "net and critic run so"), "rewritten", id="by its name"),
     ],
