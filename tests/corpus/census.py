@@ -58,6 +58,9 @@ _NUMPY_NUMBER = re.compile(
 _ITEMS = {"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "collate"}
 _MAKERS = re.compile(r"(?:^|\.)(?:tensor|Tensor|FloatTensor)$")
 _OTHERS_BACKWARD = re.compile(r"accelerator|fabric|engine|strategy|deepspeed", re.IGNORECASE)
+_TIMED = re.compile(r"%%(?:time|timeit|capture|prun)\b")
+_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[^#'\"]*\?\s*$)")
+_ASSIGNED_MAGIC = re.compile(r"^(\s*[\w, ]+=\s*)[%!].*")
 _NEW_TORCH = re.compile(r"\b(?:torch|pytorch)\s*(?:>=|==|~=|>|=)\s*[2-9]")
 
 
@@ -70,7 +73,7 @@ class Site:
     line: int
     """From 1; of its cell in a notebook."""
     cell: int | None
-    """The index, from 0, among all cells of a notebook."""
+    """Of a notebook, the number of the cell, from 1, text cells counted."""
     settled: str
     """Why the rule has nothing to do there; empty where it has."""
     first: int
@@ -88,7 +91,7 @@ class Program:
 
         Args:
             path: Its name, relative to the repository, with slashes.
-            cells: Index and text of each code cell; one without index for a module.
+            cells: Number and text of each code cell; one without number for a module.
 
         Raises:
             SyntaxError: It is not Python that this interpreter reads.
@@ -636,16 +639,16 @@ def _decoded(data: bytes) -> str:
 
 
 def _code_cells(notebook: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Index and text of the code cells of a notebook, in the present format or an earlier one."""
+    """Number and text of the code cells of a notebook, in the present format or an earlier one."""
     cells = notebook.get("cells") or [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]
-    for index, cell in enumerate(cells):
+    for number, cell in enumerate(cells, start=1):
         if cell.get("cell_type") == "code":
             source = cell.get("source", cell.get("input", ""))
-            yield index, source if isinstance(source, str) else "".join(source)
+            yield number, source if isinstance(source, str) else "".join(source)
 
 
 def _without_magics(lines: list[str]) -> list[str]:
-    """The lines of a cell, with ``pass`` for what only IPython reads."""
-    if lines and lines[0].lstrip().startswith("%%"):
+    """The lines of a cell, with ``pass`` for what only IPython reads; bodies of cell magics that time are Python."""
+    if lines[0].startswith("%%") and not _TIMED.match(lines[0]):
         return [""] * len(lines)
-    return [re.sub(r"^(\s*)(?:[%!?].*|.*\?\s*$)", r"\1pass", line) for line in lines]
+    return [_ASSIGNED_MAGIC.sub(r"\1None", _MAGIC.sub(r"\1pass", line)) for line in lines]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import difflib
 import hashlib
 import json
 import os
@@ -37,6 +38,10 @@ LARGEST_FILE = 5_000_000
 """Bytes; what is larger and no program is left out of the copy."""
 _FAULTS = re.compile(r"please report|not processed|nested too deeply")
 """What the tool says of a file when the fault is its own."""
+
+
+_SOURCE_LINE = re.compile(rb'\s*(?:"source":\s*\[?\s*)?(?:"(?:[^"\\]|\\.)*")?\]?,?\s*')
+"""A line of a notebook that can be one of a cell's source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class Repository:
     """The scripts that count in the averages."""
     unread: list[str] = field(default_factory=list)
     """Files that are no Python of today, as the tool says too."""
+    unseen: list[str] = field(default_factory=list)
+    """Files that the tool reads, and the census cannot: nothing is known of what is silent there."""
     sights: list[Sight] = field(default_factory=list)
     accounted: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many sites of the census a finding accounts for, by rule and path."""
@@ -134,6 +141,8 @@ def study(root: Path, scratch: Path, timeout: float, answers: Path | None = None
         repository.broken += [each for each in refusals if isinstance(each, Broken)]
         repository.broken += _faults(report, before, after)
         repository.changed = len(_changed(before, after))
+        refused = {each["path"] for each in report["errors"]}
+        repository.unseen = [path for path in _paths(copy) if path not in programs and path not in refused]
         new_torch = {path for path in programs if census.asks_for_new_torch(root, path)}
         take_in(report["findings"], programs, repository, new_torch)
         again = _call(["check"], copy, timeout, repository, codes=(0, 1, 2))
@@ -335,9 +344,17 @@ def notebook_problem(before: bytes, after: bytes) -> str:
         return notebook
 
     try:
-        return "" if rest(before) == rest(after) else "outputs, metadata or other cells differ"
+        if rest(before) != rest(after):
+            return "outputs, metadata or other cells differ"
     except ValueError as error:
         return f"no notebook any more: {error}"
+    old, new = before.splitlines(), after.splitlines()
+    for tag, first, last, new_first, new_last in difflib.SequenceMatcher(None, old, new).get_opcodes():
+        changed = [*old[first:last], *new[new_first:new_last]] if tag != "equal" else []
+        odd = next((line for line in changed if not _SOURCE_LINE.fullmatch(line)), None)
+        if odd is not None:
+            return f"line {first + 1}, which is no line of code: {odd[:60]!r}"
+    return ""
 
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:
@@ -358,10 +375,15 @@ def _contents(root: Path) -> dict[str, bytes]:
 
 def _programs(root: Path) -> Iterator[tuple[str, census.Program]]:
     """The programs that the tool should have looked at."""
-    for path in census.files(root):
-        program = census.Program.read(root / path, path) if reads_notebooks() or path.endswith(".py") else None
+    for path in _paths(root):
+        program = census.Program.read(root / path, path)
         if program is not None:
             yield path, program
+
+
+def _paths(root: Path) -> list[str]:
+    notebooks = reads_notebooks()
+    return [path for path in census.files(root) if notebooks or path.endswith(".py")]
 
 
 def reads_notebooks() -> bool:
@@ -470,6 +492,9 @@ def summary(repositories: Sequence[Repository], *, reasons: int) -> Iterator[str
     if apart:
         yield f"\nApart: {', '.join(each.name for each in apart)}"
         yield from table(figures(apart, counted=False))
+    unseen = [f"{repository.name}/{path}" for repository in repositories for path in repository.unseen]
+    if unseen:
+        yield f"\nRead by the tool, and not by the census: {len(unseen)}: {', '.join(unseen[:10])}"
     for repository in repositories:
         for each in repository.broken:
             yield f"\nbroken: {repository.name}: {each.path}: {each.kind}\n    {each.detail}".rstrip()

@@ -272,7 +272,7 @@ def test_the_cells_of_a_notebook_are_one_program(tmp_path: Path) -> None:
         {"cell_type": "code", "source": ["%matplotlib inline\n", "import torch"]},
         {"cell_type": "markdown", "source": "loss.backward()"},
         {"cell_type": "code", "source": "%%bash\nloss.backward("},
-        {"cell_type": "code", "source": "!pip install torch\nloss.backward()\noptimizer.step()"},
+        {"cell_type": "code", "source": "found = !pip install torch\nnet?\nloss.backward()\noptimizer.step()"},
     ]
     (tmp_path / "train.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
 
@@ -280,9 +280,9 @@ def test_the_cells_of_a_notebook_are_one_program(tmp_path: Path) -> None:
 
     assert program is not None
     (site,) = sites(program)
-    assert (site.rule, site.cell, site.line, site.settled) == ("amp", 3, 2, "")
-    assert accounts(program, site, {**finding(2), "cell": 3}, alone=False)
-    assert not accounts(program, site, {**finding(2), "cell": 0}, alone=False)
+    assert (site.rule, site.cell, site.line, site.settled) == ("amp", 4, 3, "")
+    assert accounts(program, site, {**finding(3), "cell": 4}, alone=False)
+    assert not accounts(program, site, {**finding(3), "cell": 1}, alone=False)
 
 
 def test_what_is_no_python_has_no_program(tmp_path: Path) -> None:

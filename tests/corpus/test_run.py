@@ -145,7 +145,17 @@ def test_a_comment_above_an_edit(after: str, line: int | None) -> None:
 )
 def test_notebooks_may_change_in_their_code(after: dict[str, Any], problem: str) -> None:
     before = {"cells": [{"cell_type": "code", "source": "a", "outputs": [1]}]}
-    assert run.notebook_problem(json.dumps(before).encode(), json.dumps(after).encode()) == problem
+    written = [json.dumps(each, indent=1).encode() for each in (before, after)]
+    assert run.notebook_problem(*written) == problem
+
+
+def test_the_form_of_a_notebook_stays() -> None:
+    before = {"metadata": {"a": 1}, "cells": [{"cell_type": "code", "source": ["a\n", "b"]}]}
+    after = {"metadata": {"a": 1}, "cells": [{"cell_type": "code", "source": ["a\n", "new\n", "b"]}]}
+    written = [json.dumps(each, indent=1).encode() for each in (before, after)]
+
+    assert run.notebook_problem(*written) == ""
+    assert "no line of code" in run.notebook_problem(written[0], written[1].replace(b'"a": 1', b'"a":  1'))
 
 
 def test_a_notebook_has_to_stay_one() -> None:

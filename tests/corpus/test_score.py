@@ -90,8 +90,8 @@ def test_a_label_in_a_notebook_means_its_cell(tmp_path: Path) -> None:
         {"cell_type": "code", "source": "x = 1\ny = 2"},
     ]
     (tmp_path / "train.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    labels = tuple(Label("train.ipynb", 1, "amp", "rewrite", "", cell) for cell in (0, 1))
-    found = {**finding("amp", 1), "path": "train.ipynb", "cell": 1}
+    labels = tuple(Label("train.ipynb", 1, "amp", "rewrite", "", cell) for cell in (1, 2))
+    found = {**finding("amp", 1), "path": "train.ipynb", "cell": 2}
 
     outcome = score.judge(Script("a/b", "", "train.ipynb", labels), tmp_path, [found, {**found, "rule": "compile"}])
 
