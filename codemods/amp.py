@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.amp_device import Conditions
 from codemods.amp_names import Names
-from codemods.amp_reasons import LeftError
+from codemods.amp_reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp_site import Site
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision, scripted
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _AROUND = (*LOOPS, *FUNCTIONS, ast.Module)
-_FP16 = "--amp fp16 is right there"
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
 
 
@@ -36,14 +36,15 @@ class Amp(Codemod):
         GPUs since Volta multiply 16-bit matrices several times as fast as 32-bit ones, and activations take half the
         memory. Autocast chooses for each operation whether 16 bits are enough. bf16, on capability 8 and above, has the
         range of fp32; fp16, below, needs the loss scaled so that small gradients survive. Without CUDA nothing changes.
-        Where the loss is ``BCELoss`` of a sigmoid there is bf16 or nothing: in fp16 a sigmoid of more than 8 is exactly
-        1, where gradients are no numbers.
+        Where fp16 or its scaler would not be right there is bf16 or nothing: a step with a closure, optimizers that
+        step at different rates or come from elsewhere, masks with -1e9, ``BCELoss`` (in fp16 a sigmoid of more than 8
+        is exactly 1, where gradients are no numbers). ``DataParallel`` gets fp16.
 
     When it is left:
-        The script never uses CUDA, or chooses its precision itself. The loss, the backward and the step cannot be put
-        in order: a framework runs them, gradients are applied by hand, the step takes a closure. Gradients are
-        differentiated again, or optimizers share parameters. The model does what 16 bits cannot: custom autograd
-        functions, masks with -1e9, linear algebra, Fourier transforms, masked assignment.
+        The script never uses CUDA, or chooses its precision itself. A framework runs the training step, or the forward
+        pass is not seen. The model does what 16 bits cannot: custom autograd functions, linear algebra, Fourier
+        transforms, masked assignment. Gradients are differentiated again or applied by hand, unless ``--amp bf16`` asks
+        for it. With ``--amp fp16``: whatever needs bf16.
 
     Results:
         Losses agree to about 1 %. Checkpoints of the model stay as they are; the scaler's state is saved beside the
@@ -206,43 +207,24 @@ for x in torch.randn(4, 16, 8):
 import torch
 from torch import nn
 
-model = nn.Linear(8, 8).cuda()
-optimizer = torch.optim.LBFGS(model.parameters())
-for x in torch.randn(4, 16, 8).cuda():
 
-    def closure():
-        optimizer.zero_grad()
-        loss = nn.functional.mse_loss(model(x), x)
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-""",
-            because="optimizer.step(closure) is not supported by GradScaler (line 14); --amp bf16 needs no scaler",
-        ),
-        Leaves(
-            code="""\
-import torch
-from torch import nn
-
-
-class Attention(nn.Module):
+class Spectral(nn.Module):
     def __init__(self):
         super().__init__()
-        self.score = nn.Linear(8, 8)
+        self.filter = nn.Linear(8, 8)
 
     def forward(self, x):
-        return self.score(x).masked_fill(x < 0, -1e9).softmax(-1)
+        return torch.fft.fft(self.filter(x)).abs()
 
 
-model = Attention().cuda()
+model = Spectral().cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x in torch.randn(4, 16, 8).cuda():
     optimizer.zero_grad()
     nn.functional.mse_loss(model(x), x).backward()
     optimizer.step()
 """,
-            because="masked_fill() with a number that does not fit fp16 (line 11); the bf16 form can do it",
+            because="torch.fft.fft has no 16-bit kernel (line 11)",
         ),
     )
 
@@ -265,12 +247,38 @@ for x in torch.randn(4, 16, 8).cuda():
             own = [each for each in blocks if phases.called(each) & trained]
             here = conditions.of_code(phases.reach, [iteration.owner], models)
             site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
-            try:
-                yield self.rewrites(script.module, group[0].statement, _MESSAGE, *site.edits())
-            except LeftError as reason:
-                yield self.left(script.module, group[0].statement, because=str(reason))
-            else:
-                blocks = [each for each in blocks if each not in site.validated]
+            finding, used = self._in_best_form(site, data_parallel(script))
+            yield finding
+            blocks = [each for each in blocks if each not in used.validated]
+
+    def _in_best_form(self, site: Site, spread: ast.Call | None) -> tuple[Finding, Site]:
+        """The finding in the form that is asked for; where that is any, in bf16 alone or fp16 alone if need be.
+
+        The threads of ``DataParallel`` take up autocast without its number format, and compute in fp16.
+        """
+        if site.form != "auto":
+            return self._rewritten(site), site
+        if spread is not None:
+            site = replace(site, form="fp16")
+            finding = self._rewritten(site)
+            if not finding.rewrites:
+                reason = finding.message.removesuffix(NO_SCALER).removesuffix(BF16_CAN)
+                finding = self.left(finding.module, finding.node, because=f"{reason}; {_in_threads(spread)}")
+            return finding, site
+        finding = self._rewritten(site)
+        if finding.rewrites or site.is_delicate:
+            return finding, site
+        # Without fp16 there is no scaler, and GPUs without bf16 go on in 32 bits.
+        reason = finding.message.removesuffix(NO_SCALER).removesuffix(BF16_CAN)
+        site = replace(site, form="bf16", only_wide=True)
+        return self._rewritten(site, f"; for bf16 alone, as in fp16 {reason}"), site
+
+    def _rewritten(self, site: Site, note: str = "") -> Finding:
+        module, place = site.script.module, site.group[0].statement
+        try:
+            return self.rewrites(module, place, f"{_MESSAGE}{note}", *site.edits())
+        except LeftError as reason:
+            return self.left(module, place, because=str(reason))
 
     def _check(self, script: Script, conditions: Conditions) -> None:
         """What keeps the whole script from mixed precision."""
@@ -295,10 +303,12 @@ for x in torch.randn(4, 16, 8).cuda():
         if compiled is not None:
             raise LeftError(f"TorchScript has its own rules for mixed precision (line {compiled.lineno})")
         spread = data_parallel(script)
-        if self.choices.amp != "fp16" and spread is not None:
-            raise LeftError(
-                f"DataParallel would compute in fp16 where bf16 is asked for (line {spread.lineno}); {_FP16}"
-            )
+        if self.choices.amp == "bf16" and spread is not None:
+            raise LeftError(f"{_in_threads(spread)}; --amp fp16 is right there")
+
+
+def _in_threads(spread: ast.Call) -> str:
+    return f"DataParallel (line {spread.lineno}) computes in fp16 where bf16 is asked for"
 
 
 def _groups(script: Script, phases: Phases) -> Iterator[tuple[tuple[Phase, ...], TrainingIteration]]:

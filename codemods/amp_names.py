@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.amp_device import Condition
 from codemods.amp_home import path
 from codemods.amp_reasons import LeftError
 from codemods.edit_values import WIDEST, AddArgument, AddParameter, Import, Insert
@@ -17,7 +18,7 @@ from codemods.facts.source import is_main_guard
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codemods.amp_device import Condition, Conditions
+    from codemods.amp_device import Conditions
     from codemods.amp_home import Home
     from codemods.declaration import AmpForm
     from codemods.edit_values import Edit
@@ -117,9 +118,8 @@ class Wording:
         if condition is None and place in self.validations and function is not None:
             # The function that validates may have a device of its own.
             condition = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
-        if condition is None:
-            raise LeftError(f"whether the script runs on CUDA cannot be said in line {place.lineno}")
-        return condition
+        # Where the device has no name: on another device than CUDA, autocast and the scaler for CUDA change nothing.
+        return condition or Condition(f"{self.torch('torch.cuda.is_available', place)}()")
 
     @property
     def _prefix(self) -> str:
@@ -254,13 +254,28 @@ class Wording:
         condition = self._condition(place)
         name = self.names.use_amp if self.only_wide else condition.test or ""
         if self.form == "auto" or self.only_wide:
-            loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
-            anchor = loops[0] if loops else place
-            if any(each is anchor or dominates(self.script.module, each, place) for each in self._chosen):
+            anchor = self._first_place(place, condition)
+            if any(each is anchor or dominates(self.script.module, each, anchor) for each in self._chosen):
                 return self.names.dtype, name
             self._chosen.append(anchor)
             self._add(Insert(self.script.module, anchor, self._local_dtype(place, condition), "before"))
         return self.names.dtype, name
+
+    def _first_place(self, place: ast.stmt, condition: Condition) -> ast.stmt:
+        """The outermost loop around the place in its function, and in those that it is defined in inside of a loop."""
+        module = self.script.module
+        loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
+        function = module.function(place)
+        if loops or not self.only_wide or not isinstance(function, _FUNCTIONS):
+            return loops[0] if loops else place
+        around = self._first_place(function, condition)
+        is_said = around is not function and not self._is_bound_inside(condition, function)
+        return around if is_said and self._condition(around) == condition else place
+
+    @staticmethod
+    def _is_bound_inside(condition: Condition, function: Callee) -> bool:
+        read = {each.id for each in ast.walk(ast.parse(condition.test or "")) if isinstance(each, ast.Name)}
+        return bool(read & bound_names(function))
 
     def _local_dtype(self, place: ast.stmt, condition: Condition) -> str:
         scaler = self.scaler_at(place)

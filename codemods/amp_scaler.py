@@ -125,7 +125,7 @@ class Scaling:
             unknown = self._why_order_unknown()
             if unknown is not None:
                 return unknown
-            if any(each.kind is EventKind.GRADIENT for each in self.events):
+            if self.applies_gradients:
                 return "gradients are applied by hand, and nothing would unscale them"
             return f"the step after the backward in line {self.phases[0].call.lineno} is not seen"
         if any(each.kind is EventKind.STEP and each.module is not self._module for each in self.events):
@@ -141,6 +141,16 @@ class Scaling:
             ):
                 return f"optimizer.step() in line {line} is more than a plain statement"
         return None
+
+    @property
+    def applies_gradients(self) -> bool:
+        """Whether gradients are read, and no optimizer steps: an attack on images, an update by hand."""
+        return not self.steps and any(each.kind is EventKind.GRADIENT for each in self.events)
+
+    @property
+    def differentiates_gradients(self) -> bool:
+        """Whether gradients are differentiated again: a gradient penalty."""
+        return self._why_double_backward() is not None
 
     def _why_double_backward(self) -> str | None:
         for event in self.events:

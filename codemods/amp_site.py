@@ -10,7 +10,7 @@ from codemods.amp_blocks import BCE, Blocks
 from codemods.amp_checkpoints import checkpoints
 from codemods.amp_home import Homes
 from codemods.amp_names import Wording
-from codemods.amp_reasons import LeftError
+from codemods.amp_reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp_scaler import Scaling
 from codemods.edit_values import Insert, Replace, Surround, Wrap
 from codemods.facts.formats import Format, Formats, Uses, vanishing
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from codemods.amp_blocks import Piece
     from codemods.amp_device import Conditions
+    from codemods.amp_home import Home
     from codemods.amp_names import Names
     from codemods.declaration import AmpForm
     from codemods.edit_values import Edit
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from codemods.facts.phases import Block, Phase, Phases
     from codemods.facts.script import Script
 
-_BF16_CAN = "the bf16 form can do it"
 _SATURATED = "binary_cross_entropy of a sigmoid in fp16 has gradients that are no numbers"
 
 
@@ -50,9 +50,11 @@ class Site:
     iteration: TrainingIteration
     validations: Sequence[Block]
     """The blocks of validation that run its models."""
-    validated: list[Block] = field(default_factory=list)
+    only_wide: bool = False
+    """Whether there is mixed precision only where there is bf16, as fp16 would not do."""
+    validated: list[Block] = field(default_factory=list, init=False)
     """Those of them that run in mixed precision too."""
-    _edits: list[Edit] = field(default_factory=list)
+    _edits: list[Edit] = field(default_factory=list, init=False)
 
     def edits(self) -> tuple[Edit, ...]:
         """All edits of the site.
@@ -61,17 +63,13 @@ class Site:
             LeftError: when the site is left, with the reason.
         """
         self._check()
-        scaling = Scaling(self.script, self.phases, tuple(self._aligned()), self.iteration.events)
-        home = None
+        scaling, home = self._scaling, None
         bce = self._bce()
         if bce is not None and self.form == "fp16":
             raise LeftError(f"{_SATURATED} (line {bce.lineno}); use its with_logits form, or --amp bf16")
         form = "bf16" if bce is not None else self.form
         if form != "bf16":
-            reason = scaling.why_not()
-            if reason is not None:
-                raise LeftError(f"{reason}; --amp bf16 needs no scaler")
-            home = Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
+            home = self._home(scaling)
         blocks = Blocks(self.script, self.phases)
         pieces = [(phase, piece) for phase in self.group for piece in blocks.of(phase)]
         validated = [block[0] for block in self.validations]
@@ -85,7 +83,7 @@ class Site:
             places,
             validated,
             self.phases.reach,
-            only_wide=form != self.form,
+            only_wide=self.only_wide or form != self.form,
         )
         wording.write()
         self._wrap(pieces, blocks, wording)
@@ -97,6 +95,25 @@ class Site:
             self._edits.extend(scaling.edits(wording.scaler_at))
             self._edits.extend(checkpoints(self.script, wording.scaler_at))
         return (*wording.edits, *self._edits)
+
+    @property
+    def is_delicate(self) -> bool:
+        """Whether gradients do more than to be stepped with, and 16 bits in them are for the user to ask for."""
+        return self._scaling.differentiates_gradients or self._scaling.applies_gradients
+
+    @property
+    def _scaling(self) -> Scaling:
+        return Scaling(self.script, self.phases, tuple(self._aligned()), self.iteration.events)
+
+    def _home(self, scaling: Scaling) -> Home:
+        """Where the scaler is made."""
+        reason = scaling.why_not()
+        if reason is not None:
+            raise LeftError(f"{reason}{NO_SCALER}")
+        try:
+            return Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
+        except LeftError as left:
+            raise LeftError(f"{left}{NO_SCALER}") from None
 
     def _bce(self) -> ast.Call | None:
         """A ``binary_cross_entropy`` of probabilities.
@@ -125,11 +142,11 @@ class Site:
                 raise LeftError(phase.why_not)
             for hazard in hazards(self.phases.reach, self.script.module, phase.code):
                 if self.form != "bf16" or not hazard.only_fp16:
-                    hint = f"; {_BF16_CAN}" if hazard.only_fp16 else ""
+                    hint = BF16_CAN if hazard.only_fp16 else ""
                     raise LeftError(f"{hazard.reason} ({hazard.place(self.script.module)}){hint}")
             tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
             if self.form != "bf16" and tiny is not None:
-                raise LeftError(f"{tiny.reason} ({tiny.place(self.script.module)}); {_BF16_CAN}")
+                raise LeftError(f"{tiny.reason} ({tiny.place(self.script.module)}){BF16_CAN}")
             inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
                 raise LeftError(f"{BCE}, and a model computes it (line {inside.lineno}); use its with_logits form")

@@ -1416,6 +1416,41 @@ def test_a_function_that_reads_what_is_bound_under_the_guard_reads_the_scaler_to
     assert "scaler.is_enabled()" in body
 
 
+UNNAMED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model.to(device)
+for x in torch.randn(6, 16, 8):
+    optimizer.zero_grad()
+    loss = model(x.to(device)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_device_that_has_no_name_where_the_scaler_is_made() -> None:
+    after = rewritten(UNNAMED, "auto")
+
+    assert "lr=0.1)\nuse_amp = torch.cuda.is_available()\namp_dtype = torch.bfloat16 if use_amp and" in after
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"',
+        "torch.accelerator.current_accelerator()",
+    ],
+)
+def test_whatever_accelerator_there_is(device: str) -> None:
+    code = HEAD.replace('torch.device("cuda" if torch.cuda.is_available() else "cpu")', device) + STEP
+
+    assert "with torch.autocast" in rewritten(code, "auto")
+
+
 def test_a_rewritten_script_is_not_mentioned_again() -> None:
     for _, after in PAIRS.values():
         check_silent(Amp, after)
@@ -1605,14 +1640,6 @@ class Square(torch.autograd.Function):
         + STEP.replace("model(x)", "Square.apply(model(x))"),
         "custom autograd.Function Square (line 11) would get mixed number formats; decorate its forward with "
         "torch.amp.custom_fwd and its backward with torch.amp.custom_bwd",
-    ),
-    "replicas that forget bf16": (
-        HEAD
-        + """\
-model = nn.DataParallel(model)
-"""
-        + STEP,
-        "DataParallel would compute in fp16 where bf16 is asked for (line 9); --amp fp16 is right there",
     ),
     "a model in 16 bits": (
         HEAD
@@ -2186,7 +2213,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 train(0, model, optimizer)
 torch.multiprocessing.spawn(train, args=(model, optimizer))
 """,
-        "train() is handed to other code, which would have to pass the scaler",
+        "train() is handed to other code, which would have to pass the scaler; --amp bf16 needs no scaler",
     ),
     "a function that nothing calls": (
         """\
@@ -2218,36 +2245,6 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + STEP,
         "the name scaler is taken",
     ),
-    "a device that cannot be named there": (
-        """\
-import torch
-from torch import nn
-
-model = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model.to(device)
-for x in torch.randn(6, 16, 8):
-    optimizer.zero_grad()
-    loss = model(x.to(device)).pow(2).mean()
-    loss.backward()
-    optimizer.step()
-""",
-        "whether the script runs on CUDA cannot be said in line 5",
-    ),
-    "a forward pass that is not found": (
-        HEAD
-        + DATA
-        + """\
-    if len(x):
-        output = model(x)
-for _ in range(3):
-    loss = F.cross_entropy(output, y)
-    loss.backward(retain_graph=True)
-    optimizer.step()
-""",
-        "the forward pass is not found before the backward in line 15",
-    ),
     "an optimizer in a list": (
         """\
 import torch
@@ -2265,7 +2262,7 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     loss.backward()
     optimizers[0].step()
 """,
-        "the optimizer is not a plain name (line 14)",
+        "the optimizer is not a plain name (line 14); --amp bf16 needs no scaler",
     ),
     "no place for the scaler": (
         """\
@@ -2282,7 +2279,7 @@ for epoch in range(2):
             optimizer.zero_grad()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """,
-        "no place is after all optimizers and before all their uses",
+        "no place is after all optimizers and before all their uses; --amp bf16 needs no scaler",
     ),
 }
 
@@ -2307,15 +2304,23 @@ BF16_CAN = {
     "a mask too large for fp16",
     "a function that other code calls",
     "a function that nothing calls",
-    "a device that cannot be named there",
     "an optimizer in a list",
     "no place for the scaler",
 }
 
 
+DELICATE = {"double backward", "gradients applied by hand"}
+"""Only ``--amp bf16`` asks for 16 bits in these."""
+
+
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_left(name: str) -> None:
-    check_leaves(Amp, *LEFT[name])
+    code, reason = LEFT[name]
+
+    if name in BF16_CAN - DELICATE:
+        assert {each.message for each in found(code, "fp16")} == {reason}
+    else:
+        check_leaves(Amp, code, reason)
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -2323,10 +2328,47 @@ def test_only_a_scaler_needs_the_order_of_a_step(name: str) -> None:
     assert all(each.rewrites == (name in BF16_CAN) for each in found(LEFT[name][0], "bf16"))
 
 
-def test_replicas_can_compute_in_fp16() -> None:
-    (finding,) = found(LEFT["replicas that forget bf16"][0], "fp16")
+@pytest.mark.parametrize("name", sorted(BF16_CAN - DELICATE))
+def test_where_fp16_cannot_be_there_is_bf16_or_nothing(name: str) -> None:
+    code, reason = LEFT[name]
+    after = rewritten(code, "auto")
 
-    assert finding.rewrites
+    assert "GradScaler" not in after
+    assert "dtype=torch.bfloat16, enabled=" in after
+    (finding,) = found(code, "auto")
+    assert finding.message.endswith(f"; for bf16 alone, as in fp16 {reason.partition('; ')[0]}")
+    check_silent(Amp, after)
+
+
+REPLICAS = (
+    HEAD
+    + """\
+model = nn.DataParallel(model)
+"""
+    + STEP
+)
+
+
+def test_replicas_compute_in_fp16() -> None:
+    after = rewritten(REPLICAS, "auto")
+
+    assert after == rewritten(REPLICAS, "fp16")
+    assert "dtype=torch.float16" in after
+    (finding,) = found(REPLICAS, "bf16")
+    assert (
+        finding.message == "DataParallel (line 9) computes in fp16 where bf16 is asked for; --amp fp16 is right there"
+    )
+
+
+def test_replicas_that_need_bf16_are_left() -> None:
+    code = REPLICAS.replace("optimizer.step()", "optimizer.step(lambda: None)")
+
+    check_leaves(
+        Amp,
+        code,
+        "optimizer.step() in line 15 is more than a plain statement; "
+        "DataParallel (line 9) computes in fp16 where bf16 is asked for",
+    )
 
 
 @pytest.mark.parametrize(
