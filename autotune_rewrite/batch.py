@@ -188,8 +188,10 @@ def process_read(
 def _result(source: Source, found: Rewrite | FileError) -> Result:
     """A file that does not mention torch need not be Python."""
     if not isinstance(found, FileError):
-        return Done(source, found)
-    return found if source.mentions_torch else Done(source, Rewrite(source.path, source.text, source.text))
+        return Done(source, replace(found, cells=source.cells))
+    if not source.mentions_torch:
+        return Done(source, Rewrite(source.path, source.text, source.text))
+    return found if source.cells is None else source.cells.error(found)
 
 
 def _settings(source: Source, options: Options, *, without: frozenset[str], bitwise: bool) -> config.Settings:
@@ -215,14 +217,17 @@ def changes(parts: Read, options: Options, *, without: frozenset[str] = frozense
     return Changes(tuple(each for each in results if isinstance(each, Done)))
 
 
-def facts(path: str) -> tuple[tuple[int, str], ...]:
-    """What is understood of a script: lines, from 1, and facts.
+def facts(path: str) -> Iterator[tuple[str, str]]:
+    """What is understood of a script: lines, from 1, and facts; of a notebook, ``cell 3:5`` and facts.
 
     Raises:
         FileError: when it cannot be used.
     """
     source = files.read(path)
-    return describe(path, source.text) if source.mentions_torch else ()
+    if not source.mentions_torch:
+        return
+    for line, fact in describe(path, source.text):
+        yield (str(line), fact) if source.cells is None else (source.cells.named(line), source.cells.words(fact))
 
 
 def _in_processes(work: partial[list[Result]], groups: Sequence[Project]) -> Iterator[list[Result]]:

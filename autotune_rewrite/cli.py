@@ -178,6 +178,10 @@ class _Running:
         """The plan for two scripts."""
         from autotune_rewrite.verify import Plan
 
+        notebook = next((each for each in (original, rewritten) if each.suffix == ".ipynb"), None)
+        if notebook is not None:
+            convert = f"convert it with `jupyter nbconvert --to script {notebook}`"
+            raise Fault(f"{notebook}: notebooks cannot be run yet: {convert}")
         return Plan(original, rewritten, **self.choices)
 
 
@@ -609,8 +613,8 @@ def facts(script: str) -> None:
     from autotune_rewrite import batch
 
     try:
-        for line, fact in batch.facts(script):
-            click.echo(f"{line}: {fact}")
+        for place, fact in batch.facts(script):
+            click.echo(f"{place}: {fact}")
     except FileError as error:
         raise Fault(str(error)) from error
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune_rewrite import notebooks
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
@@ -30,23 +31,32 @@ class Source:
     path: str
     data: bytes
     text: str
+    """Of a notebook, the program that its code cells are together."""
     encoding: str
+    cells: notebooks.Cells | None = None
+    """Of a notebook, where its cells stand in that program."""
 
     @property
     def mentions_torch(self) -> bool:
         """Whether there is anything in it for torchfast."""
-        return b"torch" in self.data
+        return b"torch" in self.data if self.cells is None else "torch" in self.text
 
     def encode(self, text: str) -> bytes:
-        """Another text in this file's encoding."""
-        return text.encode(self.encoding)
+        """This file with another text, in its encoding.
+
+        Raises:
+            FileError: when a notebook's cells cannot have that text.
+        """
+        if self.cells is None:
+            return text.encode(self.encoding)
+        return notebooks.with_program(self.path, self.data, self.cells, text)
 
 
 def read(path: str) -> Source:
-    """The Python file at a path.
+    """The Python file, or notebook, at a path.
 
     Raises:
-        FileError: when it is missing, no regular file, unreadable, or no text.
+        FileError: when it is missing, no regular file, unreadable, no text, or no notebook that is understood.
     """
     try:
         # Opening a pipe would wait for somebody to write.
@@ -59,7 +69,7 @@ def read(path: str) -> Source:
 
 
 def decode(path: str, data: bytes, *, as_text: bool = False) -> Source:
-    """The Python file with these bytes.
+    """The Python file, or notebook, with these bytes.
 
     Args:
         path: Its name.
@@ -67,13 +77,16 @@ def decode(path: str, data: bytes, *, as_text: bool = False) -> Source:
         as_text: Whether its text is wanted even where it does not mention torch.
 
     Raises:
-        FileError: when the bytes are no text in the encoding that the file declares.
+        FileError: when the bytes are no text in the encoding that the file declares, or no notebook.
     """
     if b"\0" in data:
         raise FileError(path, "not a text file: it holds a null byte", _line(data, data.index(b"\0")))
     if b"torch" not in data and not as_text:
         # Nobody will look at the text, so that its encoding is not this tool's business.
         return Source(path, data, data.decode("latin-1"), "latin-1")
+    if path.endswith(".ipynb"):
+        program, cells = notebooks.program(path, data, as_text=as_text)
+        return Source(path, data, program, "utf-8", cells)
     try:
         declared, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         encoding = "utf-8" if declared == "utf-8-sig" else declared
@@ -173,7 +186,7 @@ def _walk(root: Path) -> Iterator[str]:
             and not ignores.cover(here / each, directory=True)
         )
         for file in sorted(files):
-            if file.endswith(".py") and not ignores.cover(here / file):
+            if file.endswith((".py", ".ipynb")) and not ignores.cover(here / file):
                 yield str(here / file)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.catalogue import Rounds
     from autotune_rewrite.config import Settings
+    from autotune_rewrite.notebooks import Cells
     from autotune_rewrite.suppress import Suppressions
     from codemods.declaration import Codemod, Finding
     from codemods.edit_values import Edit
@@ -79,6 +80,8 @@ class Rewrite:
     """The new text; of a mere check, the text that the last round's rules read."""
     sites: tuple[Site, ...] = ()
     """In the order of the script's lines; those of one place in the order of the rules."""
+    cells: Cells | None = None
+    """Of a notebook, where its cells stand in the text."""
 
     @property
     def rules(self) -> frozenset[str]:
@@ -349,12 +352,14 @@ def _apply(module: Module, edits: Sequence[Edit]) -> str:
     except NotEditableError as error:
         # LibCST shows the code in question, on lines of its own.
         raise FileError(module.path, " ".join(str(error).removeprefix(f"{module.path}:").split())) from error
+    # What follows are faults of torchfast; the user's file is worth more than the report of them.
     try:
-        Module(module.path, text)
+        cell_lines = Module(module.path, text).cell_lines
     except SyntaxError as error:
-        # A fault of torchfast; the user's file is worth more than the report of it.
         message = f"the rewrite would not be Python ({error.msg}): left as it is; please report this"
         raise FileError(module.path, message) from error
+    if cell_lines != module.cell_lines:
+        raise FileError(module.path, "the rewrite would mix the cells: left as it is; please report this")
     return text
 
 

@@ -207,6 +207,8 @@ def _no_wrap(edit: Wrap) -> str | None:
             return why
         if _is_future(statement):
             return "nothing can stand before a __future__ import"
+        if module.lines[statement.lineno - 1] in module.cell_lines:
+            return "its code stands in several cells of the notebook"
     return "a docstring cannot be moved" if _is_docstring(module, statements[0]) else None
 
 
@@ -277,7 +279,8 @@ def import_place(module: Module, code: str) -> Place:
         if run:
             last = next(at for at, following in zip(run, [*run[1:], -1], strict=True) if following != at + 1)
             return "after", body[last]
-    return ("before", body[0]) if body else None
+    # A notebook's first statement is the line above its first cell.
+    return ("after" if module.notebook else "before", body[0]) if body else None
 
 
 def can_import(module: Module, name: str, node: ast.AST) -> bool:

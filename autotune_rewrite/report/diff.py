@@ -7,12 +7,26 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from autotune_rewrite.rewrite import Rewrite
 
 _MANY = 12
 """More lines than these that only move to another indentation hide what really changes."""
 _CONTEXT = 3
 """Unchanged lines that are shown around a change."""
+
+
+def texts(rewrite: Rewrite) -> Iterator[tuple[int | None, str, str]]:
+    """The text before and after; of a notebook, each changed cell's number and its source before and after."""
+    if rewrite.cells is None:
+        yield None, rewrite.before, rewrite.after
+        return
+    after = rewrite.cells.sources(rewrite.after)
+    for cell, source in rewrite.cells.sources(rewrite.before).items():
+        # The last line of a cell has no newline, which is not worth a mark.
+        if source != after[cell]:
+            yield cell, f"{source}\n", f"{after[cell]}\n"
 
 
 def unified(path: str, before: str, after: str) -> list[str]:

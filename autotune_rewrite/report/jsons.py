@@ -1,13 +1,14 @@
 """Findings, errors and diffs as JSON values, version 1.
 
 Lines and columns count from 1, and ends are inclusive; an insertion before line n is ``line`` n, ``end_line`` n - 1.
+In a notebook, lines are those of the ``cell`` that is given with them; cells count from 1, those of text included.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite.report.diff import unified
+from autotune_rewrite.report.diff import texts, unified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,27 +24,44 @@ def as_json(rewrites: Sequence[Rewrite], errors: Iterable[FileError], *, diffs: 
     changed = [each for each in rewrites if each.after != each.before] if diffs else []
     return {
         "version": VERSION,
-        "findings": [_finding(each.path, site) for each in rewrites for site in each.sites],
-        "errors": [{"path": error.path, "line": error.line, "message": error.message} for error in errors],
-        "diffs": [
-            {"path": each.path, "diff": "".join(f"{line}\n" for line in unified(each.path, each.before, each.after))}
-            for each in changed
+        "findings": [_finding(each, site) for each in rewrites for site in each.sites],
+        "errors": [
+            {"path": error.path, **_cell(error.cell), "line": error.line, "message": error.message} for error in errors
         ],
+        "diffs": [_diff(each.path, *text) for each in changed for text in texts(each)],
     }
 
 
-def _finding(path: str, site: Site) -> dict[str, Any]:
+def _diff(path: str, cell: int | None, before: str, after: str) -> dict[str, Any]:
+    title = path if cell is None else f"{path}:cell {cell}"
+    return {"path": path, **_cell(cell), "diff": "".join(f"{line}\n" for line in unified(title, before, after))}
+
+
+def _finding(rewrite: Rewrite, site: Site) -> dict[str, Any]:
+    lines = _lines(rewrite, site.line, site.end_line)
     return {
         "rule": site.rule,
-        "path": path,
-        "line": site.line,
+        "path": rewrite.path,
+        **lines,
         "column": site.column,
-        "end_line": site.end_line,
         "end_column": site.end_column,
         "status": "rewrites" if site.rewrites else "left",
-        "message": site.message,
+        "message": site.message if rewrite.cells is None else rewrite.cells.words(site.message),
         "promise": str(site.promise),
         "gain": site.gain,
         "fails": site.fails,
-        "edits": [{"path": path, "line": span.line, "end_line": span.end_line} for span in site.edits],
+        "edits": [{"path": rewrite.path, **_lines(rewrite, span.line, span.end_line)} for span in site.edits],
     }
+
+
+def _lines(rewrite: Rewrite, line: int, end_line: int) -> dict[str, int]:
+    """A first and a last line of the text, in the cell where they stand."""
+    if rewrite.cells is None:
+        return {"line": line, "end_line": end_line}
+    cell, first = rewrite.cells.place(line)
+    return {**_cell(cell), "line": first, "end_line": first + end_line - line}
+
+
+def _cell(number: int | None) -> dict[str, int]:
+    """The number of a notebook's cell; scripts have none."""
+    return {} if number is None else {"cell": number}

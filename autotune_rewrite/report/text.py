@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.report.diff import preview, unified
+from autotune_rewrite.report.diff import preview, texts, unified
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +26,12 @@ class Line:
 
 def diff(rewrite: Rewrite, *, whole: bool) -> Iterator[Line]:
     """The change as a unified diff; unless whole, blocks that move to another indentation are shown in short."""
-    lines = (unified if whole else preview)(rewrite.path, rewrite.before, rewrite.after)
-    for number, line in enumerate(lines):
-        # Only the first two lines are headers: a removed `-- x` reads like one.
-        style = _DIFF_STYLES.get(line[:3], "") if number < 2 or line.startswith("@@ ") else ""  # noqa: PLR2004
-        yield Line(line, style or _CHANGE_STYLES.get(line[:1], ""))
+    for cell, before, after in texts(rewrite):
+        path = rewrite.path if cell is None else f"{rewrite.path}:cell {cell}"
+        for number, line in enumerate((unified if whole else preview)(path, before, after)):
+            # Only the first two lines are headers: a removed `-- x` reads like one.
+            style = _DIFF_STYLES.get(line[:3], "") if number < 2 or line.startswith("@@ ") else ""  # noqa: PLR2004
+            yield Line(line, style or _CHANGE_STYLES.get(line[:1], ""))
 
 
 def findings(rewrite: Rewrite, *, gains: bool, quiet: bool) -> Iterator[Line]:
@@ -38,11 +39,16 @@ def findings(rewrite: Rewrite, *, gains: bool, quiet: bool) -> Iterator[Line]:
     for site in rewrite.sites:
         if site.rewrites:
             gain = f"  {site.gain}" if gains and site.gain else ""
-            yield Line(f"{_place(rewrite, site)}  {site.message}  [{site.promise}]{gain}")
+            yield Line(f"{_place(rewrite, site)}  {_message(rewrite, site)}  [{site.promise}]{gain}")
     for site in rewrite.sites:
         if not site.rewrites and not quiet:
-            yield Line(f"{_place(rewrite, site)}  left: {site.message}", "dim")
+            yield Line(f"{_place(rewrite, site)}  left: {_message(rewrite, site)}", "dim")
 
 
 def _place(rewrite: Rewrite, site: Site) -> str:
-    return f"{rewrite.path}:{site.line} {site.rule}"
+    place = site.line if rewrite.cells is None else rewrite.cells.named(site.line)
+    return f"{rewrite.path}:{place} {site.rule}"
+
+
+def _message(rewrite: Rewrite, site: Site) -> str:
+    return site.message if rewrite.cells is None else rewrite.cells.words(site.message)

@@ -61,6 +61,20 @@ class Module:
         head, dot, rest = target.partition(".")
         return f"{self.local.get(head, head)}{dot}{rest}"
 
+    @property
+    def notebook(self) -> bool:
+        """Whether the text is that of a notebook's cells, which are run in any order, and never imported."""
+        return self.path.endswith(".ipynb")
+
+    @cached_property
+    def cell_lines(self) -> tuple[str, ...]:
+        """The lines, each a statement, that stand above the cells of a notebook; none in a script.
+
+        The first line is one, and the others differ from it by a number.
+        """
+        mark = self.lines[0].rstrip("0123456789")
+        return tuple(each for each in self.lines if each.startswith(mark)) if self.notebook else ()
+
     @cached_property
     def newline(self) -> str:
         """The newline that most lines of the module end with."""
