@@ -65,13 +65,17 @@ class Unguarded:
 
 
 def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
-    """What has to go under guards; None where importing the script reads no loader.
+    """What has to go under guards; None where importing the script reads no loader, and for notebooks.
+
+    Nothing imports a notebook: neither do workers that are not forked, as it is no file of Python.
 
     Args:
         script: the script; only its entry module is rewritten.
         codes: what runs in the workers of each of its loaders: the names that it reads stay outside.
     """
     module = script.module
+    if module.notebook:
+        return None
     body = module.tree.body
     reading = [each for code in codes for each in _reached(script, code)]
     elsewhere = next((each for each, _ in reading if each is not module), None)

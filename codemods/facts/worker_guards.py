@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from codemods.facts.flow import Flow
-    from codemods.facts.source import Callee
+    from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value
     from codemods.facts.worker_code import WorkerCode
 
@@ -201,7 +201,8 @@ def why_not_sent(code: WorkerCode) -> str | None:
     for class_ in code.classes:
         where = _hidden(code.flow, class_)
         if where is not None:
-            return f"objects of class {class_.name}, which is defined {where}, {_CANNOT} (line {class_.lineno})"
+            objects = f"objects of class {class_.name}"
+            return f"{objects}, which is defined {where}, {_CANNOT}{_way_out(code.flow, class_)}"
         for statement in ast.walk(class_):
             if isinstance(statement, ast.Assign) and _makes_generator(code, statement):
                 return f"a generator {_CANNOT} (line {statement.lineno})"
@@ -211,11 +212,12 @@ def why_not_sent(code: WorkerCode) -> str | None:
 def _not_pickled(flow: Flow, value: Value) -> str | None:
     site = value.site
     if isinstance(site, ast.Lambda):
-        return f"a lambda {_CANNOT} (line {site.lineno}): make it a function of the module"
+        home = "a module that is imported" if _home(flow, site).notebook else "the module"
+        return f"a lambda {_CANNOT} (line {site.lineno}): make it a function of {home}"
     if isinstance(site, ast.GeneratorExp):
         return f"a generator {_CANNOT} (line {site.lineno})"
     if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
-        return f"{value.name}(), which is defined {where}, {_CANNOT} (line {site.lineno})"
+        return f"{value.name}(), which is defined {where}, {_CANNOT}{_way_out(flow, site)}"
     if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
         return f"{described(value)} opens its database before the workers start"
     if kind(flow, value) in _STAY_BEHIND or (value.sort is Sort.MADE and value.name.endswith("SummaryWriter")):
@@ -235,13 +237,23 @@ def _makes_generator(code: WorkerCode, statement: ast.Assign) -> bool:
 
 def _hidden(flow: Flow, definition: ast.AST) -> str | None:
     """Where the definition stands that a worker process cannot import, in words."""
-    module = next(module for module in flow.modules if module.holds(definition))
+    module = _home(flow, definition)
     for above in module.ancestors(definition):
         if isinstance(above, FUNCTIONS):
             return "inside a function"
         if isinstance(above, ast.If) and is_main_guard(above):
             return "under the __main__ guard"
-    return None
+    return "in the notebook" if module.notebook else None
+
+
+def _home(flow: Flow, node: ast.AST) -> Module:
+    return next(module for module in flow.modules if module.holds(node))
+
+
+def _way_out(flow: Flow, definition: ast.ClassDef | Callee) -> str:
+    """Where it is defined and, of a notebook, what to do about that: a worker that is not forked cannot import one."""
+    line = f" (line {definition.lineno})"
+    return f"{line}: import it from a module" if _home(flow, definition).notebook else line
 
 
 # --- what several copies would get wrong ----------------------------------------------------------------------------
