@@ -188,7 +188,9 @@ def _notebook(path: str, text: str) -> NotebookNode:
         raise FileError(path, f"not a notebook: {error}") from error
     except RecursionError as error:
         raise FileError(path, "nested too deeply to be understood") from error
-    version = found.get("nbformat", 1) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise FileError(path, "not a notebook: it is no object of JSON")
+    version = found.get("nbformat", 1)
     if isinstance(version, int) and version < _FORMAT:
         message = f"notebook format {version}: convert it with `jupyter nbconvert --to notebook`"
         raise FileError(path, message)
@@ -197,7 +199,7 @@ def _notebook(path: str, text: str) -> NotebookNode:
         if all(isinstance(each.source, str) and isinstance(each.cell_type, str) for each in notebook.cells):
             return notebook
     except (AttributeError, TypeError) as error:
-        raise FileError(path, f"not a notebook: {error}") from error
+        raise FileError(path, f"not a notebook that nbformat reads: {error}") from error
     raise FileError(path, "not a notebook: a cell's source is no text")
 
 
