@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.errors import FileError
+from codemods.facts import legacy
 from codemods.facts.source import Module
 
 if TYPE_CHECKING:
@@ -240,7 +241,8 @@ def _refuse(path: str, code: str, cell: int, above: int) -> None:
     try:
         module = Module(path, code)
     except SyntaxError as error:
-        raise FileError(path, f"not Python 3: {error.msg}", above + (error.lineno or 1), cell) from error
+        said = legacy.why_unreadable(error.text or "") or error.msg
+        raise FileError(path, f"not Python 3: {said}", above + (error.lineno or 1), cell) from error
     except ValueError as error:
         raise FileError(path, f"not Python: {error}", above + 1, cell) from error
     except (RecursionError, MemoryError) as error:

@@ -496,7 +496,7 @@ def test_what_is_inserted_lands_in_the_cells_it_belongs_to(torchfast: Run, book:
     training = TRAINING.replace("torch.nn.", "nn.").replace("images.flatten(1)", "images")
     book.write_text(json.dumps(notebook(imports, "!ls", making, "# Now train it.\n!ls", f"\n{training}")))
 
-    sources = rewritten(torchfast, book, "--select", "amp,compile,cudnn-benchmark")
+    sources = rewritten(torchfast, book, "--select", "amp,compile")
 
     assert sources == [
         """\
@@ -504,9 +504,7 @@ def test_what_is_inserted_lands_in_the_cells_it_belongs_to(torchfast: Run, book:
 from torch import nn, optim
 from torch.utils.data import DataLoader
 import torch
-from torchvision import models, datasets, transforms
-
-torch.backends.cudnn.benchmark = True""",
+from torchvision import models, datasets, transforms""",
         "!ls",
         """\
 data = datasets.CIFAR10("data", transform=transforms.ToTensor())

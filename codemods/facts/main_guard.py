@@ -65,19 +65,16 @@ class Unguarded:
 
 
 def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
-    """What has to go under guards; None where importing the script reads no loader, and for notebooks.
-
-    Nothing imports a notebook: neither do workers that are not forked, as it is no file of Python.
+    """What has to go under guards; None where importing the script reads no loader.
 
     Args:
         script: the script; only its entry module is rewritten.
         codes: what runs in the workers of each of its loaders: the names that it reads stay outside.
     """
     module = script.module
-    if module.notebook:
-        return None
     body = module.tree.body
-    reading = [each for code in codes for each in _reached(script, code)]
+    # No worker imports a notebook, which is no file of Python.
+    reading = [each for code in codes for each in _reached(script, code) if not each[0].notebook]
     elsewhere = next((each for each, _ in reading if each is not module), None)
     if elsewhere is not None:
         return Unguarded(1, (), f"importing {elsewhere.path} reads a loader")
