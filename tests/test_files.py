@@ -168,7 +168,7 @@ def found(root: Path) -> list[str]:
 def test_directories_are_walked_in_order(tmp_path: Path) -> None:
     tree(tmp_path, "b.py", "a.py", "c/d.py", "notes.txt", "c/e.ipynb")
 
-    assert found(tmp_path) == ["a.py", "b.py", "c/d.py"]
+    assert found(tmp_path) == ["a.py", "b.py", "c/d.py", "c/e.ipynb"]
 
 
 @pytest.mark.parametrize(
