@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Decorate, Import, RemoveArgument, Wrap
-from codemods.facts.evaluations import is_volatile
+from codemods.facts.evaluations import is_volatile, may_be_volatile
 from codemods.facts.placement import is_free_for
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def evaluate_attack(images, labels):
                 handled.update(calls)
                 yield self._site(script, region, calls)
         for call in script.module.nodes(ast.Call):
-            if call not in handled and is_volatile(script.flow, call):
-                reason = "volatile=True has no effect since torch 0.4: what it is used for needs torch.no_grad()"
+            if call not in handled and may_be_volatile(script.flow, call):
+                reason = "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()"
                 yield self.left(script.module, call, because=reason)
 
     def _site(self, script: Script, region: EvaluationRegion, volatile: list[ast.Call]) -> Finding:

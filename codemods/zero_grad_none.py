@@ -269,17 +269,17 @@ def _parameters_zeroed(script: Script, call: ast.expr) -> frozenset[Value] | Non
 
 def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
     """Why ``zero_grad`` may not be torch's."""
-    values = without_none(script.flow.values(func.value))
-    others = frozenset(each for each in values if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
+    own = next((each.site for each in script.flow.values(func) if each.sort is Sort.METHOD), None)
+    if own is not None:
+        home = next((each for each in script.modules if each.holds(own)), script.module)
+        return f"zero_grad() is the script's own ({script.where(home, own)})"
     if _annotation(script.module, func.value) in _ANNOTATIONS:
         return None
+    values = without_none(script.flow.values(func.value))
+    others = frozenset(each for each in values if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
     if others or not values:
         return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
-    own = next(
-        (each.site for each in script.flow.values(func) if each.site is not None and each.sort is Sort.METHOD), None
-    )
-    home = next((each for each in script.modules if own is not None and each.holds(own)), script.module)
-    return None if own is None else f"zero_grad() is the script's own ({script.where(home, own)})"
+    return None
 
 
 def _annotation(module: Module, node: ast.expr) -> str | None:

@@ -534,8 +534,16 @@ class Evaluations:
 
 def is_volatile(flow: Flow, call: ast.Call) -> bool:
     """Whether the call is ``Variable(x, volatile=True)``, or of the script's own function that hands it on."""
+    return may_be_volatile(flow, call) and any(
+        each.arg == "volatile" and isinstance(each.value, ast.Constant) for each in call.keywords
+    )
+
+
+def may_be_volatile(flow: Flow, call: ast.Call) -> bool:
+    """Whether the call is ``Variable(x, volatile=…)`` with anything but ``False``, or hands that on."""
     given = any(
-        each.arg == "volatile" and isinstance(each.value, ast.Constant) and each.value.value for each in call.keywords
+        each.arg == "volatile" and not (isinstance(each.value, ast.Constant) and not each.value.value)
+        for each in call.keywords
     )
     return given and any(
         each.name == "torch.autograd.Variable"

@@ -1183,7 +1183,14 @@ LEAVES = {
         """\
         x = Variable(torch.ones(4), volatile=True)
         """,
-        "volatile=True has no effect since torch 0.4: what it is used for needs torch.no_grad()",
+        "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()",
+    ),
+    "volatile as the caller says": (
+        """\
+        def get_batch(source, evaluation=False):
+            return Variable(source, volatile=evaluation)
+        """,
+        "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()",
     ),
 }
 

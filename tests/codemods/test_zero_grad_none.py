@@ -245,6 +245,10 @@ LEFT_PLAIN = {
         ),
         f"zero_grad() is the script's own (line {N + 2})",
     ),
+    "zero_grad of a class that is no optimizer": (
+        "class Env:\n    def zero_grad(self):\n        pass\n\nEnv().zero_grad()\n",
+        f"zero_grad() is the script's own (line {N + 2})",
+    ),
     "sometimes a model, sometimes a function": (
         "def net(x):\n    return x\n\nif len(loader) > 2:\n    net = model\nnet.zero_grad()\n",
         (
