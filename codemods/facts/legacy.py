@@ -19,7 +19,7 @@ from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.values import NONE, Sort, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee, Module
@@ -77,17 +77,19 @@ class Failure:
     """What fails there, and what to write instead."""
 
 
-def failure(flow: Flow, module: Module, target: Version | None) -> Failure | None:
+def failure(flow: Flow, module: Module, entries: Collection[Module], target: Version | None) -> Failure | None:
     """The first place, in the order of the text, where the module fails whatever is chosen when it is started.
 
     Args:
         flow: What is known of the module's project.
         module: The module.
+        entries: The modules of the project that are run as ``__main__``.
         target: The oldest torch that it is known to be run on: what failed later does not fail there.
     """
+    course = _Course(flow, entries)
     for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Name):
         for since, because in _failures(flow, module, node):
-            if (target is None or target >= since) and _surely_runs(flow, module, node, set()):
+            if (target is None or target >= since) and course.surely_runs(module, node):
                 return Failure(node, because)
     return None
 
@@ -264,36 +266,47 @@ class _Numbers:
 
 # What surely runs.
 
-
-def _surely_runs(flow: Flow, module: Module, node: ast.AST, seen: set[Callee]) -> bool:
-    """Whether the node is evaluated whenever the module's script gets that far: every loop runs, logging happens."""
-    below = node
-    for above in module.ancestors(node):
-        if isinstance(above, FUNCTIONS):
-            return _is_called(flow, above, seen)
-        if isinstance(above, ast.If) and not _is_only_now_and_then(above) and below is not above.test:
-            return False
-        if isinstance(above, (ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.Assert)) or type(above).__name__ in {
-            "TryStar",
-            "Match",
-        }:
-            return False
-        below = above
-    return True
+_SKIPPABLE = (ast.IfExp, ast.BoolOp, ast.Assert, ast.Match)
+"""What may not run all of its parts."""
 
 
-def _is_called(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
-    if function in seen or len(seen) > _DEEPEST:
-        return False
-    seen.add(function)
-    return any(
-        _surely_runs(flow, each, call, seen)
-        for call in flow.callers(function)
-        for each in flow.modules
-        if each.holds(call)
-    )
+@dataclass(frozen=True, eq=False)
+class _Course:
+    """Tells which code runs whenever a script gets that far: every loop runs, logging happens now and then."""
+
+    flow: Flow
+    entries: Collection[Module]
+    """The modules that are run as ``__main__``."""
+
+    def surely_runs(self, module: Module, node: ast.AST, seen: frozenset[Callee] = frozenset()) -> bool:
+        """Whether the node is evaluated, where ``seen`` are the functions that are being followed back already."""
+        below = node
+        for above in module.ancestors(node):
+            if isinstance(above, FUNCTIONS):
+                return above not in seen and len(seen) < _DEEPEST and self._is_called(above, seen | {above})
+            if isinstance(above, _SKIPPABLE) or _catches_errors(above):
+                return False
+            if isinstance(above, ast.If) and below is not above.test and not self._is_entered(module, above):
+                return False
+            below = above
+        return True
+
+    def _is_called(self, function: Callee, seen: frozenset[Callee]) -> bool:
+        return any(
+            self.surely_runs(module, call, seen)
+            for call in self.flow.callers(function)
+            for module in self.flow.modules
+            if module.holds(call)
+        )
+
+    def _is_entered(self, module: Module, statement: ast.If) -> bool:
+        """``if step % 100 == 0:``, or the guard of what runs when the script is started."""
+        if is_main_guard(statement):
+            return module in self.entries
+        return any(isinstance(each, ast.Mod) for each in ast.walk(statement.test))
 
 
-def _is_only_now_and_then(statement: ast.If) -> bool:
-    """``if step % 100 == 0:``, or the guard of what runs when the script is started."""
-    return is_main_guard(statement) or any(isinstance(each, ast.Mod) for each in ast.walk(statement.test))
+def _catches_errors(node: ast.AST) -> bool:
+    """Whether what fails in the node may not end the script, for more is caught than the user's ctrl-C."""
+    caught = [ast.unparse(each.type) if each.type is not None else "" for each in getattr(node, "handlers", ())]
+    return any(each != "KeyboardInterrupt" for each in caught)

@@ -85,7 +85,7 @@ class Script:
         """Where the module whose sites are sought fails before any change, on current torch and Python."""
         asked = (self.module, self.target)
         if asked not in self._failures:
-            self._failures[asked] = failure(self.flow, self.module, self.target)
+            self._failures[asked] = failure(self.flow, self.module, self.entries, self.target)
         return self._failures[asked]
 
     @cached_property

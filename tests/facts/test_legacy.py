@@ -56,6 +56,11 @@ _ITEM = "loss.data[0]: a loss has no dimensions, write .item() instead of .data[
             "it.next() fails: write next(it)",
             id="next() of a generator",
         ),
+        pytest.param(
+            "loss = criterion(model(x), y)\ntry:\n    print(loss.data[0])\nexcept KeyboardInterrupt:\n    pass",
+            _ITEM,
+            id="where only ctrl-C is caught",
+        ),
         pytest.param("torch.symeig(x)", "torch.symeig() fails: torch.linalg.eigh has taken its place", id="symeig"),
         pytest.param("torch.gels(x, y)", "torch.gels() fails: it is gone from torch", id="gels"),
         pytest.param(
@@ -116,6 +121,15 @@ def test_fails_before_any_change(text: str, because: str) -> None:
 )  # fmt: skip
 def test_runs_or_may_run(text: str) -> None:
     assert _because(text) is None
+
+
+def test_the_demonstration_at_the_end_of_a_helper_does_not_run() -> None:
+    entry = Module("train.py", "import helper\n", "train")
+    helper = Module("helper.py", "if __name__ == '__main__':\n    import cPickle\n", "helper")
+    both = Script.of(entry, others=[helper])
+
+    assert both.seen_from(helper, None).fails_today is None
+    assert Script.of(helper).fails_today is not None
 
 
 def test_a_module_of_the_project_is_not_gone() -> None:
