@@ -15,7 +15,7 @@ from codemods import placing
 from codemods.declaration import Promise
 from codemods.facts import legacy
 from codemods.facts.describe import facts_by_line
-from codemods.facts.script import Script, flow_of
+from codemods.facts.script import Script, Whole
 from codemods.facts.source import Module
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from autotune_rewrite.suppress import Suppressions
     from codemods.declaration import Codemod, Finding
     from codemods.edit_values import Edit
-    from codemods.facts.flow import Flow
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
@@ -194,7 +193,7 @@ class _Work:
                 self._original[text] = text.parsed(self._current[text])
         for number, group in enumerate(self._rounds, start=1):
             modules = self._modules()
-            flow: Flow | None = None
+            whole: Whole | None = None
             shared: dict[tuple[Module, ...], Script] = {}
             for text, module in modules.items():
                 rules = self._rules(text, group)
@@ -202,8 +201,8 @@ class _Work:
                     suppressions = suppress.read(module, RULES) if text.settings is not None else None
                     if suppressions is None or suppressions.skip_file or not rules:
                         continue
-                    flow = flow or flow_of(tuple(modules.values()))
-                    script = self._script(text, modules, flow, shared)
+                    whole = whole or Whole.of(tuple(modules.values()))
+                    script = self._script(text, modules, whole, shared)
                     edits = self._find(text, script, rules, suppressions)
                     if edits and not (self._check and number == len(self._rounds)):
                         self._current[text] = _apply(module, edits)
@@ -225,15 +224,15 @@ class _Work:
 
     @staticmethod
     def _script(
-        text: Text, modules: Mapping[Text, Module], flow: Flow, shared: dict[tuple[Module, ...], Script]
+        text: Text, modules: Mapping[Text, Module], whole: Whole, shared: dict[tuple[Module, ...], Script]
     ) -> Script:
         """The facts, seen from one module: those that run in one process with it matter to it."""
         target = text.settings.target.known if text.settings is not None else None
         entries = [module for each, module in modules.items() if each.is_entry]
-        together = flow.together(modules[text], entries)
+        together = whole.flow.together(modules[text], entries)
         known = shared.get(together)
         if known is None:
-            known = Script(modules[text], together, tuple(each for each in together if each in entries), target, flow)
+            known = Script(modules[text], together, tuple(each for each in together if each in entries), target, whole)
         # The copy knows what the facts were asked so far.
         shared[together] = known.seen_from(modules[text], target)
         return shared[together]

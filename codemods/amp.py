@@ -12,7 +12,7 @@ from codemods.amp_reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp_site import Site
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision, scripted
-from codemods.facts.iterations import EventKind, Iterations
+from codemods.facts.iterations import EventKind
 from codemods.facts.phases import Phases
 from codemods.facts.source import FUNCTIONS, LOOPS
 from codemods.facts.validations import validations
@@ -327,7 +327,7 @@ def _groups(script: Script, phases: Phases) -> Iterator[tuple[tuple[Phase, ...],
 
 def _with_step(script: Script, iteration: TrainingIteration) -> TrainingIteration:
     """The iteration; the one of the code around it, where that steps after some passes of an inner loop."""
-    iterations, here = Iterations(script.flow, script.modules), iteration
+    iterations, here = script.whole.iterations, iteration
     while not here.of(EventKind.STEP) and isinstance(here.owner, LOOPS):
         above = next((each for each in here.module.ancestors(here.owner) if isinstance(each, _AROUND)), None)
         if above is None:

@@ -250,7 +250,7 @@ def _sites_here(script: Script, model: Model) -> list[ast.AST]:
     seen: set[ast.AST] = set()
     while todo:
         site = todo.pop(0)
-        module = next((each for each in script.modules if site is not None and each.holds(site)), None)
+        module = next((each for each in script.flow.modules if site is not None and each.holds(site)), None)
         if site is None or module is None or site in seen:
             continue
         seen.add(site)

@@ -271,7 +271,7 @@ def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
     """Why ``zero_grad`` may not be torch's."""
     own = next((each.site for each in script.flow.values(func) if each.sort is Sort.METHOD), None)
     if own is not None:
-        home = next((each for each in script.modules if each.holds(own)), script.module)
+        home = next((each for each in script.flow.modules if each.holds(own)), script.module)
         return f"zero_grad() is the script's own ({script.where(home, own)})"
     if _annotation(script.module, func.value) in _ANNOTATIONS:
         return None
@@ -507,7 +507,7 @@ def _is_one(script: Script, value: Value) -> bool:
     """Whether the value is one object, and not several that are made at the same place."""
     site = value.site
     for _ in range(_DEEPEST):
-        module = next((each for each in script.modules if site is not None and each.holds(site)), None)
+        module = next((each for each in script.flow.modules if site is not None and each.holds(site)), None)
         if module is None or site is None:
             return False
         for above in module.ancestors(site):

@@ -36,13 +36,64 @@ class Made:
     value: Value
 
 
-def flow_of(modules: Sequence[Module]) -> Flow:
-    """The values of every expression of some modules, the scripts first.
+@dataclass(eq=False)
+class Whole:
+    """What is known of all modules of a project."""
 
-    Raises:
-        RecursionError: when one of them is nested too deeply to be followed.
-    """
-    return Flow(modules, TorchSemantics())
+    flow: Flow
+
+    @classmethod
+    def of(cls, modules: Sequence[Module]) -> Whole:
+        """The facts about some modules, the scripts first.
+
+        Raises:
+            RecursionError: when one of them is nested too deeply to be followed.
+        """
+        return cls(Flow(modules, TorchSemantics()))
+
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """The moves of tensors to a device."""
+        return tuple(transfers(self.flow, self.flow.modules))
+
+    @cached_property
+    def loaders(self) -> tuple[Loader, ...]:
+        """The loaders that are made."""
+        return tuple(loaders(self.flow, self.flow.modules, self.transfers))
+
+    @cached_property
+    def models(self) -> tuple[tuple[Module, Model], ...]:
+        """The models that are made and that no other model holds, and where."""
+        made = [(each.module, Model(self.flow, each.value)) for each in self._made(Kind.MODEL)]
+        held = {layer for _, model in made for layer in model.layers[1:]}
+        return tuple((module, model) for module, model in made if model.value not in held)
+
+    @cached_property
+    def optimizers(self) -> tuple[Made, ...]:
+        """The optimizers that are made."""
+        return tuple(self._made(Kind.OPTIMIZER))
+
+    @cached_property
+    def schedulers(self) -> tuple[Made, ...]:
+        """The learning rate schedulers that are made."""
+        return tuple(self._made(Kind.SCHEDULER))
+
+    def _made(self, wanted: Kind) -> Iterator[Made]:
+        for module in self.flow.modules:
+            for call in module.nodes(ast.Call):
+                for value in self.flow.values(call):
+                    if value.site is call and kind(self.flow, value) is wanted:
+                        yield Made(module, call, value)
+
+    @cached_property
+    def iterations(self) -> Iterations:
+        """The training iterations, and what calls reach."""
+        return Iterations(self.flow, self.flow.modules)
+
+    @cached_property
+    def evaluations(self) -> tuple[EvaluationRegion, ...]:
+        """The code that evaluates with gradients on."""
+        return tuple(Evaluations(self.flow, self.flow.modules, self.iterations).find())
 
 
 @dataclass(eq=False)
@@ -56,7 +107,13 @@ class Script:
     """Those of them that are run as ``__main__``."""
     target: tuple[int, int] | None
     """The oldest torch that the script is known to be run on: (2, 1); None where that is not known."""
-    flow: Flow
+    whole: Whole
+    """What is known of the whole project, other scripts too, whatever the module whose sites are sought."""
+
+    @property
+    def flow(self) -> Flow:
+        """The values of the project's expressions."""
+        return self.whole.flow
 
     @classmethod
     def of(cls, module: Module, target: tuple[int, int] | None = None, others: Sequence[Module] = ()) -> Script:
@@ -66,7 +123,7 @@ class Script:
             RecursionError: when the script is nested too deeply to be followed.
         """
         modules = (module, *others)
-        return cls(module, modules, (module,), target, flow_of(modules))
+        return cls(module, modules, (module,), target, Whole.of(modules))
 
     def seen_from(self, module: Module, target: tuple[int, int] | None) -> Script:
         """The same facts, to seek the sites of another of the modules."""
@@ -95,12 +152,12 @@ class Script:
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
         """The moves of tensors to a device, in the order of the text."""
-        return tuple(transfers(self.flow, self.modules))
+        return tuple(each for each in self.whole.transfers if each.module in self.modules)
 
     @cached_property
     def loaders(self) -> tuple[Loader, ...]:
         """The loaders that the script makes, in the order of the text."""
-        return tuple(loaders(self.flow, self.modules, self.transfers))
+        return tuple(each for each in self.whole.loaders if each.module in self.modules)
 
     def loader(self, value: Value) -> Loader | None:
         """The loader that the value is."""
@@ -109,45 +166,32 @@ class Script:
     @cached_property
     def models(self) -> tuple[Model, ...]:
         """The models that the script makes and that no other model holds, in the order of the text."""
-        made = [Model(self.flow, each.value) for each in self._made(Kind.MODEL)]
-        held = {layer for model in made for layer in model.layers[1:]}
-        return tuple(model for model in made if model.value not in held)
+        return tuple(model for module, model in self.whole.models if module in self.modules)
 
     @cached_property
     def optimizers(self) -> tuple[Made, ...]:
         """The optimizers that the script makes, in the order of the text."""
-        return tuple(self._made(Kind.OPTIMIZER))
+        return tuple(each for each in self.whole.optimizers if each.module in self.modules)
 
     @cached_property
     def schedulers(self) -> tuple[Made, ...]:
         """The learning rate schedulers that the script makes, in the order of the text."""
-        return tuple(self._made(Kind.SCHEDULER))
-
-    def _made(self, wanted: Kind) -> Iterator[Made]:
-        for module in self.modules:
-            for call in module.nodes(ast.Call):
-                for value in self.flow.values(call):
-                    if value.site is call and kind(self.flow, value) is wanted:
-                        yield Made(module, call, value)
+        return tuple(each for each in self.whole.schedulers if each.module in self.modules)
 
     @cached_property
-    def _iterations(self) -> Iterations:
-        return Iterations(self.flow, self.modules)
-
-    @property
     def iterations(self) -> tuple[TrainingIteration, ...]:
         """The training iterations, in the order of their first backward."""
-        return self._iterations.all
+        return tuple(each for each in self.whole.iterations.all if each.module in self.modules)
 
-    @property
+    @cached_property
     def backwards(self) -> tuple[tuple[Module, ast.Call], ...]:
         """Every call that computes gradients."""
-        return self._iterations.backwards
+        return tuple(each for each in self.whole.iterations.backwards if each[0] in self.modules)
 
     @cached_property
     def evaluations(self) -> tuple[EvaluationRegion, ...]:
         """The code that evaluates with gradients on."""
-        return tuple(Evaluations(self.flow, self.modules, self._iterations).find())
+        return tuple(each for each in self.whole.evaluations if each.module in self.modules)
 
     @cached_property
     def framework(self) -> str | None:
