@@ -59,7 +59,8 @@ _PIECE = re.compile(
 )
 """What decides where a logical line of Python ends; letters before a string's quotes change nothing about that."""
 
-_LINE = re.compile(r"\bline (\d+)\b")
+_LINES = re.compile(r"(?<!\.py, )\bline(s?) (\d+(?:, \d+)*)")
+"""Places in a message; those in other files are named with the file, as in ``data.py, line 12``."""
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -101,7 +102,12 @@ class Cells:
 
     def words(self, message: str) -> str:
         """A message about the program as one about the cells: ``(line 12)`` → ``(cell 3:5)``."""
-        return _LINE.sub(lambda found: self.named(int(found[1])), message)
+
+        def named(found: re.Match[str]) -> str:
+            places = ("{}:{}".format(*self.place(int(line))) for line in found[2].split(", "))
+            return f"cell{found[1]} {', '.join(places)}"
+
+        return _LINES.sub(named, message)
 
     def error(self, error: FileError) -> FileError:
         """What is wrong with a line of the program, as what is wrong with a line of a cell."""

@@ -332,6 +332,23 @@ def test_lines_in_messages_are_those_of_cells(torchfast: Run, book: Path) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("why (line 5)", "why (cell 3:2)"),
+        ("read in lines 2, 5", "read in cells 2:1, 3:2"),
+        ("inserted before line 6", "inserted before cell 3:3"),
+        ("a lambda (data.py, line 4)", "a lambda (data.py, line 4)"),
+        ("a pipeline 4 steps long", "a pipeline 4 steps long"),
+    ],
+)
+def test_messages_name_cells_and_no_other_file_s_lines(message: str, said: str) -> None:
+    cells = decoded("x = 1\ny = 2").cells
+
+    assert cells is not None
+    assert cells.words(message) == said
+
+
 def test_each_changed_cell_has_a_diff(torchfast: Run, book: Path) -> None:
     answer = torchfast("rewrite", book.name, "--select", "zero-grad-none", "--diff")
 
