@@ -19,6 +19,7 @@ import json
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.errors import FileError
@@ -61,6 +62,7 @@ _PIECE = re.compile(
 
 _LINES = re.compile(r"(?<!\.py, )\bline(s?) (\d+(?:, \d+)*)")
 """Places in a message; those in other files are named with the file, as in ``data.py, line 12``."""
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -135,7 +137,8 @@ class Cells:
         def original(found: re.Match[str]) -> str:
             magic = self.magics[int(found[3])]
             # `%time train(model)` may have been edited.
-            return found[1] + (magic.text if found[2] == magic.shown else magic.text.replace(magic.shown, found[2]))
+            edited = magic.text.removesuffix(magic.shown) + found[2]
+            return found[1] + (magic.text if found[2] == magic.shown else edited)
 
         return re.sub(masked, original, body, flags=re.MULTILINE)
 
@@ -163,16 +166,15 @@ def program(path: str, data: bytes, *, as_text: bool = False) -> tuple[str, Cell
     while any(mark in body for _, body in bodies.values()):
         mark += "_"
     newline = "\r\n" if any("\r\n" in body for _, body in bodies.values()) else "\n"
-    text = ""
-    starts: list[int] = []
+    texts: list[str] = []
     magics: list[Magic] = []
     for number, (head, body) in bodies.items():
         masked = _masked(body, mark, magics)
         _refuse(path, masked, number, head.count("\n"))
-        starts.append(text.count("\n") + 1)
-        text += f"pass  {mark} cell {number}{newline}{masked}{newline}"
+        texts.append(f"pass  {mark} cell {number}{newline}{masked}{newline}")
+    starts = tuple(accumulate((len(_NEWLINE.findall(each)) for each in texts[:-1]), initial=1))
     heads = tuple(head for head, _ in bodies.values())
-    return text, Cells(mark, tuple(bodies), tuple(starts), heads, tuple(magics))
+    return "".join(texts), Cells(mark, tuple(bodies), starts, heads, tuple(magics))
 
 
 def _decoded(path: str, data: bytes) -> str:
@@ -212,11 +214,11 @@ def _notebook(path: str, text: str) -> NotebookNode:
 
 def _is_python(notebook: NotebookNode) -> bool:
     """Whether its kernel runs Python, as far as the notebook says."""
-    said = [
-        notebook.metadata.get(table, {}).get(key)
-        for table, key in (("language_info", "name"), ("kernelspec", "language"))
-    ]
-    return next((each for each in said if each), "python") in {"python", "ipython"}
+    for table, key in (("language_info", "name"), ("kernelspec", "language")):
+        said = notebook.metadata.get(table)
+        if isinstance(said, dict) and said.get(key):
+            return said[key] in ("python", "ipython")
+    return True
 
 
 def _python_cells(notebook: NotebookNode) -> Iterator[tuple[int, tuple[str, str]]]:

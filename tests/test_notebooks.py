@@ -153,8 +153,15 @@ def test_a_notebook_in_another_language_is_nothing_for_us(metadata: dict[str, An
     assert not decoded("x <- 1", metadata=metadata).mentions_torch
 
 
+@pytest.mark.parametrize(
+    "metadata", [{"kernelspec": None}, {"language_info": "R"}, {"language_info": {"name": "python"}}]
+)
+def test_a_notebook_is_python_where_it_says_nothing_else(metadata: dict[str, Any]) -> None:
+    assert decoded("x = 1", metadata=metadata).mentions_torch
+
+
 def test_a_notebook_whose_outputs_alone_mention_torch_is_nothing_for_us() -> None:
-    source = files.decode("nb.ipynb", json.dumps(notebook("print 'torch'"[:7], "%%bash\npip install torch")).encode())
+    source = files.decode("nb.ipynb", json.dumps(notebook("print 1", "%%bash\npip install torch")).encode())
 
     assert not source.mentions_torch
 
@@ -269,6 +276,9 @@ def test_an_edited_statement_keeps_its_magic() -> None:
     changed = source.encode(source.text.replace("f(x)", "f(x, y=1)"))
 
     assert json.loads(changed)["cells"][2]["source"] == "if x:\n    %time f(x, y=1)\n    !ls"
+    source = decoded("%timeit e")
+    changed = source.encode(source.text.replace("e  # notebook magic", "f  # notebook magic"))
+    assert json.loads(changed)["cells"][2]["source"] == "%timeit f"
 
 
 def test_a_magic_moves_with_its_block() -> None:
@@ -291,6 +301,13 @@ def test_what_cannot_be_put_back_is_not_written(change: tuple[str, str]) -> None
 
     with pytest.raises(FileError, match=r"^nb\.ipynb"):
         source.encode(source.text.replace(*change))
+
+
+def test_a_lone_carriage_return_ends_a_line() -> None:
+    cells = decoded("x = 1\ry = 2", "z = 3").cells
+
+    assert cells is not None
+    assert cells.place(7) == (4, 1)
 
 
 def test_carriage_returns_stay() -> None:
