@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.homes import unwrapped
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, children, walk
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _is_kept(flow: Flow, model: Model, attribute: str) -> bool:
         for class_ in classes
         for method in class_.body
         if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__"
-        for node in ast.walk(method)
+        for node in walk(method)
     )
 
 
@@ -127,7 +127,7 @@ class _Slice:
 
     def models(self, module: Module, call: ast.Call, outputs: list[ast.expr], inputs: list[ast.expr]) -> set[Value]:
         """The models between ``inputs`` and ``outputs`` of a call, the one within whose code it stands among them."""
-        self._stops = frozenset(each.id for node in inputs for each in ast.walk(node) if isinstance(each, ast.Name))
+        self._stops = frozenset(each.id for node in inputs for each in walk(node) if isinstance(each, ast.Name))
         for output in outputs:
             self._follow(module, output)
         for above in module.ancestors(call):
@@ -152,7 +152,7 @@ class _Slice:
             if each in self._seen or (isinstance(each, ast.Attribute) and each.attr in _DETACHES):
                 continue
             self._seen.add(each)
-            todo.extend(ast.iter_child_nodes(each))
+            todo.extend(children(each))
             if isinstance(each, ast.Call):
                 self._follow_call(each)
             elif isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load):

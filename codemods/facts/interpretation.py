@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts import names
 from codemods.facts.environments import UNREACHABLE, Environment
-from codemods.facts.source import Callee, FunctionNode, Module, is_main_guard
+from codemods.facts.source import Callee, FunctionNode, Module, children, is_main_guard, walk
 from codemods.facts.values import (
     ANY,
     NONE,
@@ -151,7 +151,7 @@ class Interpretation:
 
     def _look_through(self, node: ast.AST) -> Values:
         """Evaluates the parts of a node of which nothing more is to be known."""
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 self._evaluate(child)
         return PLAIN
@@ -312,7 +312,7 @@ class Interpretation:
         before = end = self._env
         for case in statement.cases:
             self._env = before
-            for node in ast.walk(case.pattern):
+            for node in walk(case.pattern):
                 name = node.rest if isinstance(node, ast.MatchMapping) else getattr(node, "name", None)
                 if isinstance(node, ast.expr):
                     self._evaluate(node)
@@ -493,7 +493,7 @@ class Interpretation:
             kind, keys = "iterator" if isinstance(node, ast.GeneratorExp) else "list", frozenset({UNKNOWN_KEY})
             values = self._evaluate(node.elt)
         inside, self._env = self._env, around
-        for each in ast.walk(node):
+        for each in walk(node):
             if isinstance(each, ast.NamedExpr):
                 self._bind_name(each.target.id, inside.get(each.target.id, NOTHING))
         return self._flow.container(kind, node, dict.fromkeys(keys, values))

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.facts.kinds import Kind, kind, may
-from codemods.facts.source import FUNCTIONS, LOOPS
+from codemods.facts.source import FUNCTIONS, LOOPS, children, walk
 from codemods.facts.values import NOTHING, Sort, Values
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Iterations:
                 yield from self._events([*node.body, *node.orelse], inside)
                 continue
             inner = replace(around, loops=(*around.loops, node)) if isinstance(node, LOOPS) else around
-            yield from self._events(ast.iter_child_nodes(node), inner)
+            yield from self._events(children(node), inner)
             found = self._classified(node)
             if found is not None:
                 yield Event(found[0], around.module, node, found[1], around.conditions, around.loops, around.frame)
@@ -261,7 +261,7 @@ class Iterations:
 
     def why_trains(self, node: ast.AST) -> ast.AST | None:
         """The place in the code under ``node`` that computes gradients or steps, itself or in a function it calls."""
-        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        calls = (each for each in walk(node) if isinstance(each, ast.Call))
         return next((each for each in calls if self._trains(each) or self._calls_training(each)), None)
 
     def _calls_training(self, call: ast.Call) -> bool:
@@ -291,10 +291,10 @@ def called_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
 
 def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:
     """The nodes of that type under the node, from the outside in, without those of functions and classes in it."""
-    todo = deque(ast.iter_child_nodes(node) if isinstance(node, (*FUNCTIONS, ast.Module)) else [node])
+    todo = deque(children(node) if isinstance(node, (*FUNCTIONS, ast.Module)) else [node])
     while todo:
         here = todo.popleft()
         if isinstance(here, type_):
             yield here
         if not isinstance(here, (*FUNCTIONS, ast.ClassDef)):
-            todo.extend(ast.iter_child_nodes(here))
+            todo.extend(children(here))

@@ -7,6 +7,8 @@ import builtins
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.facts.source import FUNCTIONS, children, kept, walk
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -150,24 +152,31 @@ def declared_outer(scope: ast.AST) -> frozenset[str]:
     return found.global_ | found.nonlocal_
 
 
+@kept
 def scope_of(node: ast.AST) -> Scope:
     """The scope that a module, function, lambda or class is. Functions and classes inside it are not entered."""
     bound: set[str] = set()
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+    if isinstance(node, FUNCTIONS):
         bound.update(each.arg for each in (*parameters(node), *stars(node)))
     outer: dict[type, set[str]] = {ast.Global: set(), ast.Nonlocal: set()}
     local: set[str] = set()
     written: set[str] = set()
     yields = False
     for here in _own(node):
-        bound.update(_bound_by(here))
-        if isinstance(here, (ast.Global, ast.Nonlocal)):
+        if isinstance(here, ast.Name):
+            if not isinstance(here.ctx, ast.Load):
+                bound.add(here.id)
+        elif isinstance(here, ast.Attribute):
+            if isinstance(here.ctx, ast.Store):
+                written.add(here.attr)
+        elif isinstance(here, (ast.Global, ast.Nonlocal)):
             outer[type(here)].update(here.names)
         elif isinstance(here, ast.comprehension):
-            local.update(each.id for each in ast.walk(here.target) if isinstance(each, ast.Name))
-        elif isinstance(here, ast.Attribute) and isinstance(here.ctx, ast.Store):
-            written.add(here.attr)
-        yields = yields or isinstance(here, (ast.Yield, ast.YieldFrom))
+            local.update(each.id for each in walk(here.target) if isinstance(each, ast.Name))
+        elif isinstance(here, (ast.Yield, ast.YieldFrom)):
+            yields = True
+        else:
+            bound.update(_bound_by(here))
     global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
     return Scope(
         frozenset(bound) - global_ - nonlocal_, global_, nonlocal_, frozenset(local), frozenset(written), yields
@@ -182,24 +191,21 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         todo.extend(scope.body)
     else:
-        todo.extend(ast.iter_child_nodes(scope))
+        todo.extend(children(scope))
     while todo:
         here = todo.pop()
         yield here
         if isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            todo.extend(here.decorator_list)
+            todo += here.decorator_list
         elif isinstance(here, ast.comprehension):
-            todo.extend((here.iter, *here.ifs))
+            todo += (here.iter, *here.ifs)
         elif not isinstance(here, ast.Lambda):
-            todo.extend(ast.iter_child_nodes(here))
+            todo += children(here)
 
 
 def _bound_by(node: ast.AST) -> Iterator[str]:
-    """The names that the node itself binds."""
-    if isinstance(node, ast.Name):
-        if not isinstance(node.ctx, ast.Load):
-            yield node.id
-    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    """The names that a node other than a name binds."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
         yield from (name for name, _ in imported(node))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from codemods.facts.kinds import MODULE_METHODS, Kind, kind
 from codemods.facts.models import Model
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, children
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
         if isinstance(here, types):
             yield here
         if here is node or not isinstance(here, (*FUNCTIONS, ast.ClassDef)):
-            todo.extend(reversed(list(ast.iter_child_nodes(here))))
+            todo.extend(reversed(children(here)))
 
 
 def stores(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:

@@ -7,11 +7,11 @@ import re
 import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 Callee: TypeAlias = "FunctionNode | ast.Lambda"
@@ -19,10 +19,47 @@ Positioned: TypeAlias = "ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excep
 
 Node = TypeVar("Node", bound=ast.AST)
 Other = TypeVar("Other", bound=ast.AST)
+Found = TypeVar("Found")
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SHARED = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+def kept(compute: Callable[[ast.AST], Found]) -> Callable[[ast.AST], Found]:
+    """Computes what follows from a node alone only once, and keeps it on the node: trees are never changed."""
+    name = f"_{compute.__name__}"
+
+    def of(node: ast.AST) -> Found:
+        held = node.__dict__
+        if name not in held:
+            held[name] = compute(node)
+        found: Found = held[name]
+        return found
+
+    return update_wrapper(of, compute)
+
+
+@kept
+def children(node: ast.AST) -> tuple[ast.AST, ...]:
+    """As ``ast.iter_child_nodes``, but for contexts and operators, which are singletons shared by many parents."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found.extend(each for each in value if isinstance(each, ast.AST) and not isinstance(each, _SHARED))
+        elif isinstance(value, ast.AST) and not isinstance(value, _SHARED):
+            found.append(value)
+    return tuple(found)
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """As ``ast.walk``: the node and all nodes under it, from the outside in."""
+    todo = [node]
+    for here in todo:
+        todo += children(here)
+    return iter(todo)
 
 
 @dataclass(eq=False)
@@ -140,11 +177,10 @@ class Module:
         todo: list[ast.AST] = [self.tree]
         while todo:
             parent = todo.pop()
-            for child in ast.iter_child_nodes(parent):
-                # Contexts and operators are singletons shared by many parents.
-                if not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)):
-                    parents[child] = parent
-                    todo.append(child)
+            below = children(parent)
+            for child in below:
+                parents[child] = parent
+            todo += below
         return parents
 
     @cached_property
