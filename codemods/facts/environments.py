@@ -27,6 +27,11 @@ class Environment(Mapping[str, Values]):
         found = self._recent.get(name)
         return self._base[name] if found is None else found
 
+    def find(self, name: str) -> Values | None:
+        """What the name may be, or None where it is not bound."""
+        found = self._recent.get(name)
+        return self._base.get(name) if found is None else found
+
     def _of(self, name: str) -> Values:
         found = self._recent.get(name)
         return self._base.get(name, _NEVER_BOUND) if found is None else found

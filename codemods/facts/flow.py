@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from codemods.facts import names
 from codemods.facts.environments import Environment
 from codemods.facts.interpretation import Interpretation, Unit
+from codemods.facts.source import children, kept
 from codemods.facts.values import (
     ANY,
     NO_ARGUMENTS,
@@ -216,10 +217,7 @@ class Flow:
     @staticmethod
     def defines(class_: ast.ClassDef, name: str) -> FunctionNode | None:
         """The method of that name in the class's own body."""
-        for statement in class_.body:
-            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and statement.name == name:
-                return statement
-        return None
+        return _methods(class_).get(name)
 
     def together(self, module: Module, scripts: Sequence[Module]) -> tuple[Module, ...]:
         """The modules that may run in one process with this one: of each script that imports it, all that it imports.
@@ -282,7 +280,7 @@ class Flow:
     def see(self, node: ast.AST, values: Values) -> None:
         """Notes what an expression is."""
         old = self._seen.get(node)
-        if old != values:
+        if old is not values and old != values:
             watchers = self._watchers.get(node)
             if watchers is None:
                 self._seen[node] = values
@@ -702,6 +700,13 @@ class Flow:
 _NO_NAMES = Environment()
 _UNKNOWN = Value(Sort.PLAIN)
 """Of a container: a key that is not known."""
+
+
+@kept
+def _methods(class_: ast.AST) -> Mapping[str, FunctionNode]:
+    """The functions in a class's own body; of those of one name, the first."""
+    functions = [each for each in children(class_) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {each.name: each for each in reversed(functions)}
 
 
 def class_of(value: Value) -> ast.ClassDef | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codemods.facts import names
 from codemods.facts.environments import UNREACHABLE, Environment
-from codemods.facts.source import Callee, FunctionNode, Module, children, is_main_guard, walk
+from codemods.facts.source import Callee, FunctionNode, Module, children, is_main_guard, kept, walk
 from codemods.facts.values import (
     ANY,
     NONE,
@@ -146,8 +146,7 @@ class Interpretation:
             if self._env is UNREACHABLE:
                 return
             self._flow.note_before(statement, self._env)
-            handler = getattr(self, f"_{type(statement).__name__.lower()}", self._look_through)
-            handler(statement)
+            _HANDLERS[type(statement)](self, statement)
 
     def _look_through(self, node: ast.AST) -> Values:
         """Evaluates the parts of a node of which nothing more is to be known."""
@@ -390,15 +389,10 @@ class Interpretation:
         return values
 
     def _value(self, node: ast.expr) -> Values:
-        handler: Callable[[ast.expr], Values] = getattr(self, f"_{type(node).__name__.lower()}", self._look_through)
-        return handler(node)
+        return _HANDLERS[type(node)](self, node)
 
     def _constant(self, node: ast.Constant) -> Values:
-        value = node.value
-        # The digits of a very large int may not even be printed.
-        if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**63):
-            return frozenset({Value(Sort.LITERAL, repr(value))})
-        return PLAIN
+        return _literal(node)
 
     def _joinedstr(self, node: ast.JoinedStr) -> Values:
         self._look_through(node)
@@ -407,8 +401,9 @@ class Interpretation:
 
     def _name(self, node: ast.Name) -> Values:
         name = node.id
-        if name in self._env:
-            return self._env[name] - _UNBOUND
+        values = self._env.find(name)
+        if values is not None:
+            return values if values.isdisjoint(_UNBOUND) else values - _UNBOUND
         home = self._home(name)
         if home is self._unit.node and name not in self._unit.shared:
             return NOTHING  # bound in this unit, but not on the way here
@@ -619,3 +614,27 @@ class Interpretation:
         if not all(isinstance(key, int) for key in keys):
             return []
         return [self._flow.items(containers[0], index) for index in range(len(keys))]
+
+
+def _handler(type_: type[ast.AST]) -> Callable[[Interpretation, Any], Values]:
+    name = f"_{type_.__name__.lower()}"
+    handler: Callable[[Interpretation, Any], Values] = getattr(
+        Interpretation, name if hasattr(Interpretation, name) else "_look_through"
+    )
+    return handler
+
+
+_HANDLERS = {
+    type_: _handler(type_) for type_ in vars(ast).values() if isinstance(type_, type) and issubclass(type_, ast.AST)
+}
+"""The method that handles nodes of a class."""
+
+
+@kept
+def _literal(node: ast.AST) -> Values:
+    """What a constant is."""
+    value = getattr(node, "value", None)
+    # The digits of a very large int may not even be printed.
+    if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**63):
+        return frozenset({Value(Sort.LITERAL, repr(value))})
+    return PLAIN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codemods.facts.source import FUNCTIONS, children, kept, walk
@@ -67,6 +68,7 @@ _STAR = {
 }
 
 
+@lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
     """The name under which PyTorch documents what ``name`` is: ``torch.optim.adam.Adam`` → ``torch.optim.Adam``."""
     for prefix, replacement in _CANONICAL:
@@ -225,6 +227,7 @@ def stars(function: Callee) -> list[ast.arg]:
     return [each for each in (function.args.vararg, function.args.kwarg) if each is not None]
 
 
+@kept
 def decorators(node: ast.AST) -> frozenset[str]:
     """The last part of the name of each decorator: ``functools.cached_property`` → ``cached_property``."""
     found = set()

@@ -23,7 +23,16 @@ Found = TypeVar("Found")
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_SHARED = (ast.expr_context, ast.operator, ast.cmpop, ast.unaryop, ast.boolop)
+_WITHOUT_NODES = frozenset(
+    {"ctx", "op", "ops", "id", "attr", "arg", "module", "level", "asname", "kind", "simple", "is_async", "conversion"}
+)
+"""Fields that hold texts, numbers, or the contexts and operators, which are singletons shared by many parents."""
+_FIELDS = {
+    type_: tuple(each for each in type_._fields if each not in _WITHOUT_NODES and type_ is not ast.Constant)
+    for type_ in vars(ast).values()
+    if isinstance(type_, type) and issubclass(type_, ast.AST)
+}
+"""The other fields of the nodes of a class."""
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
@@ -45,11 +54,11 @@ def kept(compute: Callable[[ast.AST], Found]) -> Callable[[ast.AST], Found]:
 def children(node: ast.AST) -> tuple[ast.AST, ...]:
     """As ``ast.iter_child_nodes``, but for contexts and operators, which are singletons shared by many parents."""
     found: list[ast.AST] = []
-    for name in node._fields:
+    for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
         if isinstance(value, list):
-            found.extend(each for each in value if isinstance(each, ast.AST) and not isinstance(each, _SHARED))
-        elif isinstance(value, ast.AST) and not isinstance(value, _SHARED):
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
             found.append(value)
     return tuple(found)
 

@@ -66,9 +66,9 @@ class Value:
 
     def __post_init__(self) -> None:
         # Texts and nodes hash otherwise in each run, and so would sets of values be in another order in each.
-        place = (getattr(self.site, "lineno", 0), getattr(self.site, "col_offset", 0))
-        name = crc32(self.name.encode(errors="surrogatepass"))
-        object.__setattr__(self, "_hash", hash((int(self.sort), name, *place, hash(self.of) if self.of else 0)))
+        line, column = (0, 0) if self.site is None else _place(self.site)
+        of = hash(self.of) if self.of else 0
+        object.__setattr__(self, "_hash", hash((int(self.sort), _text_hash(self.name), line, column, of)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -77,6 +77,16 @@ class Value:
     def literal(self) -> object:
         """The constant itself; only for ``Sort.LITERAL``."""
         return _constant(self.name)
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    """Line and column; none of a module."""
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+@lru_cache(maxsize=4096)
+def _text_hash(text: str) -> int:
+    return crc32(text.encode(errors="surrogatepass"))
 
 
 @lru_cache(maxsize=4096)
@@ -101,11 +111,13 @@ UNKNOWN_KEY = None
 """The key of a container under which items of unknown position stand: appended ones, say."""
 
 
+@lru_cache(maxsize=4096)
 def unknown(reason: str) -> Values:
     """The top of the lattice, with its reason."""
     return frozenset({Value(Sort.UNKNOWN, reason)})
 
 
+@lru_cache(maxsize=4096)
 def external(name: str) -> Values:
     """The library's thing of that qualified name."""
     return frozenset({Value(Sort.EXTERNAL, name)})
@@ -142,7 +154,7 @@ def joined(*several: Values) -> Values:
     Constants beside other plain objects are but plain objects. Of the reasons why something is unknown only the first
     by the alphabet is kept: one is as good as many, which would travel through the script one by one.
     """
-    union = NOTHING.union(*several)
+    union = NOTHING.union(*several) if len(several) != 1 else several[0]
     if len(union) < 2:  # noqa: PLR2004 - one value needs no choice
         return union
     if _TOO_MANY in union:
