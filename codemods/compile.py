@@ -15,6 +15,7 @@ from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, why
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
 from codemods.facts.placement import bound_for, dominates
+from codemods.facts.source import walk
 from codemods.facts.tracing import draws, why_not_traced
 from codemods.facts.values import Sort, Value, without_none
 
@@ -396,7 +397,7 @@ def _own_compile(model: Model) -> bool:
     """Whether the model or its class has a ``compile`` of its own, which is not PyTorch's."""
     if model.class_ is None:
         return False
-    own = [node for each in model.flow.project_bases(model.class_) for node in ast.walk(each)]
+    own = [node for each in model.flow.project_bases(model.class_) for node in walk(each)]
     return model.flow.method(model.class_, "compile") is not None or any(
         isinstance(node, (ast.Name, ast.Attribute))
         and isinstance(node.ctx, ast.Store)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import around, loop_around, module_of, runs
 from codemods.facts.passes import How, passes
+from codemods.facts.source import walk
 from codemods.facts.values import NONE, Sort
 from codemods.facts.worker_code import TORCH_DRAWS
 from codemods.facts.worker_guards import why_changed, why_unknown
@@ -82,7 +83,7 @@ def _why_at_once(flow: Flow, loader: Loader) -> str | None:
 def _generator(reading: Pass) -> Callee | None:
     """The generator of the project that reads it, which may be left and resumed at any time."""
     module, function = reading.module, reading.module.function(reading.node)
-    yields = (each for each in ast.walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
+    yields = (each for each in walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
     return function if any(module.function(each) is function for each in yields) else None
 
 

@@ -117,7 +117,6 @@ class Evaluations:
 
     def _function_region(self, module: Module, function: FunctionNode) -> EvaluationRegion | None:
         """The region that the whole function is; without calls where it has no gradients already."""
-        calls = [call for call in own(function, ast.Call) if self._modes.calls(call)]
         named = bool(_EVALUATES.search(function.name))
         switches = [call for call in own(function, ast.Call) if self._modes.sets(call, "eval")]
         if self._is_model_method(function):
@@ -125,7 +124,10 @@ class Evaluations:
             switches = [call for call in switches if ast.unparse(call.func) in {"self.eval", "self.train"}]
             named = False
         evaluates = bool(switches) or (function in self._called_after_eval and not self._is_model_method(function))
-        if not calls or not (named or evaluates) or _is_unit_test(module, function):
+        if not (named or evaluates) or _is_unit_test(module, function):
+            return None
+        calls = [call for call in own(function, ast.Call) if self._modes.calls(call)]
+        if not calls:
             return None
         trains = self._iterations.training_functions.get(function)
         needs = needs_gradients(self._flow, function)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from codemods.facts import names
@@ -106,6 +106,19 @@ class Flow:
         if self._unit is not None:
             self._watchers[node].add(self._unit)
         return self._seen.get(node, NOTHING)
+
+    def places(self, value: Value) -> Sequence[tuple[Module, ast.expr]]:
+        """The expressions, but for displays and operations, that may be the value, in the order of the text."""
+        return self._places.get(value, ())
+
+    @cached_property
+    def _places(self) -> Mapping[Value, Sequence[tuple[Module, ast.expr]]]:
+        found: defaultdict[Value, list[tuple[Module, ast.expr]]] = defaultdict(list)
+        for module in self.modules:
+            for node in module.nodes(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.IfExp):
+                for value in self.values(node):
+                    found[value].append((module, node))
+        return found
 
     def before(self, statement: ast.stmt) -> Mapping[str, Values]:
         """The local names of the statement's unit as they are when it starts; one that is not there is not bound."""

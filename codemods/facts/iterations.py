@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.facts.kinds import Kind, kind, may
-from codemods.facts.source import FUNCTIONS, LOOPS, children, walk
+from codemods.facts.source import FUNCTIONS, LOOPS, children, kept, walk
 from codemods.facts.values import NOTHING, Sort, Values
 
 if TYPE_CHECKING:
@@ -291,10 +290,13 @@ def called_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
 
 def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:
     """The nodes of that type under the node, from the outside in, without those of functions and classes in it."""
-    todo = deque(children(node) if isinstance(node, (*FUNCTIONS, ast.Module)) else [node])
-    while todo:
-        here = todo.popleft()
-        if isinstance(here, type_):
-            yield here
+    return (each for each in _from_outside_in(node) if isinstance(each, type_))
+
+
+@kept
+def _from_outside_in(node: ast.AST) -> tuple[ast.AST, ...]:
+    found = list(children(node)) if isinstance(node, (*FUNCTIONS, ast.Module)) else [node]
+    for here in found:
         if not isinstance(here, (*FUNCTIONS, ast.ClassDef)):
-            todo.extend(children(here))
+            found += children(here)
+    return tuple(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codemods.facts.flow import class_of
@@ -100,6 +101,7 @@ def kind(flow: Flow, value: Value) -> Kind | None:
     return _kind_of_call(value.name) if value.sort is Sort.MADE else None
 
 
+@lru_cache(maxsize=4096)
 def _kind_of_call(name: str) -> Kind | None:
     """The kind of what a call of the library's ``name`` returns."""
     package, _, last = name.rpartition(".")
@@ -114,6 +116,7 @@ def _kind_of_call(name: str) -> Kind | None:
     return None if name == "torch.nn.Module" else _kind_of_class(name, package, last)
 
 
+@lru_cache(maxsize=4096)
 def _kind_of_base(name: str) -> Kind | None:
     """The kind of an object of a class that derives from the library's ``name``."""
     package, _, last = name.rpartition(".")

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, in_order, without_none
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Model:
                 return True
         return any(
             value.sort is Sort.EXTERNAL and value.name in _FUNCTIONAL_CONVOLUTIONS
-            for node in ast.walk(class_)
+            for node in walk(class_)
             if isinstance(node, ast.Call)
             for value in self.flow.values(node.func)
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.iterations import called_functions
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def needs_gradients(flow: Flow, node: ast.AST) -> ast.AST | None:
         if here in done:
             continue
         done.add(here)
-        for inner in ast.walk(here):
+        for inner in walk(here):
             if isinstance(inner, ast.Attribute) and _asks_for_gradients(flow, inner, in_model=here in models):
                 return inner
             if isinstance(inner, ast.Call):

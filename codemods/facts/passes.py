@@ -75,14 +75,12 @@ class Pass:
 
 def passes(flow: Flow, loader: Loader) -> tuple[Pass, ...]:
     """The places that read the loader; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""
-    found: list[Pass] = []
-    for module in flow.modules:
-        for node in module.nodes(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.IfExp):
-            if loader.value in flow.values(node) and not isinstance(getattr(node, "ctx", None), ast.Store):
-                reading = _reading(flow, module, node)
-                if reading is not None:
-                    found.append(reading)
-    return tuple(found)
+    readings = (
+        _reading(flow, module, node)
+        for module, node in flow.places(loader.value)
+        if not isinstance(getattr(node, "ctx", None), ast.Store)
+    )
+    return tuple(each for each in readings if each is not None)
 
 
 def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:

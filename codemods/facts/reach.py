@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from codemods.facts.kinds import MODULE_METHODS, Kind, kind
 from codemods.facts.models import Model
-from codemods.facts.source import FUNCTIONS, children
+from codemods.facts.source import FUNCTIONS, children, kept
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -23,13 +23,19 @@ Node = TypeVar("Node", bound=ast.AST)
 
 def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
     """The nodes of these types under the node, in the order of the text, not in functions and classes defined in it."""
+    return (each for each in _own(node) if isinstance(each, types))
+
+
+@kept
+def _own(node: ast.AST) -> tuple[ast.AST, ...]:
+    found: list[ast.AST] = []
     todo: list[ast.AST] = [node]
     while todo:
         here = todo.pop()
-        if isinstance(here, types):
-            yield here
+        found.append(here)
         if here is node or not isinstance(here, (*FUNCTIONS, ast.ClassDef)):
-            todo.extend(reversed(children(here)))
+            todo += reversed(children(here))
+    return tuple(found)
 
 
 def stores(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:

@@ -63,12 +63,19 @@ def children(node: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(found)
 
 
-def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """As ``ast.walk``: the node and all nodes under it, from the outside in."""
-    todo = [node]
-    for here in todo:
-        todo += children(here)
-    return iter(todo)
+@kept
+def walk(node: ast.AST) -> tuple[ast.AST, ...]:
+    """As ``ast.walk``: the node and all nodes under it, from the outside in, but for contexts and operators."""
+    found = [node]
+    for here in found:
+        found += children(here)
+    return tuple(found)
+
+
+@kept
+def unparsed(node: ast.AST) -> str:
+    """As ``ast.unparse``."""
+    return ast.unparse(node)
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.names import bound_names
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, kept, walk
 from codemods.facts.values import Sort, Value, without_none
 
 if TYPE_CHECKING:
@@ -253,9 +253,10 @@ class WorkerCode:
         return False
 
 
-def calls(function: ast.AST) -> Iterator[ast.Call]:
+@kept
+def calls(function: ast.AST) -> tuple[ast.Call, ...]:
     """The calls in a function."""
-    return (each for each in ast.walk(function) if isinstance(each, ast.Call))
+    return tuple(each for each in walk(function) if isinstance(each, ast.Call))
 
 
 def _class(value: Value) -> ast.ClassDef | None:

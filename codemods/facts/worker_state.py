@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.loops import around
 from codemods.facts.names import bound_names, declared_outer, words
 from codemods.facts.passes import passes
-from codemods.facts.source import FUNCTIONS, is_main_guard
+from codemods.facts.source import FUNCTIONS, is_main_guard, kept, walk
 from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
@@ -75,9 +75,14 @@ def _changed(text: str, node: ast.expr) -> str:
     return f"the data set reads '{text}', which the script changes {where}, unseen by workers that are not forked"
 
 
-def changes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+@kept
+def changes(tree: ast.AST) -> tuple[tuple[str, ast.expr], ...]:
     """What code changes without binding a name: ``opt.root`` of ``opt.root = …``, ``cache`` of ``cache.append(…)``."""
-    for node in ast.walk(tree):
+    return tuple(_changes(tree))
+
+
+def _changes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    for node in walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
             yield _path(node), node
         elif isinstance(node, ast.Call):
