@@ -191,6 +191,8 @@ def _too_early(module: Module, anchor: ast.stmt, where: Literal["before", "after
     index = _index(suite, anchor)
     if where == "before" and index == 0 and _is_docstring(module, anchor):
         return "nothing can stand before a docstring"
+    if where == "before" and module.notebook and anchor is module.tree.body[0]:
+        return "nothing can stand above a notebook's first cell"
     if any(_is_future(each) for each in suite[index + (where == "after") :]):
         return "nothing can stand before a __future__ import"
     return None

@@ -576,6 +576,19 @@ def test_an_import_without_others_beside_it_lands_below_our_first_line() -> None
     )
 
 
+def test_nothing_is_put_above_our_first_line() -> None:
+    from codemods import placing
+    from codemods.edit_values import Insert
+    from codemods.facts.source import Module
+
+    module = Module("nb.ipynb", decoded("x = 1").text)
+    mark, first = module.tree.body[:2]
+
+    assert placing.problem(Insert(module, mark, "x = 1", "before")) == "nothing can stand above a notebook's first cell"
+    assert placing.problem(Insert(module, mark, "x = 1", "after")) is None
+    assert placing.problem(Insert(module, first, "x = 1", "before")) is None
+
+
 def test_what_stands_in_several_cells_is_not_put_under_one_block(torchfast: Run, book: Path) -> None:
     cells = (
         SETUP,
