@@ -31,6 +31,7 @@ _GRAPHS = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.mak
 _ANNOTATIONS = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
 _DEEPEST = 5
 """Calls are followed back so far."""
+_NEVER_ZEROED = frozenset({Kind.LOADER, Kind.DATASET, Kind.SCHEDULER, Kind.SCALER, Kind.DEVICE})
 _TENSORS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED})
 _MISSES = "parameters without gradient would no longer be updated by momentum or weight decay"
 
@@ -171,7 +172,7 @@ for x in torch.randn(10, 8, 4):
             if not _drops_by_default(script):
                 yield self._plain(script, module, call, func)
         elif isinstance(value, ast.Constant) and not value.value:
-            reason = _why_not_zeroable(script, func) or _why_not_exactly(script, call, script.flow.values(func.value))
+            reason = _why_not_zeroable(script, func) or _why_not_exactly(script, call, _zeroable(script, func.value))
             if reason is not None:
                 yield self.left(module, call, because=reason)
             elif _drops_by_default(script):
@@ -185,7 +186,7 @@ for x in torch.randn(10, 8, 4):
             return self.left(module, call, because="set_to_none may be among its ** arguments")
         is_old = script.target is not None
         reason = _why_not_zeroable(script, func) or (
-            _why_not_exactly(script, call, script.flow.values(func.value)) if is_old else _why_seen(script, call)
+            _why_not_exactly(script, call, _zeroable(script, func.value)) if is_old else _why_seen(script, call)
         )
         if reason is not None:
             return self.left(module, call, because=reason)
@@ -275,11 +276,20 @@ def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
         return f"zero_grad() is the script's own ({script.where(home, own)})"
     if _annotation(script.module, func.value) in _ANNOTATIONS:
         return None
-    values = without_none(script.flow.values(func.value))
+    values = _zeroable(script, func.value)
     others = frozenset(each for each in values if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
     if others or not values:
         return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
     return None
+
+
+def _zeroable(script: Script, node: ast.expr) -> Values:
+    """What the expression may be where it has gradients to be zeroed.
+
+    One function that makes whatever the configuration names returns loaders, models and optimizers alike.
+    """
+    values = without_none(script.flow.values(node))
+    return frozenset(each for each in values if kind(script.flow, each) not in _NEVER_ZEROED) or values
 
 
 def _annotation(module: Module, node: ast.expr) -> str | None:

@@ -750,3 +750,29 @@ for x in torch.randn(3, 8, 4):
     optimizer.step()
 """
     check_leaves(ZeroGradNone, code, "gradients are kept by reference (line 9)")
+
+
+def test_zeroes_what_one_function_makes_of_whatever_the_configuration_names() -> None:
+    code = """\
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+model = nn.Linear(4, 1)
+
+
+def make(kind, *args):
+    return kind(*args)
+
+
+loader = make(DataLoader, [torch.ones(4)])
+optimizer = make(getattr(torch.optim, sys.argv[1]), model.parameters())
+scheduler = make(torch.optim.lr_scheduler.StepLR, optimizer, 3)
+for x in loader:
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+    check_rewrites(ZeroGradNone, code, code.replace("zero_grad()", "zero_grad(set_to_none=True)"))
