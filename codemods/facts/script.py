@@ -137,17 +137,10 @@ class Script:
         line = f"line {getattr(node, 'lineno', 1)}"
         return line if module is self.module else f"{module.path}, {line}"
 
-    @property
+    @cached_property
     def fails_today(self) -> Failure | None:
         """Where the module whose sites are sought fails before any change, on current torch and Python."""
-        asked = (self.module, self.target)
-        if asked not in self._failures:
-            self._failures[asked] = failure(self.flow, self.module, self.entries, self.target)
-        return self._failures[asked]
-
-    @cached_property
-    def _failures(self) -> dict[tuple[Module, tuple[int, int] | None], Failure | None]:
-        return {}
+        return failure(self.flow, self.module, self.entries, self.target)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
