@@ -11,7 +11,7 @@ import ast
 import json
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -143,6 +143,11 @@ class Program:
         return _IMPORTS_TORCH.search(self.text) is not None
 
     @cached_property
+    def is_unit_test(self) -> bool:
+        """Whether the path is that of a unit test, which need not be fast."""
+        return _UNIT_TEST.search(self.path) is not None
+
+    @cached_property
     def calls(self) -> list[ast.Call]:
         """All calls, in the order of their lines."""
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
@@ -262,6 +267,8 @@ def sites(program: Program, *, new_torch: bool = False) -> list[Site]:
         return []
     found = [site for census in _CENSUSES for site in census(program)]
     found += _zeroed(program, new_torch=new_torch)
+    if program.is_unit_test:
+        found = [replace(each, settled=each.settled or "a unit test") for each in found]
     return sorted(found, key=lambda each: (each.first, each.rule))
 
 
@@ -488,9 +495,7 @@ def _evaluations(program: Program) -> Iterator[Site]:
         if _TRAINS.search(source) or not any(each in program.models or _MODELISH.search(each) for each in called):
             continue
         settled = ""
-        if _UNIT_TEST.search(program.path):
-            settled = "a unit test"
-        elif function.name in _HOOKS:
+        if function.name in _HOOKS:
             settled = "a framework calls it, without gradients"
         elif _NO_GRADIENTS.search(source) or _called_without_gradients(program, function.name):
             settled = "without gradients already"

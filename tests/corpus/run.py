@@ -8,6 +8,7 @@ What the tool says is held against a census of its own, which knows nothing of w
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import difflib
 import hashlib
@@ -197,13 +198,13 @@ def take_in(
 
 
 def choose(programs: dict[str, census.Program]) -> list[str]:
-    """The scripts that count: those that train first, in the order of a hash of their paths, the same text once."""
+    """The scripts that count: those that train first, by a hash of their paths; the same text once, no unit tests."""
 
     def order(path: str) -> tuple[bool, str]:
         return ".backward(" not in programs[path].text, hashlib.sha256(path.encode()).hexdigest()
 
     chosen: dict[str, str] = {}
-    for path in sorted(programs, key=order):
+    for path in sorted((path for path in programs if not programs[path].is_unit_test), key=order):
         chosen.setdefault(programs[path].text, path)
     return list(chosen.values())[:COUNTED]
 
@@ -274,6 +275,9 @@ def _faults(report: dict[str, Any], before: dict[str, bytes], after: dict[str, b
             fault = compiles(after[path])
             if fault is not None:
                 yield Broken("does not compile", path, fault)
+            lost = [] if fault else sorted(set(left_behind(after[path])) - set(left_behind(before[path])))
+            if lost:
+                yield Broken("needs what only the main guard makes", path, ", ".join(lost))
             spans = [(edit["line"], edit["end_line"]) for edit in edits if edit["path"] == path]
             line = outside(before[path], after[path], spans)
             if line is not None:
@@ -293,6 +297,44 @@ def compiles(data: bytes) -> str | None:
         except (SyntaxError, ValueError, RecursionError) as error:
             return str(error)
     return None
+
+
+def left_behind(data: bytes) -> list[str]:
+    """Names that a module reads when it is imported, though only code under ``if __name__ == "__main__":`` makes them.
+
+    A worker process that imports the script would end there.
+    """
+    body = _parsed(data).body
+    guards = [each for each in body if isinstance(each, ast.If) and "__name__" in ast.unparse(each.test)]
+    others = [each for each in body if each not in guards]
+    only = _names(guards, ast.Store) - _names(others, ast.Store)
+    return sorted(only & _names(others, ast.Load))
+
+
+def _names(statements: Iterable[ast.AST], context: type[ast.expr_context]) -> set[str]:
+    """The names that statements bind or read, without what stands in functions."""
+    found: set[str] = set()
+    pending = list(statements)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and context is ast.Store:
+            found.add(node.name)
+        elif isinstance(node, ast.alias) and context is ast.Store:
+            found.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, context):
+            found.add(node.id)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            pending += ast.iter_child_nodes(node)
+    return found
+
+
+def _parsed(data: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(data)
+        except (SyntaxError, ValueError):
+            return ast.Module(body=[], type_ignores=[])
 
 
 def outside(before: bytes, after: bytes, spans: Iterable[tuple[int, int]]) -> int | None:

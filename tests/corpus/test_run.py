@@ -120,6 +120,24 @@ def test_bytes_outside_the_edits(after: str, spans: list[tuple[int, int]], line:
     assert run.outside(b"a\nb\nc\nd\n", after.encode(), spans) == line
 
 
+GUARD = 'if __name__ == "__main__":\n    net = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        pytest.param(f"{GUARD}net.compile()\n", ["net"], id="read at import"),
+        pytest.param(f"{GUARD}class A:\n    a = net\n", ["net"], id="read in a class"),
+        pytest.param(f"{GUARD}def f():\n    return net\n", [], id="read when it is called"),
+        pytest.param(f"net = 0\n{GUARD}print(net)\n", [], id="made elsewhere, too"),
+        pytest.param(f"import net\n{GUARD}print(net)\n", [], id="imported"),
+        pytest.param("if x:\n    net = 1\nprint(net)\n", [], id="another condition"),
+    ],
+)
+def test_what_only_the_main_guard_makes(code: str, names: list[str]) -> None:
+    assert run.left_behind(code.encode()) == names
+
+
 @pytest.mark.parametrize(
     ("after", "line"),
     [
