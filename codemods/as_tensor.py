@@ -10,7 +10,7 @@ from codemods.edit_values import Replace
 from codemods.facts.arrays import Array, Arrays
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.loops import REPEATING, loop_around
+from codemods.facts.loops import REPEATING, loop_around, where
 from codemods.facts.sharing import is_alone, is_copied, is_stacked
 from codemods.facts.values import Sort, without_none
 
@@ -235,7 +235,8 @@ def _why_no_call(script: Script, call: ast.Call) -> str | None:
     if any(each.arg not in {"dtype", "device", "requires_grad"} for each in call.keywords):
         return "as_tensor takes no other arguments than dtype and device"
     if script.default_device is not None:
-        return f"the script says on which device tensors are made (line {script.default_device.lineno})"
+        place = where(script.flow, script.module, script.default_device)
+        return f"the script says on which device tensors are made ({place})"
     legacy = isinstance(call.func, ast.Attribute) and call.func.attr != "tensor"
     if legacy and call.keywords:
         return "it is made with other arguments than the data"

@@ -11,14 +11,16 @@ from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.kinds import described
-from codemods.facts.loops import loop_around
-from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value
+from codemods.facts.loops import loop_around, module_of, where
+from codemods.facts.transfers import is_field
+from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.declaration import Finding
     from codemods.facts.data import Loader
+    from codemods.facts.flow import Flow
     from codemods.facts.script import Script
     from codemods.facts.source import FunctionNode, Module
     from codemods.facts.transfers import Transfer
@@ -100,7 +102,7 @@ for images, labels in loader:
                 continue
             if not _is_about_batches(move):
                 if _is_cut_by_hand(script, move):
-                    yield self.left(move.module, move.call, because=_why_made(move))
+                    yield self.left(move.module, move.call, because=_why_made(script, move))
                 continue
             given = move.non_blocking
             if given is None:
@@ -185,10 +187,15 @@ def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
     return not is_pinned and loop_around(script.flow, move.module, move.call) is not None
 
 
-def _why_made(move: Transfer) -> str:
-    line = min((each.site.lineno for each in move.sources if isinstance(each.site, ast.expr)), default=None)
-    where = "" if line is None else f" (line {line})"
-    return f"what is moved was made by the script itself{where}, not by a loader, and is not in pinned memory"
+def _why_made(script: Script, move: Transfer) -> str:
+    made = _made(script, move)
+    return f"what is moved was made by the script itself{made}, not by a loader, and is not in pinned memory"
+
+
+def _made(script: Script, move: Transfer) -> str:
+    """Where what is moved was made, in words, as far as that is known."""
+    sites = [each.site for each in in_order(move.sources) if isinstance(each.site, ast.expr)]
+    return f" ({where(script.flow, move.module, sites[0])})" if sites else ""
 
 
 def _on_cuda(script: Script, move: Transfer) -> str | None:
@@ -204,9 +211,7 @@ def _why_not(script: Script, move: Transfer) -> str | None:
     if why_unknown is not None:
         return f"what is moved is not known to be a batch: {why_unknown}"
     if not move.loaders:
-        line = min((each.site.lineno for each in move.sources if isinstance(each.site, ast.expr)), default=None)
-        where = "" if line is None else f" (line {line})"
-        return f"what is moved was made from the batch on the host{where}, and is not in pinned memory"
+        return f"what is moved was made from the batch on the host{_made(script, move)}, and is not in pinned memory"
     if move.device.kind is DeviceKind.UNKNOWN:
         return f"the device is not known: {move.device.reason}"
     if not move.may_reach_cuda:
@@ -236,18 +241,18 @@ def _same_target(source: Value, move: Transfer) -> bool:
 
 def _why_pageable(script: Script, move: Transfer) -> str | None:
     reasons = []
-    for value in move.loaders:
+    for value in in_order(move.loaders):
         loader = script.loader(value)
         if loader is None:
             return "the loader is not made in a way that can be seen"
         why = _why_no_tensor(loader)
         if why is not None:
             return why
-        reasons.append((loader.call.lineno, loader.why_left_unpinned))
+        reasons.append((where(script.flow, move.module, loader.call), loader.why_left_unpinned))
     if any(reason is None for _, reason in reasons):
         return None
-    line, reason = min(reasons)
-    return f"the loader in line {line} does not pin its batches: {reason}"
+    place, reason = reasons[0]
+    return f"the loader in {place} does not pin its batches: {reason}"
 
 
 def _why_no_tensor(loader: Loader) -> str | None:
@@ -259,28 +264,38 @@ def _why_no_tensor(loader: Loader) -> str | None:
     for value in collate.values:
         if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(value.site, (ast.FunctionDef, ast.Lambda)):
             for returned in loader.flow.returned(value.site):
-                items = loader.flow.items(returned) if returned.sort is Sort.CONTAINER else {returned}
-                if not items or any(each.sort not in {Sort.HOST, Sort.TENSOR} for each in items):
+                if _may_be_object(loader.flow, returned, set()):
                     return _NO_TENSOR
         elif not value.name.startswith("torch."):
             return _NO_TENSOR
     return None
 
 
+def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:
+    """Whether the value is, or holds, an object with a ``to`` of its own: numbers, texts and containers have none."""
+    if value.sort is not Sort.CONTAINER:
+        return value.sort not in {Sort.HOST, Sort.TENSOR, Sort.BATCH, Sort.PLAIN, Sort.LITERAL}
+    if value in seen:
+        return False
+    seen.add(value)
+    return any(_may_be_object(flow, each, seen) for each in flow.items(value))
+
+
 # What is written on the host after the copy was queued.
 
 
 def _why_written(script: Script, move: Transfer) -> str | None:
-    module, loaders = move.module, frozenset(move.loaders)
-    for call in _calls_around(script, move):
+    loaders = frozenset(move.loaders)
+    for module, call in _calls_around(script, move):
         for place, written in _writes(module):
             here = module.function(place) is module.function(call)
             if here and _is_batch(script, module, written, loaders) and _may_follow(script, module, call, place):
-                return f"the batch is written on the host again while it may be copied (line {place.lineno})"
+                line = where(script.flow, move.module, place)
+                return f"the batch is written on the host again while it may be copied ({line})"
     return None
 
 
-def _calls_around(script: Script, move: Transfer) -> Iterator[ast.Call]:
+def _calls_around(script: Script, move: Transfer) -> Iterator[tuple[Module, ast.Call]]:
     """The move, and the calls of the functions that it stands in: what they move may be written after each."""
     todo = [move.call]
     seen: set[ast.Call] = set()
@@ -288,13 +303,13 @@ def _calls_around(script: Script, move: Transfer) -> Iterator[ast.Call]:
         call = todo.pop()
         if call not in seen:
             seen.add(call)
-            yield call
-            function = move.module.function(call)
-            if function is not None:
-                todo.extend(each for each in script.flow.callers(function) if move.module.holds(each))
+            module = module_of(script.flow, call)
+            yield module, call
+            function = module.function(call)
+            todo.extend(script.flow.callers(function) if function is not None else ())
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=32)
 def _writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
     """Where something is written in place, and what: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``, ``out=x``."""
     found: list[tuple[ast.expr, ast.expr]] = []
@@ -306,7 +321,8 @@ def _writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
     for statement in module.nodes(ast.AugAssign):
         target = statement.target
         found.append((target, target.value if isinstance(target, ast.Subscript) else target))
-    found.extend((each, each.value) for each in module.nodes(ast.Subscript) if isinstance(each.ctx, ast.Store))
+    items = (each for each in module.nodes(ast.Subscript) if isinstance(each.ctx, ast.Store))
+    found.extend((each, each.value) for each in items if not is_field(module, each))
     return tuple(sorted(found, key=lambda pair: module.span(pair[0])))
 
 
@@ -321,7 +337,7 @@ def _is_batch(script: Script, module: Module, node: ast.expr, loaders: frozenset
     return _is_array(node) and _is_batch(script, module, node.func.value, loaders)  # type: ignore[attr-defined]
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=32)
 def _arrays(module: Module) -> tuple[tuple[str, ast.Call], ...]:
     """The names that arrays are assigned to: ``a = x.numpy()``."""
     return tuple(

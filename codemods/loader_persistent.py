@@ -169,5 +169,5 @@ for epoch in range(10):
         for other in (each for count in workers.counts for each in facts.users(count.site)):
             reason = why_workers_end(script, facts.code(other))
             if reason is not None:
-                return f"it shares its arguments with the loader in line {other.call.lineno}: {reason}"
+                return f"it shares its arguments with the loader in {loader.where(other.call)}: {reason}"
         return None

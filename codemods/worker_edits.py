@@ -38,7 +38,7 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
             found.append(Import(module, "import torch"))
     if workers.unguarded is None:
         return tuple(found)
-    needs = f"workers need a __main__ guard around what reads it (line {workers.unguarded.line})"
+    needs = f"workers need a __main__ guard around what reads it ({workers.unguarded.where})"
     if not workers.unguarded.parts:
         return f"{needs}: {workers.unguarded.why_not}"
     if not main_guard:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from codemods.facts.datasets import Dataset
 from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.loops import where
+from codemods.facts.passes import passes
 from codemods.facts.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.facts.flow import Flow
+    from codemods.facts.passes import Pass
     from codemods.facts.source import Module
     from codemods.facts.transfers import Transfer
 
@@ -132,26 +135,42 @@ class Loader:
         return tuple(each for each in self.transfers if each.may_reach_cuda)
 
     @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        """The places that read it; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""
+        return tuple(passes(self.flow, self.value))
+
+    def where(self, node: ast.AST) -> str:
+        """Where a node stands, in words for who reads the loader's module: ``line 3``, ``utils.py, line 3``."""
+        return where(self.flow, self.module, node)
+
+    @property
+    def files(self) -> str:
+        """What was read, in words."""
+        return "this file" if len(self.flow.modules) == 1 else "the files of the project"
+
+    @cached_property
     def why_not_pinnable(self) -> str | None:
         """Why its batches cannot or should not be in pinned memory, or None where they can."""
         for name, role in _ROLES.items():
             argument = self.arguments.get(name)
-            problem = why_not_on_host(self.flow, role, argument.values) if argument is not None else None
+            problem = why_not_on_host(self.flow, self.module, role, argument.values) if argument is not None else None
             if problem is not None:
                 return problem
         collate = self.arguments.get("collate_fn")
         pageable = why_batch_stays_pageable(self.flow, collate.values) if collate is not None else None
-        return pageable or self.dataset.why_unknown or self._why_not_moved or why_default_not_host(self.flow)
+        return (
+            pageable or self.dataset.why_unknown or self._why_not_moved or why_default_not_host(self.flow, self.module)
+        )
 
     @property
     def _why_not_moved(self) -> str | None:
         if self.moves:
             return None
         if not self.transfers and self.converted:
-            lines = ", ".join(str(line) for line in sorted({each.call.lineno for each in self.converted}))
-            return f"new tensors are made from its batches on the host, and those are moved (line {lines})"
+            places = ", ".join(dict.fromkeys(self.where(each.call) for each in self.converted))
+            return f"new tensors are made from its batches on the host, and those are moved ({places})"
         if not self.transfers:
-            return "its batches are not moved to a device in this file"
+            return f"its batches are not moved to a device in {self.files}"
         kinds = {each.device.kind for each in self.transfers}
         if kinds == {DeviceKind.CPU}:
             return "its batches stay on the CPU"
@@ -177,10 +196,8 @@ class Loader:
         if self.pin_memory is not None:
             return "pin_memory is False there"
         if self.passing is not self.call:
-            line = self.passing.lineno
-            return (
-                f"class {self.value.name} has an __init__ of its own: pin_memory belongs into its call in line {line}"
-            )
+            place = self.where(self.passing)
+            return f"class {self.value.name} has an __init__ of its own: pin_memory belongs into its call in {place}"
         return None
 
     @property

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from codemods.facts.devices import device
 from codemods.facts.gradients import why_gradients_may_miss
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.passes import passes
 from codemods.facts.values import in_order
 from codemods.facts.worker_code import WorkerCode
 
@@ -46,7 +45,7 @@ def _loader(loader: Loader) -> str:
     parts = [", ".join(f"{name} {each.how.value}" for name, each in sorted(loader.arguments.items()))]
     if loader.unknown_arguments is not None:
         parts.append(loader.unknown_arguments)
-    parts.append(f"read in {_lines(each.line for each in passes(loader.flow, loader))}")
+    parts.append(f"read in {_lines(each.line for each in loader.passes)}")
     parts.append(f"moved in {_lines(each.call.lineno for each in loader.transfers)}")
     parts.append("can be pinned" if loader.can_be_pinned else loader.why_left_unpinned or "is pinned")
     return "; ".join(each for each in parts if each)

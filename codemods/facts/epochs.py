@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import around, loop_around, module_of, runs
-from codemods.facts.passes import How, passes
+from codemods.facts.passes import How, tops
 from codemods.facts.source import walk
 from codemods.facts.values import NONE, Sort
 from codemods.facts.worker_code import TORCH_DRAWS
@@ -15,7 +15,7 @@ from codemods.facts.worker_guards import why_changed, why_unknown
 from codemods.facts.worker_state import data_set_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.facts.data import Loader
     from codemods.facts.flow import Flow
@@ -37,7 +37,7 @@ def why_workers_end(script: Script, code: WorkerCode) -> str | None:
     flow, loader = script.flow, code.loader
     made = loop_around(flow, loader.module, loader.call)
     if made is not None:
-        return f"it is made anew in each pass of a loop (line {made.lineno})"
+        return f"it is made anew in each pass of a loop ({loader.where(made)})"
     many = next((each for each in loader.module.ancestors(loader.call) if _is_long(each)), None)
     if many is not None:
         return f"one is made for each item of a list, and the workers of all would stay (line {loader.call.lineno})"
@@ -59,24 +59,25 @@ def _why_changed_outside(flow: Flow, loader: Loader) -> str | None:
     """Where the script changes the data set again and again: ``train_set.set_epoch(epoch)``."""
     for module, node in data_set_changes(flow, loader):
         if loop_around(flow, module, node) is not None:
-            line = f"line {node.lineno}"
+            line = loader.where(node)
             return f"its data set changes between epochs, and workers that stay keep the first copy ({line})"
     return None
 
 
 def _why_at_once(flow: Flow, loader: Loader) -> str | None:
     """Where two readings of the loader may run at once: its workers serve one."""
-    found = passes(flow, loader)
+    found = loader.passes
     nodes = [each.node for each in found]
     one = "and workers that stay serve one reading at a time"
     for each in found:
         if each.how is How.HANDED:
-            return f"{each.reader}() reads it, in code that is not followed (line {each.line})"
+            return f"{each.reader}() reads it, in code that is not followed ({loader.where(each.node)})"
         if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in around(flow, each.module, each.node)):
-            return f"it is read twice at once, {one} (line {each.line})"
+            return f"it is read twice at once, {one} ({loader.where(each.node)})"
+    found = tuple(each for each in found if not _is_over(flow, each, found))
     kept = next((each for each in found if each.how is How.ITERATOR or _generator(each) is not None), None)
     if kept is not None and not _is_replaced(flow, found) and not _is_one_generator(flow, found):
-        return f"it is read through an iterator that is kept, {one} (line {kept.line})"
+        return f"it is read through an iterator that is kept, {one} ({loader.where(kept.node)})"
     return None
 
 
@@ -85,6 +86,36 @@ def _generator(reading: Pass) -> Callee | None:
     module, function = reading.module, reading.module.function(reading.node)
     yields = (each for each in walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
     return function if any(module.function(each) is function for each in yields) else None
+
+
+def _is_over(flow: Flow, reading: Pass, found: Sequence[Pass]) -> bool:
+    """Whether it is an iterator that is used for the last time before another reading starts.
+
+    ``batches = iter(loader); images, labels = next(batches)``, to look at some images before the training.
+    """
+    module, node = reading.module, reading.node
+    if reading.how is not How.ITERATOR or loop_around(flow, module, node) is not None:
+        return False
+    names = [each for each in module.nodes(ast.Name) if isinstance(each.ctx, ast.Load)]
+    uses = [each for each in names if any(value.site is node for value in flow.values(each))]
+    function = module.function(node)
+    if not isinstance(module.parent(node), ast.Assign) or any(module.function(each) is not function for each in uses):
+        return False
+    first, last = module.span(node)[0], max(module.span(each)[1] for each in (node, *uses))
+    places = [place for each in found if each is not reading for place in _places(flow, each, module, function)]
+    spans = [module.span(place) if place is not None else (first, last) for place in places]
+    return all(end <= first or start >= last for start, end in spans)
+
+
+def _places(flow: Flow, reading: Pass, module: Module, function: Callee | None) -> Iterator[ast.AST | None]:
+    """Where the reading runs in a function, or in the module outside of functions; None where that is not known."""
+    if reading.module is module and module.function(reading.node) is function:
+        yield reading.node
+    elif function is not None:
+        yield None
+    else:
+        for top in tops(flow, reading.module, reading.node):
+            yield top.statement if top.module is module else None
 
 
 def _is_replaced(flow: Flow, found: Sequence[Pass]) -> bool:

@@ -93,3 +93,9 @@ def loop_around(
 def module_of(flow: Flow, node: ast.AST) -> Module:
     """The module in which the node stands."""
     return next(module for module in flow.modules if module.holds(node))
+
+
+def where(flow: Flow, reader: Module, node: ast.AST) -> str:
+    """Where the node stands, in words for who reads the module: ``line 3``, ``utils.py, line 3``."""
+    line = f"line {getattr(node, 'lineno', 1)}"
+    return line if reader.holds(node) else f"{module_of(flow, node).path}, {line}"

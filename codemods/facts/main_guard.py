@@ -8,13 +8,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codemods.facts.names import bound_names, words
-from codemods.facts.passes import passes, top_statements
+from codemods.facts.passes import Top, tops
 from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.worker_state import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from codemods.facts.data import Loader
     from codemods.facts.script import Script
     from codemods.facts.source import Module
     from codemods.facts.worker_code import WorkerCode
@@ -54,49 +55,68 @@ _MOST_GUARDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Unguarded:
-    """What the script runs when it is imported, as each worker process that is not forked imports it."""
+    """What a script runs when it is imported, as each worker process that is not forked imports it."""
 
-    line: int
-    """Where a loader is read, or the call that leads there."""
-    parts: tuple[tuple[ast.stmt, ...], ...]
+    where: str
+    """Where a loader is read, or the call that leads there: ``line 3``."""
+    parts: tuple[tuple[ast.stmt, ...], ...] = ()
     """What goes under guards, one for each part, as definitions stand between: none where that cannot be done right."""
     why_not: str = ""
     """Why it cannot, in words."""
 
 
-def unguarded(script: Script, codes: Sequence[WorkerCode]) -> Unguarded | None:
-    """What has to go under guards; None where importing the script reads no loader.
+def unguarded(script: Script, loader: Loader, codes: Sequence[WorkerCode]) -> Unguarded | None:
+    """What has to go under guards for the loader's workers; None where importing its script reads no loader.
 
     Args:
-        script: the script; only its entry module is rewritten.
+        script: the script; only the module whose sites are sought is rewritten.
+        loader: the loader that is to have workers.
         codes: what runs in the workers of each of its loaders: the names that it reads stay outside.
     """
     module = script.module
-    body = module.tree.body
+    running = _running(script, loader)
     # No worker imports a notebook, which is no file of Python.
-    reading = [each for code in codes for each in _reached(script, code) if not each[0].notebook]
-    elsewhere = next((each for each, _ in reading if each is not module), None)
+    tops = {top: None for code in codes for top in _read_by(script, code) if not top.module.notebook}
+    reading = [top for top in tops if not top.is_guarded and (top.module in running or not _is_run(script, top))]
+    elsewhere = next((top for top in reading if not _is_run(script, top)), None)
     if elsewhere is not None:
-        return Unguarded(1, (), f"importing {elsewhere.path} reads a loader")
-    if not reading:
-        return None
-    first = min(body.index(each) for _, each in reading)
-    line = body[first].lineno
+        return Unguarded(loader.where(elsewhere.statement), why_not=f"importing {elsewhere.module.path} reads a loader")
+    other = next((top for top in reading if top.module is not module), None)
+    if other is not None:
+        return Unguarded(loader.where(other.statement), why_not="put one there first")
+    return _unguarded(script, codes, [top.statement for top in reading]) if reading else None
+
+
+def _is_run(script: Script, top: Top) -> bool:
+    return top.module in script.entries
+
+
+def _running(script: Script, loader: Loader) -> set[Module]:
+    """The modules that are run, as ``__main__``, in processes that make and read the loader."""
+    flow = script.flow
+    nodes = [(loader.module, loader.call), *((each.module, each.node) for each in loader.passes)]
+    return {top.module for module, node in nodes for top in tops(flow, module, node)} & set(script.entries)
+
+
+def _read_by(script: Script, code: WorkerCode) -> Iterator[Top]:
+    for each in code.loader.passes:
+        yield from tops(script.flow, each.module, each.node)
+
+
+def _unguarded(script: Script, codes: Sequence[WorkerCode], reading: Sequence[ast.stmt]) -> Unguarded:
+    body = script.module.tree.body
+    first = min(map(body.index, reading))
+    line = f"line {body[first].lineno}"
     guard = next((each for each in body if is_main_guard(each)), None)
     if guard is not None:
-        return Unguarded(line, (), f"only a part of the script has a __main__ guard (line {guard.lineno})")
+        return Unguarded(line, why_not=f"only a part of the script has a __main__ guard (line {guard.lineno})")
     why_not: str | None = None
     for start in _starts(script, codes, first):
-        parts = _parts(body[start:], codes, {each for _, each in reading})
-        why_not = _why_not(body[start:], parts, codes)
+        parts = _parts(script, body[start:], codes, reading)
+        why_not = _why_not(script, body[start:], parts, codes)
         if why_not is None:
             return Unguarded(line, parts)
-    return Unguarded(line, (), why_not or "")
-
-
-def _reached(script: Script, code: WorkerCode) -> Iterator[tuple[Module, ast.stmt]]:
-    for each in passes(script.flow, code.loader):
-        yield from top_statements(script.flow, each.module, each.node)
+    return Unguarded(line, why_not=why_not or "")
 
 
 def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[int, ...]:
@@ -104,13 +124,13 @@ def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[in
 
     Best is before data sets and loaders are made and CUDA is used; else after what stands above the first reading.
     """
-    body = script.module.tree.body
-    flow = script.flow
+    module = script.module
+    body = module.tree.body
     sites = [(code, site) for code in codes for site in (code.loader.call, *_sites(code))]
-    tops = [top for code, site in sites for _, top in top_statements(flow, code.loader.module, site)]
-    made = (body.index(each) for each in tops if each in body)
+    found = [top for code, site in sites for top in tops(script.flow, code.loader.module, site)]
+    made = (body.index(top.statement) for top in found if top.module is module and not top.is_guarded)
     weighty = (index for index in range(first) if _is_weighty(script, body[index]))
-    fixed = [index for index in range(first) if _stays(body[index], codes) or isinstance(body[index], _IMPORTS)]
+    fixed = [index for index in range(first) if _stays(script, body[index], codes) or isinstance(body[index], _IMPORTS)]
 
     def with_what_is_above(start: int) -> int:
         while start > 0 and start - 1 not in fixed and not _is_idle(body[start - 1]):
@@ -148,12 +168,12 @@ def _writes(call: ast.Call) -> bool:
 
 
 def _parts(
-    statements: Sequence[ast.stmt], codes: Sequence[WorkerCode], reading: set[ast.stmt]
+    script: Script, statements: Sequence[ast.stmt], codes: Sequence[WorkerCode], reading: Sequence[ast.stmt]
 ) -> tuple[tuple[ast.stmt, ...], ...]:
     """The runs of statements between definitions, less the imports, settings and texts at their ends."""
     found: list[tuple[ast.stmt, ...]] = []
     guarded: frozenset[str] = frozenset()
-    for stays, group in groupby(statements, lambda each: each not in reading and _stays(each, codes)):
+    for stays, group in groupby(statements, lambda each: each not in reading and _stays(script, each, codes)):
         part = [] if stays else list(group)
         is_last = part[-1:] == [statements[-1]]
         while part and _is_idle(part[0]) and not _read_in(part[0]) & guarded:
@@ -167,7 +187,7 @@ def _parts(
 
 
 def _why_not(
-    statements: Sequence[ast.stmt], parts: tuple[tuple[ast.stmt, ...], ...], codes: Sequence[WorkerCode]
+    script: Script, statements: Sequence[ast.stmt], parts: tuple[tuple[ast.stmt, ...], ...], codes: Sequence[WorkerCode]
 ) -> str | None:
     """Why these parts cannot go under guards."""
     inside = [each for part in parts for each in part]
@@ -177,10 +197,11 @@ def _why_not(
         if definition is not None:
             return f"{definition.name} is defined after code that runs (line {definition.lineno})"
         set_inside = (*sorted(guarded), *(text for each in inside for text, _ in changes(each)))
-        name = next((each for each in set_inside if code.reads(each)), None)
+        name = next((each for each in set_inside if code.reads(script.module, each)), None)
         if name is not None:
-            where = f"line {code.module_names[name.partition('.')[0]]}"
-            return f"the data set reads '{name}' ({where}), which has to stay outside the guard"
+            node = code.names_read.get((script.module, name.partition(".")[0]))
+            place = f" ({code.where(node)})" if node is not None else ""
+            return f"the data set reads '{name}'{place}, which has to stay outside the guard"
     outside = [each for each in statements if each not in inside]
     definitions = {each.name: each for each in outside if isinstance(each, _DEFINITIONS)}
     if len(parts) > _MOST_GUARDS:
@@ -220,11 +241,11 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
                     yield from _run_at_import(each)
 
 
-def _stays(statement: ast.stmt, codes: Sequence[WorkerCode]) -> bool:
+def _stays(script: Script, statement: ast.stmt, codes: Sequence[WorkerCode]) -> bool:
     """Whether the statement belongs at module level: it holds definitions, or workers read what it binds or changes."""
     is_star = isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
     set_here = (*_bound([statement]), *(text for text, _ in changes(statement)))
-    is_read = any(code.reads(text) for code in codes for text in set_here)
+    is_read = any(code.reads(script.module, text) for code in codes for text in set_here)
     return is_star or is_read or any(_definitions(statement))
 
 

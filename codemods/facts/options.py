@@ -33,8 +33,12 @@ class Option:
 
 
 def options(script: Script) -> Iterator[Option]:
-    """The options of the entry module, in the order of the text."""
-    for call in script.module.nodes(ast.Call):
+    """The options of the script, in the order of the text.
+
+    Of several scripts that share the module, each may have options of its own: then only those of the module count.
+    """
+    modules = script.modules if len(script.entries) == 1 else (script.module,)
+    for call in (call for module in modules for call in module.nodes(ast.Call)):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
             owners = script.flow.values(call.func.value)
             if any(each.sort is Sort.MADE and each.name.startswith("argparse.") for each in owners):

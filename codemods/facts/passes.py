@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import PROGRESS
-from codemods.facts.loops import module_of
+from codemods.facts.loops import module_of, runs
 from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.facts.data import Loader
     from codemods.facts.flow import Flow
     from codemods.facts.source import Module
     from codemods.facts.values import Value
@@ -53,8 +52,8 @@ class How(enum.Enum):
     HANDED = "in code that is not followed"
 
 
-# `iter(loader).next()` of old, `loader.__iter__()`.
-_ITERATOR_METHODS = {"next": How.FIRST, "__next__": How.FIRST, "__iter__": How.ITERATOR}
+# `iter(loader).next()` of old, `loader.__iter__().__next__()`.
+_ITERATOR_METHODS = frozenset({"next", "__next__"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +72,13 @@ class Pass:
         return self.module.statement(self.node).lineno
 
 
-def passes(flow: Flow, loader: Loader) -> tuple[Pass, ...]:
+def passes(flow: Flow, loader: Value) -> Iterator[Pass]:
     """The places that read the loader; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""
-    readings = (
-        _reading(flow, module, node)
-        for module, node in flow.places(loader.value)
-        if not isinstance(getattr(node, "ctx", None), ast.Store)
-    )
-    return tuple(each for each in readings if each is not None)
+    for module, node in flow.places(loader):
+        if not isinstance(getattr(node, "ctx", None), ast.Store):
+            reading = _reading(flow, module, node)
+            if reading is not None:
+                yield reading
 
 
 def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
@@ -88,6 +86,9 @@ def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
     here: ast.AST = node
     above = module.parent(here)
     is_iterator = False
+    called = module.parent(above) if isinstance(above, ast.Attribute) and above.attr == "__iter__" else None
+    if isinstance(called, ast.Call):
+        here, above, is_iterator = called, module.parent(called), True
     while isinstance(above, ast.Call) and here is not above.func:
         names = {each.name for each in flow.values(above.func) if each.sort is Sort.EXTERNAL}
         if not names or not names <= _PASSING_ON:
@@ -101,7 +102,7 @@ def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
     if isinstance(above, ast.YieldFrom):
         return Pass(How.LOOP, module, above)
     if isinstance(above, ast.Attribute) and above.attr in _ITERATOR_METHODS:
-        return Pass(_ITERATOR_METHODS[above.attr], module, above)
+        return Pass(How.FIRST, module, above)
     # `bar = tqdm(loader)` is read where `bar` is, once.
     return None if here is node else Pass(How.ITERATOR if is_iterator else How.LOOP, module, here)
 
@@ -126,21 +127,29 @@ def _is_followed(callee: Value) -> bool:
     return of_container or callee.sort in {Sort.INSTANCE, Sort.CLASS} or isinstance(callee.site, FUNCTIONS)
 
 
-def top_statements(
-    flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None
-) -> Iterator[tuple[Module, ast.stmt]]:
-    """The statements of the modules, outside main guards, that run the node when the module is imported."""
+@dataclass(frozen=True, slots=True)
+class Top:
+    """A statement of a module that runs some node when the module is imported, or run."""
+
+    module: Module
+    statement: ast.stmt
+    is_guarded: bool
+    """Whether it stands under the main guard, and so runs only where the module is run."""
+
+
+def tops(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[Top]:
+    """The statements of the modules that run the node, through whatever calls."""
     seen = set() if seen is None else seen
     top = node
+    is_guarded = False
     for above in module.ancestors(node):
-        if isinstance(above, ast.If) and is_main_guard(above):
-            return
+        is_guarded = is_guarded or is_main_guard(above)
         if isinstance(above, FUNCTIONS):
             if above not in seen:
                 seen.add(above)
-                for call in flow.callers(above):
-                    yield from top_statements(flow, module_of(flow, call), call, seen)
+                for place in runs(flow, above):
+                    yield from tops(flow, module_of(flow, place), place, seen)
             return
         if isinstance(above, ast.Module) and isinstance(top, ast.stmt):
-            yield module, top
+            yield Top(module, top, is_guarded)
         top = above

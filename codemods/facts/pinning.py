@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, is_dtype, kind
+from codemods.facts.loops import where
 from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import NONE, NOTHING, Sort, Value, Values, without_none
 
@@ -17,15 +18,16 @@ if TYPE_CHECKING:
     from codemods.facts.source import Module
 
 
-def why_not_on_host(flow: Flow, role: str, values: Values) -> str | None:
+def why_not_on_host(flow: Flow, reader: Module, role: str, values: Values) -> str | None:
     """Why what these values make may not be dense tensors on the host, in words.
 
     Args:
         flow: the values of the script.
+        reader: the module whose findings the reason is for.
         role: what they are to the loader: ``data set``, ``collate_fn``, ``sampler``.
         values: what that may be.
     """
-    search = _Search(flow, role)
+    search = _Search(flow, reader, role)
     for value in without_none(values):
         reason = search.value(value) or search.assigned_outside(value)
         if reason is not None:
@@ -36,15 +38,19 @@ def why_not_on_host(flow: Flow, role: str, values: Values) -> str | None:
 class _Search:
     """Looks through data sets, transforms and functions, each once."""
 
-    def __init__(self, flow: Flow, role: str) -> None:
+    def __init__(self, flow: Flow, reader: Module, role: str) -> None:
         self._flow = flow
+        self._reader = reader
         self._role = role
         self._seen: set[ast.AST] = set()
 
+    def _where(self, node: ast.AST) -> str:
+        return where(self._flow, self._reader, node)
+
     def value(self, value: Value) -> str | None:
         if value.sort is Sort.MOVED:
-            line = f" (line {value.site.lineno})" if isinstance(value.site, ast.Call) else ""
-            return f"its {self._role} already holds tensors on a device{line}"
+            place = f" ({self._where(value.site)})" if isinstance(value.site, ast.Call) else ""
+            return f"its {self._role} already holds tensors on a device{place}"
         site = value.site
         if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, FUNCTIONS):
             return self._code(site)
@@ -89,7 +95,7 @@ class _Search:
                     self._flow.values(each.value) for each in statement.targets if isinstance(each, ast.Attribute)
                 ]
                 if any(data_set in each for each in owners):
-                    return f"its {self._role} already holds tensors on a device (line {statement.lineno})"
+                    return f"its {self._role} already holds tensors on a device ({self._where(statement)})"
         return None
 
     def _code(self, function: ast.AST) -> str | None:
@@ -101,9 +107,9 @@ class _Search:
             if not isinstance(call, ast.Call):
                 continue
             if self._leaves_host(call):
-                return f"its {self._role} moves tensors to a device itself (line {call.lineno})"
+                return f"its {self._role} moves tensors to a device itself ({self._where(call)})"
             if self._is_sparse(call):
-                return f"its {self._role} makes sparse tensors, which cannot be pinned (line {call.lineno})"
+                return f"its {self._role} makes sparse tensors, which cannot be pinned ({self._where(call)})"
             for callee in self._flow.values(call.func):
                 reason = (
                     self._code(callee.site)
@@ -138,25 +144,26 @@ class _Search:
         )
 
 
-def why_default_not_host(flow: Flow) -> str | None:
+def why_default_not_host(flow: Flow, reader: Module) -> str | None:
     """Where the script makes new tensors appear on a device, whoever makes them, in words."""
     for module in flow.modules:
-        for line in _default_devices(flow, module):
-            return f"new tensors are made on a device (line {line}), and only tensors on the host can be pinned"
+        for node in _default_devices(flow, module):
+            place = where(flow, reader, node)
+            return f"new tensors are made on a device ({place}), and only tensors on the host can be pinned"
     return None
 
 
-def _default_devices(flow: Flow, module: Module) -> Iterator[int]:
+def _default_devices(flow: Flow, module: Module) -> Iterator[ast.AST]:
     for call in module.nodes(ast.Call):
         names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
         if not call.args or not names & {"torch.set_default_device", "torch.set_default_tensor_type"}:
             continue
         if "torch.set_default_device" in names and device(flow, call.args[0]).kind is not DeviceKind.CPU:
-            yield call.lineno
+            yield call
         if "torch.set_default_tensor_type" in names and "cuda" in str(
             [each.name for each in flow.values(call.args[0])]
         ):
-            yield call.lineno
+            yield call
     for block in module.nodes(ast.With):
         for item in block.items:
             context = item.context_expr
@@ -164,7 +171,7 @@ def _default_devices(flow: Flow, module: Module) -> Iterator[int]:
                 any(kind(flow, each) is Kind.DEVICE for each in flow.values(context))
                 and device(flow, context).kind is not DeviceKind.CPU
             ):
-                yield block.lineno
+                yield block
 
 
 def why_batch_stays_pageable(flow: Flow, collate: Values) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.kinds import is_dtype
+from codemods.facts.loops import module_of
 from codemods.facts.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -42,7 +43,13 @@ class Transfer:
     @cached_property
     def sources(self) -> Values:
         """What may be moved."""
-        return without_none(self.flow.values(self.receiver))
+        node = self.receiver
+        found = without_none(self.flow.values(node))
+        if isinstance(node, ast.Subscript) and is_field(self.module, node):
+            # To the flow, an index that comes from a batch might be a tensor, which makes a new one.
+            new = frozenset(each for each in found if each.sort is Sort.HOST and each.site is node)
+            found = (found - new) | {Value(Sort.BATCH, of=each.of) for each in new}
+        return found
 
     @property
     def loaders(self) -> tuple[Value, ...]:
@@ -146,6 +153,27 @@ def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
                 yield Transfer(flow, module, call)
 
 
+def is_field(module: Module, item: ast.Subscript) -> bool:
+    """Whether it is an item of a dictionary, which is only bound anew: ``batch["x"]``, ``batch[key]`` of its keys."""
+    if isinstance(item.slice, ast.Constant):
+        return isinstance(item.slice.value, str)
+    if not isinstance(item.slice, ast.Name):
+        return False
+    for above in module.ancestors(item):
+        if isinstance(above, (ast.For, ast.AsyncFor)) and _binds_key(above.target, item.slice.id):
+            keys = above.iter
+            while isinstance(keys, ast.Call) and (keys.args or isinstance(keys.func, ast.Attribute)):
+                keys = keys.args[0] if keys.args else keys.func.value  # type: ignore[attr-defined]
+            return ast.dump(keys) == ast.dump(item.value).replace("Store()", "Load()")
+    return False
+
+
+def _binds_key(target: ast.expr, name: str) -> bool:
+    """``for name in batch``, ``for name, x in batch.items()``."""
+    first = target.elts[0] if isinstance(target, ast.Tuple) else target
+    return isinstance(first, ast.Name) and first.id == name
+
+
 def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) -> bool:
     """Whether the node is reached only where the script has found CUDA, as far as its function and its callers say."""
     if cuda_branches(flow, module, node):
@@ -158,8 +186,8 @@ def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) 
     # `if not use_cuda: return x`
     if any(isinstance(each.body[-1], ast.Return) and for_cuda(flow, each.test) is False for each in earlier):
         return True
-    callers = [each for each in flow.callers(function) if module.holds(each)]
-    return bool(callers) and all(_is_for_cuda(flow, module, each, seen) for each in callers)
+    callers = flow.callers(function)
+    return bool(callers) and all(_is_for_cuda(flow, module_of(flow, each), each, seen) for each in callers)
 
 
 def _names_target(flow: Flow, call: ast.Call) -> bool:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.names import bound_names
 from codemods.facts.source import FUNCTIONS, kept, walk
-from codemods.facts.values import Sort, Value, without_none
+from codemods.facts.values import NOTHING, Sort, Value, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.data import Loader
     from codemods.facts.flow import Flow
-    from codemods.facts.source import Callee
+    from codemods.facts.source import Callee, Module
 
 # The arguments of a loader that are sent to its workers; samplers stay behind.
 _SENT = ("dataset", "collate_fn", "worker_init_fn")
@@ -114,6 +114,10 @@ class WorkerCode:
                 for function in self._entries(value):
                     todo.extend(self._called(function, functions))
         return objects, functions
+
+    def where(self, node: ast.AST) -> str:
+        """Where a node stands, in words for who reads the loader's module."""
+        return self.loader.where(node)
 
     @property
     def objects(self) -> tuple[Value, ...]:
@@ -224,31 +228,36 @@ class WorkerCode:
         return "torch.utils.data.get_worker_info" in self.library_names
 
     @cached_property
-    def module_names(self) -> dict[str, int]:
-        """The names of the entry module that the functions read, with the line where each is first read."""
-        found: dict[str, int] = {}
-        for node in self._names_read:
-            found.setdefault(node.id, node.lineno)
+    def names_read(self) -> dict[tuple[Module, str], ast.Name]:
+        """The names of the modules that the functions in them read, and where each is first read."""
+        found: dict[tuple[Module, str], ast.Name] = {}
+        for module, node in self._all_names_read:
+            found.setdefault((module, node.id), node)
         return found
 
     @cached_property
-    def _names_read(self) -> tuple[ast.Name, ...]:
-        entry = self.flow.modules[0]
-        found: list[ast.Name] = []
+    def _all_names_read(self) -> tuple[tuple[Module, ast.Name], ...]:
+        found: list[tuple[Module, ast.Name]] = []
         for function in self.functions:
-            if self.flow.module_of(function) is entry:
-                scopes = (function, *(each for each in entry.ancestors(function) if isinstance(each, FUNCTIONS)))
-                local = frozenset().union(*map(bound_names, scopes))
-                names = (each for each in ast.walk(function) if isinstance(each, ast.Name))
-                found += [each for each in names if isinstance(each.ctx, ast.Load) and each.id not in local]
+            module = self.flow.module_of(function)
+            scopes = (function, *(each for each in module.ancestors(function) if isinstance(each, FUNCTIONS)))
+            local = frozenset().union(*map(bound_names, scopes))
+            names = (each for each in walk(function) if isinstance(each, ast.Name))
+            found += [(module, each) for each in names if isinstance(each.ctx, ast.Load) and each.id not in local]
         return tuple(found)
 
-    def reads(self, path: str) -> bool:
-        """Whether the functions read a name of the entry module, or an attribute of one: ``opt`` or ``opt.root``."""
+    def reads(self, module: Module, path: str) -> bool:
+        """Whether the functions read a name of the module, or an attribute of one: ``opt`` or ``opt.root``.
+
+        An attribute may be read in another module, where the same thing has another name: ``config.opt.root``.
+        """
         name, _, attribute = path.partition(".")
-        for node in (each for each in self._names_read if each.id == name):
-            above = self.flow.modules[0].parent(node)
-            if not attribute or not isinstance(above, ast.Attribute) or above.attr == attribute:
+        same = self.flow.read_module_name(module, name) if attribute else NOTHING
+        for home, node in self._all_names_read:
+            above = home.parent(node)
+            is_read = not attribute or not isinstance(above, ast.Attribute) or above.attr == attribute
+            is_same = node.id == name if home is module else not same.isdisjoint(self.flow.values(node))
+            if is_same and is_read:
                 return True
         return False
 

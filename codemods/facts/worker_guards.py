@@ -118,8 +118,8 @@ def why_unknown(code: WorkerCode) -> str | None:
         return data.why_unknown
     reasons = (
         *(_unknown_data(code.flow, each) for each in data.parts),
-        *(_unknown_object(code.flow, each) for each in code.objects),
-        *(_unknown_call(code.flow, call) for function in code.functions for call in calls(function)),
+        *(_unknown_object(code, each) for each in code.objects),
+        *(_unknown_call(code, call) for function in code.functions for call in calls(function)),
     )
     return next((each for each in reasons if each is not None), None)
 
@@ -136,7 +136,8 @@ def _unknown_data(flow: Flow, part: Value) -> str | None:
     return None if part.sort in known else "its data set is not known"
 
 
-def _unknown_object(flow: Flow, value: Value) -> str | None:
+def _unknown_object(code: WorkerCode, value: Value) -> str | None:
+    flow = code.flow
     site = value.site
     if value.sort is not Sort.MADE or not isinstance(site, ast.Call):
         return None
@@ -150,13 +151,14 @@ def _unknown_object(flow: Flow, value: Value) -> str | None:
         for each in flow.values(argument):
             inner = flow.items(each) if each.sort is Sort.CONTAINER else {each}
             if any(item.sort is Sort.UNKNOWN for item in inner):
-                return f"what {ast.unparse(argument)} does in a worker process is not known (line {site.lineno})"
+                return f"what {ast.unparse(argument)} does in a worker process is not known ({code.where(site)})"
     return None
 
 
-def _unknown_call(flow: Flow, call: ast.Call) -> str | None:
+def _unknown_call(code: WorkerCode, call: ast.Call) -> str | None:
+    flow = code.flow
     values = flow.values(call.func)
-    reason = f"what {ast.unparse(call.func)}() does in a worker process is not known (line {call.lineno})"
+    reason = f"what {ast.unparse(call.func)}() does in a worker process is not known ({code.where(call)})"
     if any(each.sort is Sort.EXTERNAL and not _is_known(each.name) for each in values):
         return reason
     if isinstance(call.func, ast.Attribute):
@@ -175,16 +177,16 @@ def _is_known(name: str) -> bool:
 def why_on_device(code: WorkerCode) -> str | None:
     """Where workers would use CUDA with what the script has moved there: a model, a tensor."""
     flow = code.flow
-    for name, line in code.module_names.items():
-        if any(each.sort is Sort.MOVED for each in flow.read_module_name(flow.modules[0], name)):
-            return f"the data set reads '{name}' (line {line}), a tensor on a device"
+    for (home, name), node in code.names_read.items():
+        if any(each.sort is Sort.MOVED for each in flow.read_module_name(home, name)):
+            return f"the data set reads '{name}' ({code.where(node)}), a tensor on a device"
     models = {each for each in code.objects if kind(flow, each) is Kind.MODEL}
     for module in flow.modules:
         for call in module.nodes(ast.Call):
             is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"cuda", "to"}
             if is_move and models & flow.values(call.func.value):  # type: ignore[attr-defined]
                 return (
-                    f"its data set or collate_fn holds or calls a model that is moved to a device (line {call.lineno})"
+                    f"its data set or collate_fn holds or calls a model that is moved to a device ({code.where(call)})"
                 )
     return None
 
@@ -195,29 +197,30 @@ def why_on_device(code: WorkerCode) -> str | None:
 def why_not_sent(code: WorkerCode) -> str | None:
     """What cannot be pickled, and so not be sent to a worker that is not forked; None where nothing is known."""
     for value in code.objects:
-        reason = _not_pickled(code.flow, value)
+        reason = _not_pickled(code, value)
         if reason is not None:
             return reason
     for class_ in code.classes:
         where = _hidden(code.flow, class_)
         if where is not None:
             objects = f"objects of class {class_.name}"
-            return f"{objects}, which is defined {where}, {_CANNOT}{_way_out(code.flow, class_)}"
+            return f"{objects}, which is defined {where}, {_CANNOT}{_way_out(code, class_)}"
         for statement in ast.walk(class_):
             if isinstance(statement, ast.Assign) and _makes_generator(code, statement):
-                return f"a generator {_CANNOT} (line {statement.lineno})"
+                return f"a generator {_CANNOT} ({code.where(statement)})"
     return None
 
 
-def _not_pickled(flow: Flow, value: Value) -> str | None:
+def _not_pickled(code: WorkerCode, value: Value) -> str | None:
+    flow = code.flow
     site = value.site
     if isinstance(site, ast.Lambda):
         home = "a module that is imported" if _home(flow, site).notebook else "the module"
-        return f"a lambda {_CANNOT} (line {site.lineno}): make it a function of {home}"
+        return f"a lambda {_CANNOT} ({code.where(site)}): make it a function of {home}"
     if isinstance(site, ast.GeneratorExp):
-        return f"a generator {_CANNOT} (line {site.lineno})"
+        return f"a generator {_CANNOT} ({code.where(site)})"
     if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
-        return f"{value.name}(), which is defined {where}, {_CANNOT}{_way_out(flow, site)}"
+        return f"{value.name}(), which is defined {where}, {_CANNOT}{_way_out(code, site)}"
     if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
         return f"{described(value)} opens its database before the workers start"
     if kind(flow, value) in _STAY_BEHIND or (value.sort is Sort.MADE and value.name.endswith("SummaryWriter")):
@@ -250,10 +253,10 @@ def _home(flow: Flow, node: ast.AST) -> Module:
     return next(module for module in flow.modules if module.holds(node))
 
 
-def _way_out(flow: Flow, definition: ast.ClassDef | Callee) -> str:
+def _way_out(code: WorkerCode, definition: ast.ClassDef | Callee) -> str:
     """Where it is defined and, of a notebook, what to do about that: a worker that is not forked cannot import one."""
-    line = f" (line {definition.lineno})"
-    return f"{line}: import it from a module" if _home(flow, definition).notebook else line
+    place = f" ({code.where(definition)})"
+    return f"{place}: import it from a module" if _home(code.flow, definition).notebook else place
 
 
 # --- what several copies would get wrong ----------------------------------------------------------------------------
@@ -262,15 +265,14 @@ def _way_out(flow: Flow, definition: ast.ClassDef | Callee) -> str:
 def why_not_copied(code: WorkerCode) -> str | None:
     """What the data set holds or does that its copies in several processes would get wrong; None where nothing is."""
     flow = code.flow
-    for name, line in code.module_names.items():
-        openers = {each.name for each in flow.read_module_name(flow.modules[0], name)} & _HANDLES
+    for (home, name), node in code.names_read.items():
+        openers = {each.name for each in flow.read_module_name(home, name)} & _HANDLES
         if openers:
-            return (
-                f"the data set reads '{name}' (line {line}), which {_short(openers)}() opens before the workers start"
-            )
+            place, opener = code.where(node), _short(openers)
+            return f"the data set reads '{name}' ({place}), which {opener}() opens before the workers start"
     for class_ in code.classes:
         for function in (each for each in class_.body if isinstance(each, FUNCTIONS)):
-            reason = _opened(code, function) or _seeded(flow, function)
+            reason = _opened(code, function) or _seeded(code, function)
             if reason is not None:
                 return reason
     if any(each.sort is Sort.MADE and each.name in _GENERATORS for each in code.objects):
@@ -289,7 +291,7 @@ def _opened(code: WorkerCode, function: Callee) -> str | None:
             openers = _openers(code.flow, node.value)
             if openers:
                 kept = f"its data set keeps what {_short(openers)}() opens before the workers start"
-                return f"{kept}: open it in __getitem__ (line {node.lineno})"
+                return f"{kept}: open it in __getitem__ ({code.where(node)})"
     return None
 
 
@@ -340,11 +342,11 @@ def _openers(flow: Flow, value: ast.expr | None) -> frozenset[str]:
     return frozenset().union(*(_openers(flow, each) for each in inner))
 
 
-def _seeded(flow: Flow, function: Callee) -> str | None:
+def _seeded(code: WorkerCode, function: Callee) -> str | None:
     if getattr(function, "name", "") == "__init__":
         for call in calls(function):
-            if _names(flow, call) & SEEDS:
-                return f"its data set seeds random numbers when it is made, unseen by workers (line {call.lineno})"
+            if _names(code.flow, call) & SEEDS:
+                return f"its data set seeds random numbers when it is made, unseen by workers ({code.where(call)})"
     return None
 
 
@@ -355,7 +357,7 @@ def why_changed(code: WorkerCode) -> str | None:
         if node is not None:
             return (
                 "reading an item changes the data set or the script, and a worker changes only its own copy"
-                f" (line {node.lineno})"
+                f" ({code.where(node)})"
             )
     return None
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.loops import around
 from codemods.facts.names import bound_names, declared_outer, words
-from codemods.facts.passes import passes
 from codemods.facts.source import FUNCTIONS, is_main_guard, kept, walk
 from codemods.facts.values import Sort, without_none
 
@@ -27,52 +26,48 @@ _DEFAULTS = words("torch.set_default_dtype torch.set_default_tensor_type torch.s
 _POOL_METHODS = words("apply apply_async imap imap_unordered map map_async starmap starmap_async")
 
 
-def why_not_shared(code: WorkerCode, module: Module) -> str | None:
-    """Why workers, above all those that are not forked, would run with other values than the script; None where not.
-
-    Args:
-        code: what runs in the workers.
-        module: the entry module, which they import.
-    """
+def why_not_shared(code: WorkerCode) -> str | None:
+    """Why workers, above all those that are not forked, would run with other values than the script; None where not."""
     return (
-        _why_names_are_missing(module, code)
-        or _why_names_are_changed(module, code)
-        or _why_default_is_lost(code.flow)
+        _why_names_are_missing(code)
+        or _why_names_are_changed(code)
+        or _why_default_is_lost(code)
         or _why_daemonic(code.flow, code.loader)
     )
 
 
-def _why_names_are_missing(module: Module, code: WorkerCode) -> str | None:
+def _why_names_are_missing(code: WorkerCode) -> str | None:
     """Which name that a worker reads only running the script gives a value; None where each has one at import."""
-    guards = [each for each in module.tree.body if is_main_guard(each)]
-    outside = bound_names(ast.Module([each for each in module.tree.body if each not in guards], []))
-    guarded = bound_names(ast.Module(list[ast.stmt](guards), [])) - outside
-    functions = module.nodes(ast.FunctionDef)
-    written = {name for each in functions for name in declared_outer(each)}
-    for name, line in code.module_names.items():
-        if name in guarded:
-            return f"the data set reads '{name}' (line {line}), which is only bound under the __main__ guard"
-        if name in written:
-            return f"the data set reads '{name}' (line {line}), which a function sets while the script runs"
+    for module in dict.fromkeys(home for home, _ in code.names_read):
+        guards = [each for each in module.tree.body if is_main_guard(each)]
+        outside = bound_names(ast.Module([each for each in module.tree.body if each not in guards], []))
+        guarded = bound_names(ast.Module(list[ast.stmt](guards), [])) - outside
+        written = {name for each in module.nodes(ast.FunctionDef) for name in declared_outer(each)}
+        for name, node in ((name, node) for (home, name), node in code.names_read.items() if home is module):
+            if name in guarded:
+                return f"the data set reads '{name}' ({code.where(node)}), which is only bound under the __main__ guard"
+            if name in written:
+                return f"the data set reads '{name}' ({code.where(node)}), which a function sets while the script runs"
     return None
 
 
-def _why_names_are_changed(module: Module, code: WorkerCode) -> str | None:
-    """``opt.root = …`` in a function that only the script runs, where a worker reads ``opt.root``."""
-    for guard in (each for each in module.tree.body if is_main_guard(each)):
-        for text, node in changes(guard):
-            if code.reads(text) and module.function(node) is None:
-                return _changed(text, node)
-    for function in (each for each in module.nodes(ast.FunctionDef) if each not in code.functions):
-        for text, node in changes(function):
-            if code.reads(text) and text.partition(".")[0] not in bound_names(function):
-                return _changed(text, node)
+def _why_names_are_changed(code: WorkerCode) -> str | None:
+    """``opt.root = …`` in code that only the script runs, where a worker reads ``opt.root``."""
+    for module in code.flow.modules:
+        for guard in (each for each in module.tree.body if is_main_guard(each)):
+            for text, node in changes(guard):
+                if code.reads(module, text) and module.function(node) is None:
+                    return _changed(code, text, node)
+        for function in (each for each in module.nodes(ast.FunctionDef) if each not in code.functions):
+            for text, node in changes(function):
+                if code.reads(module, text) and text.partition(".")[0] not in bound_names(function):
+                    return _changed(code, text, node)
     return None
 
 
-def _changed(text: str, node: ast.expr) -> str:
-    where = f"(line {node.lineno})"
-    return f"the data set reads '{text}', which the script changes {where}, unseen by workers that are not forked"
+def _changed(code: WorkerCode, text: str, node: ast.expr) -> str:
+    place = code.where(node)
+    return f"the data set reads '{text}', which the script changes ({place}), unseen by workers that are not forked"
 
 
 @kept
@@ -102,12 +97,12 @@ def _path(node: ast.expr) -> str:
     return f"{node.id}{path}" if isinstance(node, ast.Name) else ""
 
 
-def _why_default_is_lost(flow: Flow) -> str | None:
-    for module in flow.modules:
+def _why_default_is_lost(code: WorkerCode) -> str | None:
+    for module in code.flow.modules:
         for call in module.nodes(ast.Call):
-            names = _names(flow, call) & _DEFAULTS
+            names = _names(code.flow, call) & _DEFAULTS
             if names:
-                return f"workers that are not forked do not see {min(names)}() (line {call.lineno})"
+                return f"workers that are not forked do not see {min(names)}() ({code.where(call)})"
     return None
 
 
@@ -117,10 +112,10 @@ def _why_default_is_lost(flow: Flow) -> str | None:
 def _why_daemonic(flow: Flow, loader: Loader) -> str | None:
     """Where the loader is read in a process that must not start others: one of a pool, or a daemon."""
     started = {function: call for call in _daemons(flow) for function in _given_functions(flow, call)}
-    for each in passes(flow, loader):
+    for each in loader.passes:
         for above, _ in around(flow, each.module, each.node):
             if isinstance(above, FUNCTIONS) and above in started:
-                line = f"line {started[above].lineno}"
+                line = loader.where(started[above])
                 return (
                     f"{getattr(above, 'name', 'a lambda')}() reads it in a process that may not start others ({line})"
                 )
@@ -174,10 +169,10 @@ def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.A
 
 def why_changed_while_read(flow: Flow, loader: Loader) -> str | None:
     """Where the data set is changed while it is read: workers would go on with what they were started with."""
-    reading = [each.node for each in passes(flow, loader)]
+    reading = [each.node for each in loader.passes]
     for module, node in data_set_changes(flow, loader):
         if any(above in reading for above, _ in around(flow, module, node)):
-            return f"its data set is changed while it is read, unseen by workers (line {node.lineno})"
+            return f"its data set is changed while it is read, unseen by workers ({loader.where(node)})"
     return None
 
 

@@ -12,7 +12,7 @@ from codemods.facts.devices import DeviceKind, cuda_branches
 from codemods.facts.loops import loop_around
 from codemods.facts.main_guard import Unguarded, unguarded
 from codemods.facts.options import Option, is_read, namespace, options
-from codemods.facts.passes import How, passes
+from codemods.facts.passes import How
 from codemods.facts.pinning import why_not_on_host
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import WorkerCode
@@ -84,9 +84,8 @@ class WorkerFacts:
         """What runs in the loader's workers."""
         return self._codes[loader]
 
-    @cached_property
-    def _unguarded(self) -> Unguarded | None:
-        return unguarded(self.script, tuple(self._codes.values()))
+    def _unguarded(self, loader: Loader) -> Unguarded | None:
+        return unguarded(self.script, loader, tuple(self._codes.values()))
 
     @cached_property
     def _option(self) -> Option | None:
@@ -195,10 +194,10 @@ class WorkerFacts:
         for other in others:
             reason = self._why_not(other)
             if reason is not None:
-                return f"it shares its arguments with the loader in line {other.call.lineno}: {reason}"
+                return f"it shares its arguments with the loader in {loader.where(other.call)}: {reason}"
         own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
         draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
-        return Workers(counts, are_new=True, draws=draws, unguarded=self._unguarded)
+        return Workers(counts, are_new=True, draws=draws, unguarded=self._unguarded(loader))
 
     def _is_ordered_late(self, loader: Loader) -> bool:
         """Whether something may draw between the start of a pass and its first batch, where workers draw the order.
@@ -206,7 +205,7 @@ class WorkerFacts:
         ``zip`` starts all its loaders before it asks the first for a batch.
         """
         flow = self.script.flow
-        for each in passes(flow, loader):
+        for each in loader.passes:
             calls = [node for node in ast.walk(getattr(each.node, "iter", each.node)) if isinstance(node, ast.Call)]
             zipped = any(value.name == "builtins.zip" for call in calls for value in flow.values(call.func))
             if each.how is How.ITERATOR or zipped:
@@ -273,7 +272,11 @@ class WorkerFacts:
             return "its data set is in memory: to send its items from a worker takes longer than to index them"
         for name, role in _ROLES.items():
             argument = loader.arguments.get(name)
-            reason = why_not_on_host(self.script.flow, role, argument.values) if argument is not None else None
+            reason = (
+                why_not_on_host(self.script.flow, loader.module, role, argument.values)
+                if argument is not None
+                else None
+            )
             if reason is not None:
                 return reason
         unknown = why_unknown(code)
@@ -284,41 +287,41 @@ class WorkerFacts:
         if not code.does_work:
             return "reading an item only indexes what is in memory: to send it from a worker takes longer"
         reason = why_on_device(code) or why_not_sent(code) or why_not_copied(code)
-        return reason or why_not_shared(code, loader.module)
+        return reason or why_not_shared(code)
 
     def _why_not_read(self, loader: Loader) -> str | None:
         """Why the way in which it is read makes workers a loss."""
         flow = self.script.flow
-        found = passes(flow, loader)
+        found = loader.passes
         handed = next((each for each in found if each.how is How.HANDED), None)
         if handed is not None:
-            return f"{handed.reader}() reads it, in code that is not followed (line {handed.line})"
+            return f"{handed.reader}() reads it, in code that is not followed ({loader.where(handed.node)})"
         if all(each.how is How.FIRST for each in found):
-            return "only its first batch is read" if found else "its batches are not read in this file"
+            return "only its first batch is read" if found else f"its batches are not read in {loader.files}"
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
-                return f"it is read anew for each batch, and workers would start each time (line {each.line})"
+                return f"it is read anew for each batch, and workers would start each time ({loader.where(each.node)})"
         return self._made_in_pass(loader) or self._kept(loader) or why_changed_while_read(flow, loader)
 
     def _made_in_pass(self, loader: Loader) -> str | None:
         flow = self.script.flow
         loop = loop_around(flow, loader.module, loader.call)
-        reading = [each.node for other in self.script.loaders for each in passes(flow, other)]
+        reading = [each.node for other in self.script.loaders for each in other.passes]
         if loop is not None and loop in reading:
-            return f"it is made anew for each batch of another loader (line {loop.lineno})"
+            return f"it is made anew for each batch of another loader ({loader.where(loop)})"
         return None
 
     def _kept(self, loader: Loader) -> str | None:
         """Where its batches are kept: each tensor from a worker holds a file open."""
         flow = self.script.flow
-        loops = [each.node for each in passes(flow, loader)]
+        loops = [each.node for each in loader.passes]
         for module in self.script.modules:
             for node in module.nodes(ast.Call, ast.Assign, ast.AugAssign, ast.ListComp):
                 for kept, where in _keeping(node, loops):
                     is_new = where is not None and _is_new_each_time(flow, module, where, loops)
                     if not is_new and _holds_batches(flow, kept, loader):
-                        line = f"line {module.statement(node).lineno}"
-                        return f"its batches are kept, and each tensor from a worker holds a file open ({line})"
+                        place = loader.where(module.statement(node))
+                        return f"its batches are kept, and each tensor from a worker holds a file open ({place})"
         return None
 
 
@@ -361,7 +364,7 @@ def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
 
 def is_read_in_epochs(script: Script, loader: Loader) -> bool:
     """Whether the loader is read more than once, from the start to the end."""
-    whole = [each for each in passes(script.flow, loader) if each.how is not How.FIRST]
+    whole = [each for each in loader.passes if each.how is not How.FIRST]
     return any(loop_around(script.flow, each.module, each.node) is not None for each in whole)
 
 
@@ -378,7 +381,8 @@ def _why_not_cuda(script: Script, loader: Loader) -> str | None:
     if script.framework is not None and not moves:
         return f"the training loop runs inside {script.framework}, which moves the batches itself"
     if not moves:
-        return "its batches are not moved to a device in this file: workers would take cores from training on the CPU"
+        loss = "workers would take cores from training on the CPU"
+        return f"its batches are not moved to a device in {loader.files}: {loss}"
     if all(each.device.kind is DeviceKind.CPU for each in moves):
         return "its batches stay on the CPU: workers would take cores from the training"
     unknown = sorted(each.device.reason for each in moves if each.device.kind is DeviceKind.UNKNOWN)

@@ -424,6 +424,60 @@ with tqdm(enumerate(loader)) as bar:
         x = x.to(device, non_blocking=True)
 """,
     ),
+    "the items of a dictionary, one by one": (
+        """\
+for batch in loader:
+    for key in batch.keys():
+        batch[key] = batch[key].to(device)
+    batch["z"] = batch["y"].to(device)
+""",
+        """\
+for batch in loader:
+    for key in batch.keys():
+        batch[key] = batch[key].to(device, non_blocking=True)
+    batch["z"] = batch["y"].to(device, non_blocking=True)
+""",
+    ),
+    "the items of a dictionary by its keys": (
+        """\
+for batch in loader:
+    for key in batch:
+        batch[key] = batch[key].to(device)
+""",
+        """\
+for batch in loader:
+    for key in batch:
+        batch[key] = batch[key].to(device, non_blocking=True)
+""",
+    ),
+    "the items of a dictionary with their keys": (
+        """\
+for batch in loader:
+    for key, x in list(batch.items()):
+        batch[key] = x.to(device)
+""",
+        """\
+for batch in loader:
+    for key, x in list(batch.items()):
+        batch[key] = x.to(device, non_blocking=True)
+""",
+    ),
+    "from a collate_fn that makes tensors and lists of numbers": (
+        """\
+def collate(items):
+    sizes = [len(i) for i, _ in items]
+    return torch.stack([i for i, _ in items]), sizes
+for x, sizes in DataLoader(data, collate_fn=collate):
+    x = x.to(device)
+""",
+        """\
+def collate(items):
+    sizes = [len(i) for i, _ in items]
+    return torch.stack([i for i, _ in items]), sizes
+for x, sizes in DataLoader(data, collate_fn=collate):
+    x = x.to(device, non_blocking=True)
+""",
+    ),
     "X1: moved again to the same device": (
         """\
 for x, y in loader:

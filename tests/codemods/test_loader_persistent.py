@@ -69,6 +69,9 @@ ONE_READING = {
         "            self.left = iter(loader)\n        return x\n"
         "batches = Batches()\nfor step in range(900):\n    print(batches.more())\n"
     ),
+    "a look at some images before the training": (
+        "batches = iter(loader)\nx, y = next(batches)\nprint(x)\nprint(next(loader.__iter__()))\n" + EPOCHS
+    ),
     "an endless generator": ENDLESS + "batches = endless()\nfor step in range(900):\n    print(next(batches))\n",
     "an endless generator that yields from it": (
         "def endless():\n    while True:\n        yield from loader\n"
@@ -221,6 +224,12 @@ LEFT = {
         MADE
         + "for epoch in range(9):\n    some, others = iter(loader), iter(loader)\n    print(next(some), next(others))\n",
         f"it is read through an iterator that is kept, and {STAY} (line 14)",
+    ),
+    "an iterator is kept over a loop of a function": (
+        "def check():\n    return [y for x, y in loader]\n"
+        + MADE
+        + "batches = iter(loader)\ncheck()\nfor epoch in range(9):\n    check()\nprint(next(batches))\n",
+        f"it is read through an iterator that is kept, and {STAY} (line 15)",
     ),
     "an iterator is kept while another loop reads it": (
         MADE + "batches = iter(loader)\n" + EPOCHS + "    print(next(batches))\n",

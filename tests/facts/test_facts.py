@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from probe import facts, script
 
-from codemods.facts.passes import passes
-
 TRAINING = """\
 import argparse
 import torch
@@ -254,7 +252,7 @@ def test_loaders_that_are_not_torchs(text: str) -> None:
 def test_where_loaders_are_read(text: str, lines: list[int]) -> None:
     found = script(f"{MNIST}loader = DataLoader(data)\n{text}")
     (loader,) = found.loaders
-    assert [each.line for each in passes(found.flow, loader)] == lines
+    assert [each.line for each in loader.passes] == lines
 
 
 MODEL = "import torch, torchvision\nfrom torch import nn\n"

@@ -1,0 +1,229 @@
+"""What the loader rules say of a project of several modules: loaders in helpers, guards in the scripts that are run."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codemods import edits
+from codemods.facts.script import Script, Whole
+from codemods.facts.source import Module
+from codemods.h2d_non_blocking import H2dNonBlocking
+from codemods.loader_persistent import LoaderPersistent
+from codemods.loader_pin import LoaderPin
+from codemods.loader_workers import LoaderWorkers
+
+if TYPE_CHECKING:
+    from codemods.declaration import Codemod
+
+_DATA = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+def get_loader(batch_size):
+    return DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), batch_size=batch_size)
+"""
+_GUARDED = """\
+from data import get_loader
+
+
+def main():
+    loader = get_loader(64)
+    for epoch in range(3):
+        for images, labels in loader:
+            images, labels = images.cuda(), labels.cuda()
+
+
+if __name__ == "__main__":
+    main()
+"""
+_OPEN = """\
+from data import get_loader
+
+loader = get_loader(64)
+for epoch in range(3):
+    for images, labels in loader:
+        images = images.cuda()
+"""
+_WITH_WORKERS = _DATA.replace("batch_size=batch_size", "batch_size=batch_size, num_workers=2")
+
+
+def _project(rule: type[Codemod], entries: tuple[str, ...] = ("train",), **texts: str) -> dict[str, list[str]]:
+    """What the rule makes of each module or says of it, by the module's name."""
+    modules = [Module(f"{name}.py", textwrap.dedent(text), name) for name, text in texts.items()]
+    run = tuple(each for each in modules if each.name in entries)
+    script = Script(modules[0], tuple(modules), run, None, Whole.of(modules))
+    found: dict[str, list[str]] = {}
+    for module in modules:
+        for finding in rule().sites(script.seen_from(module, None)):
+            assert finding.module is module
+            if finding.rewrites:
+                text = edits.apply(module, finding.edits)
+                compile(text, module.path, "exec")
+                found.setdefault(module.name, []).extend(
+                    line.strip() for line in text.splitlines() if line not in module.text.splitlines()
+                )
+            else:
+                found.setdefault(module.name, []).append(finding.message)
+    return found
+
+
+def test_workers_in_a_helper_of_a_guarded_script() -> None:
+    after = _DATA.splitlines()[-1].strip().replace("=batch_size)", "=batch_size, num_workers=4)")
+
+    assert _project(LoaderWorkers, train=_GUARDED, data=_DATA) == {"data": [after]}
+    assert _project(LoaderWorkers, data=_DATA, train=_GUARDED) == {"data": [after]}
+
+
+def test_a_script_without_guard_keeps_its_helper_without_workers() -> None:
+    needs = "workers need a __main__ guard around what reads it (train.py, line 4): put one there first"
+
+    assert _project(LoaderWorkers, data=_DATA, train=_OPEN) == {"data": [needs]}
+
+
+def test_one_of_two_scripts_has_no_guard() -> None:
+    needs = "workers need a __main__ guard around what reads it (test.py, line 4): put one there first"
+
+    found = _project(LoaderWorkers, ("train", "test"), train=_GUARDED, data=_DATA, test=_OPEN)
+
+    assert found == {"data": [needs]}
+
+
+def test_another_script_without_guard_is_nothing_to_a_loader_that_it_does_not_read() -> None:
+    own = _GUARDED.replace("from data import get_loader", _DATA.rstrip())
+    other = _OPEN.replace("from data import get_loader", _DATA.rstrip())
+    found = _project(LoaderWorkers, ("train", "test"), train=own, test=other)
+
+    assert "num_workers=4" in found["train"][0]
+    assert "if __name__ == '__main__':" in " ".join(found["test"]).replace('"', "'")
+    assert not any("__name__" in each for each in found["train"])
+
+
+def test_importing_a_helper_reads_a_loader() -> None:
+    eager = _DATA + "\n\nmean = sum(images.mean() for images, _ in get_loader(9))\n"
+    needs = "workers need a __main__ guard around what reads it (line 9): importing data.py reads a loader"
+
+    assert _project(LoaderWorkers, train=_GUARDED, data=eager) == {"data": [needs]}
+
+
+def test_an_option_of_the_script_is_passed_where_the_helper_knows_it() -> None:
+    options = """\
+        import argparse
+
+
+        def parse():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--n_cpu", type=int, default=8)
+            return parser.parse_args()
+        """
+    train = _GUARDED.replace("get_loader(64)", "get_loader(parse())").replace("import get_loader", "import get_loader\nfrom options import parse")  # fmt: skip
+    data = _DATA.replace("get_loader(batch_size)", "get_loader(opt)").replace("batch_size=batch_size", "batch_size=9")
+
+    (after,) = _project(LoaderWorkers, train=train, data=data, options=options)["data"]
+
+    assert after.endswith("batch_size=9, num_workers=opt.n_cpu)")
+
+
+def test_an_option_of_one_of_two_scripts_is_not_passed() -> None:
+    parsed = (
+        "import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--n_cpu', type=int, default=8)\n"
+    )
+    train = parsed + _GUARDED.replace("get_loader(64)", "get_loader(parser.parse_args())")
+    test = parsed.replace("n_cpu", "size") + _GUARDED.replace("get_loader(64)", "get_loader(parser.parse_args())")
+    data = _DATA.replace("get_loader(batch_size)", "get_loader(opt)").replace("batch_size=batch_size", "batch_size=9")
+
+    (after,) = _project(LoaderWorkers, ("train", "test"), train=train, test=test, data=data)["data"]
+
+    assert after.endswith("batch_size=9, num_workers=4)")
+
+
+_SETTING = (
+    "import config\nfrom PIL import Image\nfrom torch.utils.data import DataLoader, Dataset\n\n\n"
+    """\
+class Images(Dataset):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return Image.open(f"{config.root}/{index}.png")
+
+
+def get_loader(batch_size):
+    return DataLoader(Images(), batch_size=batch_size)
+"""
+)
+_SETS = _GUARDED.replace("from data", "import config\nfrom data").replace(
+    "    loader =", '    config.root = "x"\n    loader ='
+)
+
+
+def test_a_setting_that_the_script_changes_in_another_module() -> None:
+    reason = "the data set reads 'config.root', which the script changes (train.py, line 6), unseen by workers that are not forked"
+
+    assert _project(LoaderWorkers, train=_SETS, data=_SETTING, config="root = 'data'\n") == {"data": [reason]}
+    assert "num_workers=4" in _project(LoaderWorkers, train=_GUARDED, data=_SETTING, config="root = ''\n")["data"][0]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("mean = torch.zeros(3).cuda()", "the data set reads 'mean' (line 13), a tensor on a device"),
+        ("cache = []", None),
+        (
+            "file = h5py.File(0)",
+            "the data set reads 'file' (line 13), which h5py.File() opens before the workers start",
+        ),
+    ],
+    ids=["a tensor on a device", "nothing that matters", "an open file"],
+)
+def test_what_a_data_set_reads_of_its_own_module(line: str, reason: str | None) -> None:
+    name = line.partition(" ")[0]
+    data = _SETTING.replace("import config", f"import h5py\nimport torch\n{line}").replace(
+        "{config.root}", f"{{{name}}}"
+    )
+    (found,) = _project(LoaderWorkers, train=_GUARDED, data=data)["data"]
+
+    assert found == reason or (reason is None and "num_workers=4" in found)
+
+
+def test_workers_of_a_helper_stay() -> None:
+    found = _project(LoaderPersistent, train=_GUARDED, data=_WITH_WORKERS)
+
+    assert "num_workers=2, persistent_workers=True" in " ".join(found["data"])
+
+
+def test_a_helper_that_each_epoch_calls() -> None:
+    train = _GUARDED.replace("    loader = get_loader(64)\n", "").replace("in loader", "in get_loader(64)")
+
+    assert _project(LoaderPersistent, train=train, data=_WITH_WORKERS) == {
+        "data": ["it is made anew in each pass of a loop (train.py, line 5)"]
+    }
+
+
+def test_batches_of_a_helper_are_pinned() -> None:
+    (after,) = _project(LoaderPin, train=_GUARDED, data=_DATA)["data"]
+
+    assert after.endswith("batch_size=batch_size, pin_memory=True)")
+    assert _project(LoaderPin, train=_GUARDED.replace(".cuda()", ""), data=_DATA) == {
+        "data": ["its batches are not moved to a device in the files of the project"]
+    }
+
+
+def test_the_loader_of_another_file_does_not_pin() -> None:
+    unpinned = _DATA.replace("batch_size=batch_size", "batch_size=batch_size, pin_memory=False")
+    reason = "the loader in data.py, line 6 does not pin its batches: pin_memory is False there"
+
+    assert _project(H2dNonBlocking, train=_GUARDED, data=unpinned) == {"train": [reason, reason]}
+
+
+def test_what_a_helper_moves_is_written_in_the_script() -> None:
+    moves = "def to_gpu(x):\n    return x.cuda()\n"
+    train = _GUARDED.replace("import get_loader", "import get_loader\nfrom moves import to_gpu").replace(
+        "images, labels = images.cuda(), labels.cuda()", "there = to_gpu(images)\n            images.mul_(2)"
+    )
+    reason = "the batch is written on the host again while it may be copied (train.py, line 10)"
+
+    assert _project(H2dNonBlocking, train=train, data=_DATA, moves=moves) == {"moves": [reason]}
