@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.facts.graphs import Course, Graphs
 from codemods.facts.iterations import called_functions, own
@@ -19,11 +19,14 @@ from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from codemods.facts.flow import Flow
     from codemods.facts.iterations import Iterations
     from codemods.facts.source import Callee, FunctionNode, Module
+
+Kept: TypeAlias = "tuple[Module, ast.AST, str]"
+"""A place that keeps tensors, and what does."""
 
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _GAP = 3
@@ -56,8 +59,19 @@ class EvaluationRegion:
     """The statements from the first to the last call of a model, where only a region evaluates."""
     calls: tuple[ast.Call, ...]
     """The calls of models in it that compute a graph that nobody uses."""
+    kept: tuple[Kept, ...]
+    """Where the project may keep tensors from inside a model's forward, which training may read."""
     why_not: str | None
     """Why it cannot do without gradients, or None where it can."""
+
+    def beside(self, modules: Collection[Module]) -> EvaluationRegion:
+        """The same region where only these modules run in one process with it, and train."""
+        module, node, what = next((each for each in self.kept if each[0] in modules), (None, None, ""))
+        if self.why_not is not None or module is None:
+            return self
+        line = f"line {getattr(node, 'lineno', 0)}"
+        where = line if module is self.module else f"{module.path}, {line}"
+        return replace(self, why_not=f"{what} ({where})")
 
     @property
     def node(self) -> ast.stmt:
@@ -135,11 +149,11 @@ class Evaluations:
             return None
         open_calls = [call for call in calls if not self._modes.without_gradients(module, call)]
         if not open_calls or self._modes.is_decorated(function) or self._all_callers_without(function):
-            return EvaluationRegion(self._flow, module, function, (), (), None)
+            return EvaluationRegion(self._flow, module, function, (), (), (), None)
         why_not = self._why_trains(function, trains) or self._why_function_not(function, needs)
         if why_not is None and all(self._tries_out(function, each) for each in open_calls):
             why_not = "it only tries out a model that it makes, on numbers that it makes"
-        return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), why_not)
+        return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), self._kept_inside, why_not)
 
     def _tries_out(self, function: FunctionNode, call: ast.Call) -> bool:
         """Whether it is ``Net()(torch.randn(2, 3, 32, 32))``, as files that define models end with to see them run."""
@@ -190,8 +204,7 @@ class Evaluations:
         course = self._inside.function(function)
         if course.kept is not None:
             return f"it keeps a tensor for later ({self._where(function, course.kept)})"
-        result = self._why_result_not(function) if course.returned is not None else None
-        return result or self._why_seen_inside(function)
+        return self._why_result_not(function) if course.returned is not None else None
 
     def _is_transparent(self, decorator: ast.expr) -> bool:
         values = self._flow.values(decorator.func if isinstance(decorator, ast.Call) else decorator)
@@ -287,7 +300,8 @@ class Evaluations:
             inside = tuple(statements[first : last + 1])
             calls = tuple(call for each in open_of[first : last + 1] for call in each)
             if any(models & self._models_of(call) for call in calls):
-                yield EvaluationRegion(self._flow, module, None, inside, calls, self._why_region_not(module, inside))
+                why_not = self._why_region_not(module, inside)
+                yield EvaluationRegion(self._flow, module, None, inside, calls, self._kept_inside, why_not)
 
     def _models_of(self, call: ast.Call) -> Values:
         values = self._flow.values(call.func)
@@ -312,7 +326,7 @@ class Evaluations:
         used = self._used_after(self._outside, module, statements[-1], course)
         if used is not None:
             return f"a tensor computed in it may be trained on later ({self._where(statements[0], used)})"
-        return self._why_seen_inside(statements[0])
+        return None
 
     def _why_statement_not(self, statement: ast.stmt) -> str | None:
         trains = self._iterations.why_trains(statement)
@@ -327,25 +341,29 @@ class Evaluations:
         yields = next(iter((*own(statement, ast.Yield), *own(statement, ast.YieldFrom))), None)
         return None if yields is None else f"it yields to code that may need gradients (line {yields.lineno})"
 
-    def _why_seen_inside(self, home: ast.AST) -> str | None:
-        if self._seen_inside is None:
-            return None
-        what, node = self._seen_inside
-        return f"{what} ({self._where(home, node)})"
-
     @cached_property
-    def _seen_inside(self) -> tuple[str, ast.AST] | None:
-        """Why a tensor from inside a model's forward may be trained on, a hook or an attribute keeps it, and where."""
-        if not self._iterations.backwards:
-            return None
+    def _kept_inside(self) -> tuple[Kept, ...]:
+        """Where tensors from inside a model's forward may be kept: by a hook, or by an attribute of the model."""
+        return tuple(self._keeps_inside())
+
+    def _keeps_inside(self) -> Iterator[Kept]:
         for module in self._modules:
             for call in module.nodes(ast.Call):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "register_forward_hook":
-                    return "a forward hook may keep tensors for later", call
+                    yield module, call, "a forward hook may keep tensors for later"
             for target in module.nodes(ast.Attribute):
                 if isinstance(target.ctx, ast.Store) and self._is_kept_by_forward(module, target):
-                    return "the model's forward keeps a tensor that is read elsewhere", target
-        return None
+                    yield module, target, "the model's forward keeps a tensor that is read elsewhere"
+
+    @cached_property
+    def _reads(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
+        """Where attributes are read, by their names."""
+        found: dict[str, list[tuple[Module, ast.Attribute]]] = {}
+        for module in self._modules:
+            for each in module.nodes(ast.Attribute):
+                if isinstance(each.ctx, ast.Load):
+                    found.setdefault(each.attr, []).append((module, each))
+        return found
 
     def _is_kept_by_forward(self, module: Module, target: ast.Attribute) -> bool:
         """Whether it is ``self.x = …`` in a model's own ``forward``, a tensor, and something else reads ``….x``."""
@@ -357,11 +375,7 @@ class Evaluations:
         ):
             return False
         owner = self._flow.owner(function)
-        return any(
-            each.attr == target.attr and isinstance(each.ctx, ast.Load) and owner not in set(where.ancestors(each))
-            for where in self._modules
-            for each in where.nodes(ast.Attribute)
-        )
+        return any(owner not in set(where.ancestors(each)) for where, each in self._reads.get(target.attr, ()))
 
     def _chosen(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[EvaluationRegion]:
         """Where ``if …: model.train()`` and ``else: model.eval()`` choose what the code below does."""
@@ -391,7 +405,7 @@ class Evaluations:
                 why_not = (
                     f"it also trains ({self._where(each, trains)}): torch.set_grad_enabled({test}) would serve both"
                 )
-                yield EvaluationRegion(self._flow, module, None, (each,), calls, why_not)
+                yield EvaluationRegion(self._flow, module, None, (each,), calls, (), why_not)
                 return
 
     # ``Variable(x, volatile=True)``.
@@ -424,7 +438,8 @@ class Evaluations:
         inside = tuple(statements)
         calls = tuple(call for each in inside for call in own(each, ast.Call) if self._modes.calls(call))
         if not any(self._modes.without_gradients(module, call) for call in calls):
-            yield EvaluationRegion(self._flow, module, None, inside, calls, self._why_region_not(module, inside))
+            why_not = self._why_region_not(module, inside)
+            yield EvaluationRegion(self._flow, module, None, inside, calls, self._kept_inside, why_not)
 
     def _why_state(self, node: ast.AST) -> str | None:
         """Why a model that the code calls may bring a graph along from an earlier call, or on to a later one."""

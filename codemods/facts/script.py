@@ -184,7 +184,8 @@ class Script:
     @cached_property
     def evaluations(self) -> tuple[EvaluationRegion, ...]:
         """The code that evaluates with gradients on."""
-        return tuple(each for each in self.whole.evaluations if each.module in self.modules)
+        found = (each for each in self.whole.evaluations if each.module in self.modules)
+        return tuple(each.beside(self.modules) if self.backwards else each for each in found)
 
     @cached_property
     def framework(self) -> str | None:

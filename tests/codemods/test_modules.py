@@ -10,7 +10,7 @@ import pytest
 
 from codemods import edits
 from codemods.cudnn_benchmark import CudnnBenchmark
-from codemods.facts.script import Script
+from codemods.facts.script import Script, Whole
 from codemods.facts.source import Module
 from codemods.no_grad_eval import NoGradEval
 from codemods.zero_grad_none import ZeroGradNone
@@ -150,3 +150,12 @@ def test_a_helper_that_fails_is_left_while_the_others_are_not() -> None:
     assert _project(ZeroGradNone, engine=failing) == {
         "engine": ["the script fails before any change; fix first: there is no module torch._six any more"]
     }
+
+
+def test_a_hook_of_another_script_of_the_directory() -> None:
+    hooking = _MODEL + "\n\ndef watch(layer, hook):\n    layer.register_forward_hook(hook)\n"
+    modules = [Module(f"{name}.py", text, name) for name, text in (("train", _TRAIN), ("engine", _ENGINE), ("model", _MODEL))]  # fmt: skip
+    other = Module("other.py", hooking, "other")
+    script = Script(modules[1], tuple(modules), (modules[0],), None, Whole.of([*modules, other]))
+
+    assert [each.rewrites for each in NoGradEval().sites(script)] == [True]
