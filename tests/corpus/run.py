@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import ast
 import collections
-import difflib
 import hashlib
 import json
 import os
@@ -41,8 +40,8 @@ _FAULTS = re.compile(r"please report|not processed|nested too deeply")
 """What the tool says of a file when the fault is its own."""
 
 
-_SOURCE_LINE = re.compile(rb'\s*(?:"source":\s*\[?\s*)?(?:"(?:[^"\\]|\\.)*")?\]?,?\s*')
-"""A line of a notebook that can be one of a cell's source."""
+_SOURCE = re.compile(rb'"source":\s*(?:\[(?:\s*"(?:[^"\\]|\\.)*",?)*\s*\]|"(?:[^"\\]|\\.)*")')
+"""The source of a notebook's cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,13 +389,8 @@ def notebook_problem(before: bytes, after: bytes) -> str:
             return "outputs, metadata or other cells differ"
     except ValueError as error:
         return f"no notebook any more: {error}"
-    old, new = before.splitlines(), after.splitlines()
-    for tag, first, last, new_first, new_last in difflib.SequenceMatcher(None, old, new).get_opcodes():
-        changed = [*old[first:last], *new[new_first:new_last]] if tag != "equal" else []
-        odd = next((line for line in changed if not _SOURCE_LINE.fullmatch(line)), None)
-        if odd is not None:
-            return f"line {first + 1}, which is no line of code: {odd[:60]!r}"
-    return ""
+    form, new_form = (_SOURCE.sub(b"", text) for text in (before, after))
+    return "" if form == new_form else "its form outside of the sources differs"
 
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:

@@ -173,7 +173,7 @@ def test_the_form_of_a_notebook_stays() -> None:
     written = [json.dumps(each, indent=1).encode() for each in (before, after)]
 
     assert run.notebook_problem(*written) == ""
-    assert "no line of code" in run.notebook_problem(written[0], written[1].replace(b'"a": 1', b'"a":  1'))
+    assert "its form" in run.notebook_problem(written[0], written[1].replace(b'"a": 1', b'"a":  1'))
 
 
 def test_a_notebook_has_to_stay_one() -> None:
