@@ -179,13 +179,10 @@ class _Slice:
                 self._found.update(each for each in self._flow.values(name) if kind(self._flow, each) is Kind.MODEL)
             return
         scope = module.function(name)
-        targets: list[ast.Name | ast.Attribute] = [*module.nodes(ast.Name), *module.nodes(ast.Attribute)]
-        for target in targets:
-            if isinstance(target.ctx, ast.Store) and ast.unparse(target) == written:
-                statement = module.statement(target)
-                given = getattr(statement, "value", None)
-                if given is not None and (isinstance(name, ast.Attribute) or module.function(target) is scope):
-                    self._follow(module, given)
+        for target in module.stores.get(written, ()):
+            given = getattr(module.statement(target), "value", None)
+            if given is not None and (isinstance(name, ast.Attribute) or module.function(target) is scope):
+                self._follow(module, given)
         if scope is not None and isinstance(name, ast.Name):
             for where, argument in _arguments(self._flow, scope, name.id):
                 self._follow(where, argument)

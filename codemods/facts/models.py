@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.source import walk
@@ -33,6 +34,11 @@ _KNOWN = frozenset(
 _VARIABLE_INPUT = ("torchvision.models.detection", "torchvision.models.segmentation")
 
 
+_CONVOLUTIONAL: WeakKeyDictionary[Flow, dict[ast.ClassDef, bool]] = WeakKeyDictionary()
+_HELD: WeakKeyDictionary[Flow, dict[Value, tuple[Value, ...]]] = WeakKeyDictionary()
+"""The layers that each layer holds itself: those of large models are asked for again and again."""
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """An ``nn.Module`` that the script makes."""
@@ -56,7 +62,10 @@ class Model:
             if value in found:
                 continue
             found[value] = None
-            todo.extend(self._inside(value))
+            held = _HELD.setdefault(self.flow, {})
+            if value not in held:
+                held[value] = tuple(self._inside(value))
+            todo.extend(held[value])
         return tuple(found)
 
     def _inside(self, value: Value) -> Iterator[Value]:
@@ -101,6 +110,12 @@ class Model:
 
     def _is_convolutional(self, class_: ast.ClassDef) -> bool:
         """Whether the class derives from a convolution or a convolutional network, or calls one as a function."""
+        known = _CONVOLUTIONAL.setdefault(self.flow, {})
+        if class_ not in known:
+            known[class_] = self._convolves(class_)
+        return known[class_]
+
+    def _convolves(self, class_: ast.ClassDef) -> bool:
         for base in self.flow.bases(class_):
             if isinstance(base, str) and (
                 base.rpartition(".")[2] in _CONVOLUTIONS or base.startswith("torchvision.models.")

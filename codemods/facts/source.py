@@ -226,6 +226,15 @@ class Module:
             self._in_order[types] = sorted(several, key=_position)
         return self._in_order[types]
 
+    @cached_property
+    def stores(self) -> Mapping[str, Sequence[ast.Name | ast.Attribute]]:
+        """The names and attributes that are bound, by how they are written: those of ``self.loss`` under that."""
+        found: dict[str, list[ast.Name | ast.Attribute]] = {}
+        for node in self.nodes(ast.Name, ast.Attribute):
+            if isinstance(node.ctx, ast.Store):
+                found.setdefault(ast.unparse(node), []).append(node)
+        return found
+
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node that holds this one, or None for the module itself."""
         return self._parents.get(node)
