@@ -44,6 +44,7 @@ _COMPILES = re.compile(r"\btorch\.compile\b|\.compile\(")
 _CONVOLUTION = re.compile(r"\bConv(?:Transpose)?[123]d\(")
 _CUDNN = re.compile(r"\bcudnn\.(?:benchmark|flags)\b|[\"']benchmark[\"']")
 _EVALUATES = re.compile(r"(?:^|_)(?:eval|test|valid|infer)", re.IGNORECASE)
+_MAKES = re.compile(r"(?:^|\.)_*(?:build|create|get|init|load|make)\w*$")
 _NO_GRADIENTS = re.compile(r"\bno_grad\b|\binference_mode\b|\bset_grad_enabled\b")
 _TRAINS = re.compile(r"\.backward\(|\bautograd\.grad\b|\.step\(|requires_grad")
 _HOOKS = {"validation_step", "test_step", "validation_epoch_end", "test_epoch_end"}
@@ -492,6 +493,7 @@ def _evaluations(program: Program) -> Iterator[Site]:
             continue
         source = program.source(function)
         called = {ast.unparse(each.func) for each in ast.walk(function) if isinstance(each, ast.Call)}
+        called = {each for each in called if not _MAKES.search(each)}
         if _TRAINS.search(source) or not any(each in program.models or _MODELISH.search(each) for each in called):
             continue
         settled = ""

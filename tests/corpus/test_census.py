@@ -155,6 +155,7 @@ def test_evaluation_functions(code: str, settled: str) -> None:
     [
         pytest.param("def evaluate():\n    net(1).backward()", id="trains"),
         pytest.param("def evaluate():\n    print(1)", id="calls no model"),
+        pytest.param("def test_net(**more):\n    return _create_net(**more)", id="makes a model"),
         pytest.param("def invalidate():\n    net(1)", id="another word"),
     ],
 )
