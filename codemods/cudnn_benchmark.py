@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Insert
+from codemods.facts import names
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.placement import dominates
@@ -15,7 +16,7 @@ from codemods.facts.source import is_main_guard
 from codemods.facts.values import NONE, Sort, why_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.declaration import Finding
     from codemods.facts.models import Model
@@ -112,9 +113,15 @@ for images, labels in loader:
         """One site a script: where its first convolutional network is made."""
         if not script.backwards or not script.may_use_cuda or any(_is_true(value) for _, _, value in _settings(script)):
             return
-        made = [each for each in script.models if each.has_convolution and each.value.site is not None]
-        if made and script.module in script.entries:
-            found = [(each, site) for each in made for site in _sites_here(script, each)]
+        if script.module not in script.entries or not any(_sites_here(script, each) for _, each in script.backwards):
+            return
+        found = [
+            (each, site)
+            for each in script.models
+            if each.has_convolution and each.value.site is not None
+            for site in _sites_here(script, each.value.site)
+        ]
+        if found:
             # Rather one that is made when the script runs than one of a function that nothing calls.
             yield self._site(script, *min(found, key=lambda each: not _runs(script, each[1])))
 
@@ -243,23 +250,32 @@ def _in_model(script: Script, module: Module, node: ast.AST) -> bool:
 # Where a colleague would set the flag.
 
 
-def _sites_here(script: Script, model: Model) -> list[ast.AST]:
-    """Where the module makes the model, or calls what makes it elsewhere; its last statement where neither is seen."""
+def _sites_here(script: Script, site: ast.AST) -> Sequence[ast.AST]:
+    """The site itself where it stands in the module, or else the calls and the imports there that lead to it."""
     found: dict[ast.AST, None] = {}
-    todo = [model.value.site]
+    todo = [site]
     seen: set[ast.AST] = set()
     while todo:
-        site = todo.pop(0)
-        module = next((each for each in script.flow.modules if site is not None and each.holds(site)), None)
-        if site is None or module is None or site in seen:
+        here = todo.pop(0)
+        module = next((each for each in script.modules if each.holds(here)), None)
+        if module is None or here in seen:
             continue
-        seen.add(site)
+        seen.add(here)
+        function = module.function(here)
         if module is script.module:
-            found[site] = None
-            continue
-        function = module.function(site)
-        todo += script.flow.callers(function) if function is not None else ()
-    return list(found) or [script.module.tree.body[-1]]
+            found[here] = None
+        elif function is not None:
+            todo += script.flow.callers(function)
+        else:
+            imports = script.module.nodes(ast.Import, ast.ImportFrom)
+            found.update(dict.fromkeys(each for each in imports if module.name in _modules_read(script.module, each)))
+    return list(found)
+
+
+def _modules_read(module: Module, node: ast.Import | ast.ImportFrom) -> frozenset[str]:
+    """The dotted names, in the project, of what an import may read: ``a.b`` and ``a`` of ``from a import b``."""
+    targets = [module.resolved(target) for _, target in names.imported(node, module.package)]
+    return frozenset([*targets, *(each.rpartition(".")[0] for each in targets)])
 
 
 def _place(script: Script, site: ast.AST) -> ast.stmt | None:

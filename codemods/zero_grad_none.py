@@ -376,9 +376,9 @@ def _reads_a_gradient(script: Script, module: Module, node: ast.Attribute | ast.
 def _kept(script: Script, module: Module) -> ast.expr | None:
     """Where a gradient itself, not what is computed from it, is kept: it would not be the one that is used later."""
     for node in module.nodes(ast.Attribute):
-        if node.attr != "grad" or _is_of_a_batch(script, node.value):
-            continue
         parent = module.parent(node)
+        if node.attr != "grad" or _is_of_a_batch(script, node.value) or _is_looked_at(script, module, node):
+            continue
         if isinstance(node.ctx, ast.Store):
             # The gradient is made a part of another tensor, `p.grad = flat[a:b]`.
             made = isinstance(parent, ast.Assign) and isinstance(parent.value, (ast.Subscript, ast.Name, ast.Call))
@@ -404,6 +404,18 @@ def _kept(script: Script, module: Module) -> ast.expr | None:
             if any(each.arg == "gradient_as_bucket_view" for each in call.keywords)
         ),
         None,
+    )
+
+
+def _is_looked_at(script: Script, module: Module, node: ast.Attribute) -> bool:
+    """Whether it is ``grad = p.grad`` in an optimizer of the script's own, which every step looks at anew."""
+    owner = next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+    statement = module.statement(node)
+    return (
+        owner is not None
+        and kind(script.flow, script.instance_of(owner)) is Kind.OPTIMIZER
+        and isinstance(statement, ast.Assign)
+        and all(isinstance(each, ast.Name) for each in statement.targets)
     )
 
 

@@ -16,7 +16,7 @@ from codemods.facts.modes import Modes, given_arguments, is_named
 from codemods.facts.names import bound_names
 from codemods.facts.needs import called_forwards, needs_gradients
 from codemods.facts.source import FUNCTIONS
-from codemods.facts.values import Sort, Value, Values, without_none
+from codemods.facts.values import Sort, Value, Values, instance, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -138,7 +138,7 @@ class Evaluations:
             switches = [call for call in switches if ast.unparse(call.func) in {"self.eval", "self.train"}]
             named = False
         evaluates = bool(switches) or (function in self._called_after_eval and not self._is_model_method(function))
-        if not (named or evaluates) or _is_unit_test(module, function):
+        if not (named or evaluates) or _is_unit_test(module, function) or self._is_frameworks(function):
             return None
         calls = [call for call in own(function, ast.Call) if self._modes.calls(call)]
         if not calls:
@@ -176,14 +176,18 @@ class Evaluations:
 
     def _is_no_place(self, module: Module, function: Callee) -> bool:
         """Whether what the function runs is not an evaluation, whatever it switches."""
-        return self._is_model_method(function) or _is_unit_test(module, function)
+        return self._is_model_method(function) or _is_unit_test(module, function) or self._is_frameworks(function)
 
     def _is_model_method(self, function: Callee) -> bool:
+        return self._kind_of_owner(function) is Kind.MODEL
+
+    def _is_frameworks(self, function: Callee) -> bool:
+        """Whether it is a method of what Lightning or the like runs, which switches gradients off to validate."""
+        return self._kind_of_owner(function) is Kind.FRAMEWORK
+
+    def _kind_of_owner(self, function: Callee) -> Kind | None:
         owner = self._flow.owner(function)
-        return (
-            owner is not None
-            and kind(self._flow, Value(Sort.INSTANCE, of=Value(Sort.CLASS, owner.name, owner))) is Kind.MODEL
-        )
+        return None if owner is None else kind(self._flow, instance(owner))
 
     def _why_function_not(self, function: FunctionNode, needs: ast.AST | None) -> str | None:
         if needs is not None:

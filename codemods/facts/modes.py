@@ -28,6 +28,7 @@ class Modes:
     def __init__(self, flow: Flow, modules: Sequence[Module]) -> None:
         self._flow = flow
         self._modules = modules
+        self._computing: dict[Callee, bool] = {}
 
     def calls(self, call: ast.Call) -> bool:
         """Whether the call runs a model, or another method of a model of the project."""
@@ -44,8 +45,15 @@ class Modes:
                 if callee.name == "forward" and self._is_model(callee.of, forward_of):
                     return True
                 if isinstance(callee.site, FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
-                    return not self.is_decorated(callee.site)
+                    return not self.is_decorated(callee.site) and self._computes(callee.site)
         return False
+
+    def _computes(self, method: Callee) -> bool:
+        """Whether a model's method runs layers: ``init_hidden()`` only makes zeros."""
+        if method not in self._computing:
+            self._computing[method] = False  # by calling itself it does not
+            self._computing[method] = any(self.calls(each) for each in own(method, ast.Call))
+        return self._computing[method]
 
     def _is_model(self, value: Value, node: ast.expr) -> bool:
         return kind(self._flow, value) is Kind.MODEL or (value, _text(value, node)) in self._used_as_models

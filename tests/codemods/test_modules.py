@@ -159,3 +159,35 @@ def test_a_hook_of_another_script_of_the_directory() -> None:
     script = Script(modules[1], tuple(modules), (modules[0],), None, Whole.of([*modules, other]))
 
     assert [each.rewrites for each in NoGradEval().sites(script)] == [True]
+
+
+def test_a_module_that_only_tries_its_layers_out_when_it_is_run() -> None:
+    """Not where the model is trained, though its file can be run, too."""
+    trying = _MODEL + '\n\nif __name__ == "__main__":\n    make_net()\n'
+    names = ("train", "engine", "model")
+    modules = [Module(f"{name}.py", text, name) for name, text in zip(names, (_TRAIN, _ENGINE, trying), strict=True)]
+    script = Script(modules[2], tuple(modules), (modules[0], modules[2]), None, Whole.of(modules))
+
+    assert list(CudnnBenchmark().sites(script)) == []
+
+
+def test_an_optimizer_of_another_module_looks_at_gradients() -> None:
+    own = """\
+import torch
+
+
+class Mine(torch.optim.Optimizer):
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = p.grad
+                if grad is not None:
+                    p.data.add_(grad, alpha=-0.1)
+"""
+    using = _TRAIN.replace("torch.optim.SGD(net.parameters(), lr=0.1)", "Mine(net.parameters(), {})").replace(
+        "from model", "from mine import Mine\nfrom model"
+    )
+
+    assert _project(ZeroGradNone, train=using, mine=own) == {
+        "engine": ["        optimizer.zero_grad(set_to_none=True)"]
+    }

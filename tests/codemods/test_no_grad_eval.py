@@ -1153,6 +1153,37 @@ LEAVES = {
         """,
         f"it is profiled as it is (line {N + 2})",
     ),
+    "what Lightning validates": (
+        """\
+        import lightning
+
+
+        class Lit(lightning.LightningModule):
+            def validation_step(self, batch, index):
+                self.log("loss", criterion(model(batch[0]), batch[1]))
+        """,
+        None,
+    ),
+    "a method that runs no layer": (
+        """\
+        class Net(nn.Module):
+            def init_hidden(self):
+                return torch.zeros(4)
+
+            def forward(self, x):
+                return x
+
+
+        net = Net()
+
+
+        def evaluate(x):
+            hidden = net.init_hidden()
+            with torch.no_grad():
+                return net(x + hidden)
+        """,
+        None,
+    ),
     "a function that compares models with functions": (
         """\
         def test_equal(one, other, x):
