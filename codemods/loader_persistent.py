@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
+from codemods.facts.data import partial_loaders
 from codemods.facts.epochs import draws_nothing, why_workers_end
 from codemods.facts.workers import WorkerFacts, Workers, is_read_in_epochs
 from codemods.worker_edits import edits, pass_
@@ -135,7 +136,12 @@ for epoch in range(10):
     )
 
     def find(self, script: Script) -> Iterator[Finding]:
-        """Every loader of the entry script that has workers, or is given some, and is read in more than one epoch."""
+        """Every loader of the module that has workers, or is given some, and is read in more than one epoch."""
+        for call in partial_loaders(script.flow, script.module):
+            given = {each.arg for each in call.keywords}
+            if "num_workers" in given and _NAME not in given:
+                because = f"what functools.partial makes is not followed: give it {_NAME} there"
+                yield self.left(script.module, call, because=because)
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             known = loader.unknown_arguments is None and _NAME not in loader.arguments

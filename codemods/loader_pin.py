@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from codemods import placing
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, AddItem, Import
+from codemods.facts.data import partial_loaders
 from codemods.facts.devices import cuda_branches
-from codemods.facts.kinds import LOADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,17 +113,14 @@ for (x,) in loader:
     )
 
     def find(self, script: Script) -> Iterator[Finding]:
-        """Every loader of the entry script that does not pin its batches."""
+        """Every loader of the module that does not pin its batches."""
         for loader in script.loaders:
             if loader.module is script.module and not loader.is_pinned:
                 yield self._site(script, loader)
-        for call in script.module.nodes(ast.Call):
-            if _is_partial_loader(script, call):
-                yield self.left(
-                    script.module,
-                    call,
-                    because="what functools.partial makes is not followed: give it pin_memory there",
-                )
+        for call in partial_loaders(script.flow, script.module):
+            if not any(each.arg == "pin_memory" for each in call.keywords):
+                because = "what functools.partial makes is not followed: give it pin_memory there"
+                yield self.left(script.module, call, because=because)
 
     def _site(self, script: Script, loader: Loader) -> Finding:
         module = loader.module
@@ -141,12 +138,6 @@ for (x,) in loader:
                     return self.left(module, loader.call, because="torch cannot be imported before the loader is made")
                 edits.append(Import(module, "import torch"))
         return self.rewrites(module, loader.call, _MESSAGE, *edits)
-
-
-def _is_partial_loader(script: Script, call: ast.Call) -> bool:
-    """``partial(DataLoader, batch_size=64)``."""
-    names = [{each.name for each in script.flow.values(node)} for node in (call.func, *call.args[:1])]
-    return names == [{"functools.partial"}, {LOADER}] and not any(each.arg == "pin_memory" for each in call.keywords)
 
 
 def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
+from codemods.facts.data import partial_loaders
 from codemods.facts.workers import WorkerFacts
 from codemods.worker_edits import edits
 
@@ -161,7 +162,11 @@ for images, labels in DataLoader(datasets.MNIST("data", transform=flat), batch_s
     )
 
     def find(self, script: Script) -> Iterator[Finding]:
-        """Every loader of the entry script without workers."""
+        """Every loader of the module without workers."""
+        for call in partial_loaders(script.flow, script.module):
+            if not any(each.arg == "num_workers" for each in call.keywords):
+                because = "what functools.partial makes is not followed: give it num_workers there"
+                yield self.left(script.module, call, because=because)
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             if loader.module is not script.module:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.datasets import Dataset
 from codemods.facts.devices import DeviceKind
-from codemods.facts.kinds import Kind, kind
+from codemods.facts.kinds import LOADER, Kind, kind
 from codemods.facts.loops import where
 from codemods.facts.passes import passes
 from codemods.facts.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
@@ -29,6 +29,7 @@ LOADER_PARAMETERS = (
     *("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory"),
     *("drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
 )
+_PARTIAL_LOADER = [{"functools.partial"}, {LOADER}]
 _ROLES = {"dataset": "data set", "collate_fn": "collate_fn", "sampler": "sampler", "batch_sampler": "batch_sampler"}
 
 
@@ -230,6 +231,13 @@ def loaders(flow: Flow, modules: Sequence[Module], moves: Sequence[Transfer]) ->
                     tuple(each for each in moves if value in each.loaders),
                     tuple(each for each in moves if value in each.made_from and value not in each.loaders),
                 )
+
+
+def partial_loaders(flow: Flow, module: Module) -> Iterator[ast.Call]:
+    """``partial(DataLoader, batch_size=64)``."""
+    for call in module.nodes(ast.Call):
+        if [{each.name for each in flow.values(node)} for node in (call.func, *call.args[:1])] == _PARTIAL_LOADER:
+            yield call
 
 
 def _passing(flow: Flow, value: Value, call: ast.Call) -> ast.Call | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts import placement
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
@@ -62,11 +63,35 @@ def _option(call: ast.Call) -> Option | None:
 
 def is_read(script: Script, option: Option) -> bool:
     """Whether the script reads the option's value for anything but a loader's number of workers."""
+    return any(
+        not (isinstance(parent, ast.keyword) and parent.arg == "num_workers") for parent in _reading(script, option)
+    )
+
+
+def is_given(script: Script, option: Option) -> bool:
+    """Whether the script may read the option's value: by its name, or with all the others, as ``vars(args)``."""
+    return any(True for _ in _reading(script, option)) or _are_all_read(script)
+
+
+def _reading(script: Script, option: Option) -> Iterator[ast.AST | None]:
+    """What stands around each place that reads the option's value."""
     for module in script.modules:
-        for node in module.nodes(ast.Attribute):
-            if node.attr == option.name and any(each.sort is Sort.CHOICE for each in script.flow.values(node.value)):
-                parent = module.parent(node)
-                if not (isinstance(parent, ast.keyword) and parent.arg == "num_workers"):
+        for node in module.nodes(ast.Attribute, ast.Subscript):
+            key = node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None)
+            if key == option.name and any(each.sort is Sort.CHOICE for each in script.flow.values(node.value)):
+                yield module.parent(node)
+
+
+def _are_all_read(script: Script) -> bool:
+    """Whether the namespace of all options is given to code that is not followed: ``vars(args)``, ``main(**args)``."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            given = (*call.args, *(each.value for each in call.keywords))
+            is_followed = all(isinstance(each.site, FUNCTIONS) for each in script.flow.values(call.func))
+            is_spread = any(each.arg is None for each in call.keywords)
+            if (is_spread or not is_followed) and any(_NAMESPACE & script.flow.values(each) for each in given):
+                is_printed = {each.name for each in script.flow.values(call.func)} <= {"builtins.print"}
+                if is_spread or not is_printed:
                     return True
     return False
 

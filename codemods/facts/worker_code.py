@@ -28,7 +28,14 @@ _KEEPS_NO_ARGUMENTS = frozenset(
     {"numpy", "pandas", "PIL", "cv2", "scipy", "h5py", "json", "pickle", "csv", "os", "glob", "yaml"}
 )
 
-TRANSFORMS = ("torchvision.transforms.", "albumentations.", "imgaug.", "kornia.augmentation.", "monai.transforms.")
+TRANSFORMS = (
+    "torchvision.transforms.",
+    "timm.data.",
+    "albumentations.",
+    "imgaug.",
+    "kornia.augmentation.",
+    "monai.transforms.",
+)
 # Packages whose functions are cheap on what is in memory, and those of their functions that are not.
 _CHEAP = frozenset(
     {
@@ -64,6 +71,8 @@ _READS = frozenset(
     {"builtins.open", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile", "numpy.memmap", "torch.load"}
     | {"os.listdir", "os.scandir"}
 )
+# What an object of these packages holds is in a file: indexing it reads there.
+_FILE_FORMATS = frozenset({"datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr"})
 _READING_METHODS = frozenset({"read_bytes", "read_text"})
 
 # torchvision's transforms that draw random numbers, besides those that are called Random….
@@ -208,7 +217,8 @@ class WorkerCode:
     def does_work(self) -> bool:
         """Whether an item is read from a file, decoded or transformed, rather than indexed in memory."""
         transforms = any(each.sort is Sort.MADE and each.name.startswith(TRANSFORMS) for each in self.objects)
-        reads = any(name in _READS or name.startswith("pandas.read_") for name in self.library_names)
+        reads = any(each.sort is Sort.MADE and _package(each.name) in _FILE_FORMATS for each in self.objects)
+        reads = reads or any(name in _READS or name.startswith("pandas.read_") for name in self.library_names)
         return (
             transforms
             or reads

@@ -171,7 +171,7 @@ def _unknown_call(code: WorkerCode, call: ast.Call) -> str | None:
 
 
 def _is_known(name: str) -> bool:
-    return name.partition(".")[0] in _LIBRARIES
+    return name.partition(".")[0] in _LIBRARIES or name.startswith("timm.data.")
 
 
 def why_on_device(code: WorkerCode) -> str | None:

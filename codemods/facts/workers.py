@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.facts.devices import DeviceKind, cuda_branches
 from codemods.facts.loops import loop_around
 from codemods.facts.main_guard import Unguarded, unguarded
-from codemods.facts.options import Option, is_read, namespace, options
+from codemods.facts.options import Option, is_given, is_read, namespace, options
 from codemods.facts.passes import How
 from codemods.facts.pinning import why_not_on_host
 from codemods.facts.values import Sort, without_none
@@ -97,6 +97,22 @@ class WorkerFacts:
                 return option
         return None
 
+    @cached_property
+    def _unread(self) -> Option | None:
+        """The script's option for the number of workers that nothing reads, where there is one."""
+        named = (_NAMED_WORKERS, _NAMED_THREADS)
+        of_workers = (each for each in options(self.script) if any(name.match(each.name) for name in named))
+        return next((each for each in of_workers if not is_given(self.script, each)), None)
+
+    def _of_unread(self, loader: Loader, argument: Argument) -> str | None:
+        """What is to be said of a loader with a number of its own where the option for that number is not read."""
+        if self._unread is None or argument.node is None or any(each.sort is Sort.CHOICE for each in argument.values):
+            return None
+        number = loader.module.code(argument.node)
+        return (
+            f"its number of workers is {number}, whatever the user says: the option {self._unread.flag} is never read"
+        )
+
     # What a loader has.
 
     def present(self, loader: Loader) -> Workers | str | None:
@@ -106,12 +122,20 @@ class WorkerFacts:
             return None
         if argument.node is None:
             counts = tuple(self._in_dictionaries(loader))
-            return Workers(counts, are_new=False) if counts else "its number of workers is not written in a dictionary"
+            return Workers(counts, are_new=False) if counts else self._why_not_written(loader)
         text = loader.module.code(argument.node)
         positive = self._positive(loader.module, argument.node)
         if positive is None:
             return f"its number of workers is worked out in the call: {text}"
         return Workers((Count(loader.call, argument.node, text, positive),), are_new=False)
+
+    def _why_not_written(self, loader: Loader) -> str:
+        """Why ``persistent_workers`` cannot be written beside the number of workers that comes through ``**``."""
+        sites = [each.site for each in loader.dictionaries if each.site is not None]
+        elsewhere = [each for each in sites if not loader.module.holds(each)]
+        if elsewhere:
+            return f"its number of workers is in a dictionary of another file ({loader.where(elsewhere[0])})"
+        return "its number of workers is not written in a dictionary"
 
     def _in_dictionaries(self, loader: Loader) -> Iterator[Count]:
         """The counts in the dictionaries that are given with ``**``, and in those that ``update`` merges into them."""
@@ -181,10 +205,10 @@ class WorkerFacts:
         argument = loader.arguments.get("num_workers")
         if argument is not None and not counts and not _is_zero(argument):
             few = self._why_few(argument)
-            return few if few is not None and self._why_not(loader) is None else None
+            return few if few is not None and self._why_not(loader) is None else self._of_unread(loader, argument)
         reason = self._why_not(loader)
         if reason is not None:
-            return reason
+            return f"{reason}; the script's option {self._unread.flag} is never read" if self._unread else reason
         if not counts:
             found = self._new_count(loader, argument)
             if isinstance(found, str):

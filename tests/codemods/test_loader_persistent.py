@@ -243,6 +243,10 @@ LEFT = {
         MADE + ENDLESS + "for x in endless():\n    for y in endless():\n        print(x, y)\n",
         f"it is read through an iterator that is kept, and {STAY} (line 15)",
     ),
+    "a partial call makes it": (
+        "import functools\nmake = functools.partial(DataLoader, num_workers=2)\nloader = make(data)\n" + EPOCHS,
+        "what functools.partial makes is not followed: give it persistent_workers there",
+    ),
     "a property makes it": (
         "class Trainer:\n    @property\n    def loader(self):\n        return DataLoader(data, 64, num_workers=2)\n"
         "    def train(self):\n        for epoch in range(9):\n            for x, y in self.loader:\n                print(x)\n",

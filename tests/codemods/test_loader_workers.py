@@ -452,6 +452,25 @@ LEFT = {
         "loader = DataLoader(data, 64)\nkept = []\nfor x, y in loader:\n    kept.append(y)\n    x = x.cuda()\n",
         "its batches are kept, and each tensor from a worker holds a file open (line [kept.append])",
     ),
+    "a partial call makes it": (
+        "import functools\nmake = functools.partial(DataLoader, batch_size=64)\nloader = make(data)\n" + ON_CUDA,
+        "what functools.partial makes is not followed: give it num_workers there",
+    ),
+    "a number where the script has an option for it": (
+        parser('"--workers", type=int, default=4') + "loader = DataLoader(data, 64, num_workers=2)\n" + ON_CUDA,
+        "its number of workers is 2, whatever the user says: the option --workers is never read",
+    ),
+    "an option that nothing reads": (
+        parser('"--n_cpu", type=int, default=4')
+        + "print(opt)\nloader = DataLoader(data, 64)\nfor x, y in loader:\n    print(x)\n",
+        "its batches are not moved to a device in this file: workers would take cores from training on the CPU;"
+        " the script's option --n_cpu is never read",
+    ),
+    "an option that is read with all the others": (
+        parser('"--n_cpu", type=int, default=4')
+        + "plot.start(**vars(opt))\nloader = DataLoader(data, 64)\nfor x, y in loader:\n    print(x)\n",
+        "its batches are not moved to a device in this file: workers would take cores from training on the CPU",
+    ),
     "prefetch_factor is given": (
         "loader = DataLoader(data, 64, prefetch_factor=2)\n" + ON_CUDA,
         "it is given prefetch_factor, which DataLoader refuses without workers",
