@@ -12,7 +12,7 @@ from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.kinds import described
 from codemods.facts.loops import loop_around, module_of, where
-from codemods.facts.transfers import is_field
+from codemods.facts.transfers import is_field, is_value_of_dictionary
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _why_pageable(script: Script, move: Transfer) -> str | None:
         loader = script.loader(value)
         if loader is None:
             return "the loader is not made in a way that can be seen"
-        why = _why_no_tensor(loader)
+        why = _why_no_tensor(loader, move)
         if why is not None:
             return why
         reasons.append((where(script.flow, move.module, loader.call), loader.why_left_unpinned))
@@ -255,7 +255,7 @@ def _why_pageable(script: Script, move: Transfer) -> str | None:
     return f"the loader in {place} does not pin its batches: {reason}"
 
 
-def _why_no_tensor(loader: Loader) -> str | None:
+def _why_no_tensor(loader: Loader, move: Transfer) -> str | None:
     """Why the batch may be something else than a tensor, whose ``to`` may not know ``non_blocking``."""
     collate = loader.arguments.get("collate_fn")
     if collate is None or collate.values == {NONE}:
@@ -266,6 +266,10 @@ def _why_no_tensor(loader: Loader) -> str | None:
             for returned in loader.flow.returned(value.site):
                 if _may_be_object(loader.flow, returned, set()):
                     return _NO_TENSOR
+        elif value.name.startswith("transformers."):
+            # A BatchEncoding, whose own `to` knows no non_blocking in all versions; its fields are tensors.
+            if not is_value_of_dictionary(move.module, move.receiver):
+                return _NO_TENSOR
         elif not value.name.startswith("torch."):
             return _NO_TENSOR
     return None

@@ -52,7 +52,11 @@ _NO_LAYERS = words("Parameter ParameterList ParameterDict Buffer")
 _DATASETS = frozenset(
     f"torch.utils.data.{name}"
     for name in words("Dataset IterableDataset TensorDataset Subset ConcatDataset ChainDataset StackDataset")
-) | {"datasets.load_dataset", "datasets.load_from_disk"}
+)
+HUGGING_FACE = frozenset(f"datasets.{name}" for name in words("load_dataset load_from_disk concatenate_datasets")) | {
+    f"datasets.Dataset.from_{what}" for what in words("dict list pandas generator csv json")
+}
+"""What makes a data set, or a dictionary of them, that Hugging Face's library keeps in Arrow files."""
 _DATASET_PACKAGES = words("torchvision.datasets torchaudio.datasets torchtext.datasets")
 _MODEL_MAKERS = words("timm.create_model torch.hub.load torch.nn.utils.spectral_norm torch.nn.utils.weight_norm")
 WRAPPERS = words(
@@ -132,7 +136,7 @@ def _kind_of_class(name: str, package: str, last: str) -> Kind | None:
         return Kind.LOSS if last.endswith("Loss") else Kind.MODEL
     if name == LOADER:
         return Kind.LOADER
-    if name in _DATASETS or (is_class and package in _DATASET_PACKAGES):
+    if name in _DATASETS or name in HUGGING_FACE or (is_class and package in _DATASET_PACKAGES):
         return Kind.DATASET
     if package == "torch.optim.lr_scheduler":
         return Kind.SCHEDULER

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind, device
-from codemods.facts.kinds import Kind, is_dtype, kind
+from codemods.facts.kinds import HUGGING_FACE, Kind, is_dtype, kind
 from codemods.facts.loops import where
 from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import NONE, NOTHING, Sort, Value, Values, without_none
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Module
+
+
+_FORMATTING = frozenset({"set_format", "with_format", "set_transform", "with_transform"})
 
 
 def why_not_on_host(flow: Flow, reader: Module, role: str, values: Values) -> str | None:
@@ -84,7 +87,12 @@ class _Search:
         return None
 
     def assigned_outside(self, data_set: Value) -> str | None:
-        """``train_set.data = train_set.data.to(device)``."""
+        """``train_set.data = train_set.data.to(device)``, ``train_set.set_format("torch", device="cuda")``."""
+        for call in formats(self._flow, data_set):
+            reason = f"its {self._role} moves tensors to a device itself ({self._where(call)})"
+            found = reason if self._leaves_host(call) else self._first(_given(self._flow, call))
+            if found is not None:
+                return found
         for module in self._flow.modules:
             for statement in module.nodes(ast.Assign):
                 value = statement.value
@@ -142,6 +150,20 @@ class _Search:
             each.sort is Sort.EXTERNAL and each.name.startswith("torch.sparse_")
             for each in self._flow.values(call.func)
         )
+
+
+def formats(flow: Flow, data_set: Value) -> Iterator[ast.Call]:
+    """The calls that say in which form one of Hugging Face's data sets gives its items."""
+    for module in flow.modules if data_set.name in HUGGING_FACE else ():
+        for call in module.nodes(ast.Call):
+            function = call.func
+            is_one = isinstance(function, ast.Attribute) and function.attr in _FORMATTING
+            if is_one and data_set in flow.values(function.value):  # type: ignore[attr-defined]
+                yield call
+
+
+def _given(flow: Flow, call: ast.Call) -> Values:
+    return NOTHING.union(*[flow.values(each) for each in (*call.args, *(each.value for each in call.keywords))])
 
 
 def why_default_not_host(flow: Flow, reader: Module) -> str | None:

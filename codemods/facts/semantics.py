@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts import names
 from codemods.facts.kinds import (
+    HUGGING_FACE,
     LOADER,
     MODULE_METHODS,
     PROGRESS,
@@ -88,6 +89,14 @@ _LAYER_CONTAINERS = words("torch.nn.Sequential torch.nn.ModuleList torch.nn.Modu
 # Objects that are nothing but the attributes they are given.
 _NAMESPACES = words("types.SimpleNamespace argparse.Namespace easydict.EasyDict")
 _NAMED_TUPLE = "collections.namedtuple"
+
+# Methods of Hugging Face's data sets that return one of the same rows, or some of them.
+_DATASET_TO_DATASET = words(
+    """
+    map filter select shuffle sort shard skip take train_test_split flatten with_format with_transform select_columns
+    remove_columns rename_column rename_columns add_column cast cast_column class_encode_column
+    """
+)
 
 # Methods of tensors. Views have the same memory, or (reshape, contiguous, flatten) the same memory wherever it can be.
 _VIEWS = words(
@@ -191,7 +200,9 @@ class TorchSemantics:
         if what is Kind.MODEL:
             return flow.items(owner) if owner.name == _DICTIONARY else self.iterate(flow, owner, node)
         if what in {Kind.LOADER, Kind.DATASET}:
-            return TENSOR
+            # `raw["train"]`; a column, `train["text"]`, is taken for a data set, too.
+            named = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+            return frozenset({owner}) if named and owner.name in HUGGING_FACE else TENSOR
         return unknown(f"an item of {described(owner)} is not known")
 
     def iterate(self, flow: Flow, owner: Value, node: ast.AST) -> Values:  # noqa: ARG002 - other semantics may note where
@@ -300,7 +311,8 @@ class TorchSemantics:
             return self._parsed(flow, name, node)
         if owner.sort is Sort.MADE and what is None:
             return _derived(owner)
-        return unknown(f"what {name}() of {described(owner)} returns is not known")
+        same = owner.name in HUGGING_FACE and name in _DATASET_TO_DATASET
+        return frozenset({owner}) if same else unknown(f"what {name}() of {described(owner)} returns is not known")
 
     def _parsed(self, flow: Flow, name: str, node: ast.Call) -> Values:
         """What a method of an argument parser returns: the user's choice."""

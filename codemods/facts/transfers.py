@@ -153,6 +153,20 @@ def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
                 yield Transfer(flow, module, call)
 
 
+def is_value_of_dictionary(module: Module, node: ast.expr) -> bool:
+    """``batch["x"]``, ``x`` of ``batch.items()`` or ``batch.values()``."""
+    if isinstance(node, ast.Subscript):
+        return is_field(module, node)
+    for above in module.ancestors(node):
+        for loop in above.generators if isinstance(above, _COMPREHENSIONS) else [above]:
+            if isinstance(loop, (ast.For, ast.comprehension)) and isinstance(loop.iter, ast.Call):
+                last = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
+                method = getattr(loop.iter.func, "attr", "")
+                if ast.dump(last).replace("Store()", "Load()") == ast.dump(node) and method in {"items", "values"}:
+                    return True
+    return False
+
+
 def is_field(module: Module, item: ast.Subscript) -> bool:
     """Whether it is an item of a dictionary, which is only bound anew: ``batch["x"]``, ``batch[key]`` of its keys."""
     if isinstance(item.slice, ast.Constant):

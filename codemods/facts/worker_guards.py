@@ -6,8 +6,9 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
-from codemods.facts.kinds import Kind, described, kind
+from codemods.facts.kinds import HUGGING_FACE, Kind, described, kind
 from codemods.facts.names import bound_names
+from codemods.facts.pinning import formats
 from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import SEEDS, calls
@@ -130,10 +131,23 @@ def _unknown_data(flow: Flow, part: Value) -> str | None:
             if not isinstance(base, ast.ClassDef) and base not in _BASES and not base.startswith(_TORCHVISION):
                 return f"what its data set inherits from {base} is not known"
         return None
+    if part.name in HUGGING_FACE:
+        return _unknown_rows(flow, part)
     if part.sort is Sort.MADE and not part.name.startswith((_TORCHVISION, "torch.utils.data.")):
         return f"how {described(part)} reads its items is not known"
     known = {Sort.MADE, Sort.CONTAINER, Sort.HOST, Sort.TENSOR, Sort.MOVED}
     return None if part.sort in known else "its data set is not known"
+
+
+def _unknown_rows(flow: Flow, part: Value) -> str | None:
+    """Why it is not known how workers read one of Hugging Face's data sets."""
+    keywords = part.site.keywords if isinstance(part.site, ast.Call) else ()
+    if any(each.arg == "streaming" and getattr(each.value, "value", True) for each in keywords):
+        return f"{described(part)} streams it: how its files are divided among workers is not known"
+    for call in formats(flow, part):
+        if call.func.attr.endswith("transform"):  # type: ignore[attr-defined]
+            return f"what {ast.unparse(call.func)}() has it do in a worker process is not known"
+    return None
 
 
 def _unknown_object(code: WorkerCode, value: Value) -> str | None:
@@ -171,7 +185,7 @@ def _unknown_call(code: WorkerCode, call: ast.Call) -> str | None:
 
 
 def _is_known(name: str) -> bool:
-    return name.partition(".")[0] in _LIBRARIES or name.startswith("timm.data.")
+    return name.partition(".")[0] in _LIBRARIES or name in HUGGING_FACE or name.startswith("timm.data.")
 
 
 def why_on_device(code: WorkerCode) -> str | None:

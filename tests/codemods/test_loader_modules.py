@@ -195,6 +195,17 @@ def test_workers_of_a_helper_stay() -> None:
     assert "num_workers=2, persistent_workers=True" in " ".join(found["data"])
 
 
+def test_the_number_of_workers_of_another_file() -> None:
+    train = _GUARDED.replace("get_loader(64)", "get_loader({'batch_size': 64, 'num_workers': 2})")
+    data = _DATA.replace("batch_size=batch_size", "**arguments").replace(
+        "get_loader(batch_size)", "get_loader(arguments)"
+    )
+
+    assert _project(LoaderPersistent, train=train, data=data) == {
+        "data": ["its number of workers is in a dictionary of another file (train.py, line 5)"]
+    }
+
+
 def test_a_helper_that_each_epoch_calls() -> None:
     train = _GUARDED.replace("    loader = get_loader(64)\n", "").replace("in loader", "in get_loader(64)")
 

@@ -362,6 +362,18 @@ def test_a_data_set_of_the_scripts_is_left_that(data: str, because: str) -> None
     left(own_data(data), because)
 
 
+def test_what_is_read_from_an_open_file_is_not_in_memory() -> None:
+    rows = (
+        "class Rows(Dataset):\n    def __init__(self):\n        self.rows = h5py.File('rows.h5')\n\n"
+        "    def __getitem__(self, i):\n        return self.rows['x'][i]\n"
+    )
+    because = (
+        "its data set keeps what h5py.File() opens before the workers start: open it in __getitem__ (line [h5py.File])"
+    )
+
+    left(HEAD + rows + main("loader = DataLoader(Rows(), 64)\n" + ON_CUDA), because)
+
+
 def test_a_file_that_each_worker_opens_for_itself() -> None:
     lazy = IMAGES.replace("        return to", '        self.file = h5py.File("data.h5")\n        return to')
     before = own_data(lazy)
