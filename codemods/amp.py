@@ -11,7 +11,14 @@ from codemods.amp_names import Names
 from codemods.amp_reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp_site import Site
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
-from codemods.facts.hazards import custom_function, data_parallel, mixed_precision_present, other_precision, scripted
+from codemods.facts.hazards import (
+    custom_function,
+    data_parallel,
+    located,
+    mixed_precision_present,
+    other_precision,
+    scripted,
+)
 from codemods.facts.iterations import EventKind
 from codemods.facts.phases import Phases
 from codemods.facts.source import FUNCTIONS, LOOPS
@@ -231,14 +238,16 @@ for x in torch.randn(4, 16, 8).cuda():
     def find(self, script: Script) -> Iterator[Finding]:
         """One site for each training iteration of the entry script: its first backward."""
         phases = Phases(script)
-        if not phases.all or mixed_precision_present(script) is not None:
+        present = mixed_precision_present(script)
+        if not phases.all or (present is not None and present[0] is script.module):
             return
         conditions = Conditions.of_script(script)
         try:
             self._check(script, conditions)
             names = Names.free(script)
         except LeftError as reason:
-            yield self.left(script.module, phases.all[0].statement, because=str(reason))
+            for group, _ in _groups(script, phases):
+                yield self.left(script.module, group[0].statement, because=str(reason))
             return
         blocks = list(validations(script, phases))
         for group, iteration in _groups(script, phases):
@@ -262,16 +271,15 @@ for x in torch.randn(4, 16, 8).cuda():
             site = replace(site, form="fp16")
             finding = self._rewritten(site)
             if not finding.rewrites:
-                reason = finding.message.removesuffix(NO_SCALER).removesuffix(BF16_CAN)
-                finding = self.left(finding.module, finding.node, because=f"{reason}; {_in_threads(spread)}")
+                reason = f"{_fp16(finding)}; {_in_threads(site.script, spread)}"
+                finding = self.left(finding.module, finding.node, because=reason)
             return finding, site
         finding = self._rewritten(site)
         if finding.rewrites or site.is_delicate:
             return finding, site
         # Without fp16 there is no scaler, and GPUs without bf16 go on in 32 bits.
-        reason = finding.message.removesuffix(NO_SCALER).removesuffix(BF16_CAN)
         site = replace(site, form="bf16", only_wide=True)
-        return self._rewritten(site, f"; for bf16 alone, as in fp16 {reason}"), site
+        return self._rewritten(site, f"; for bf16 alone, as in fp16 {_fp16(finding)}"), site
 
     def _rewritten(self, site: Site, note: str = "") -> Finding:
         module, place = site.script.module, site.group[0].statement
@@ -282,33 +290,41 @@ for x in torch.randn(4, 16, 8).cuda():
 
     def _check(self, script: Script, conditions: Conditions) -> None:
         """What keeps the whole script from mixed precision."""
+        present = mixed_precision_present(script)
+        if present is not None:
+            raise LeftError(f"{present[0].path} uses mixed precision already; use it here as there")
         if script.framework is not None:
             raise LeftError(f"the training step runs inside {script.framework}; use its own switch for mixed precision")
         if not conditions.are_about_cuda:
             nothing = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
             if script.default_device is not None:
-                line = script.default_device.lineno
-                nothing = f"whether the default device is CUDA is not followed (line {line}): move the model to it"
+                where = located(script, script.default_device)
+                nothing = f"whether the default device is CUDA is not followed ({where}): move the model to it"
             raise LeftError(conditions.why_not or nothing)
         other = other_precision(script)
         if other is not None:
             node, what = other
-            raise LeftError(f"{what} (line {node.lineno})")
+            raise LeftError(f"{what} ({located(script, node)})")
         custom = custom_function(script)
         if custom is not None:
-            what = f"custom autograd.Function {custom.name} (line {custom.lineno}) would get mixed number formats"
+            what = f"custom autograd.Function {custom.name} ({located(script, custom)}) would get mixed number formats"
             how = "decorate its forward with torch.amp.custom_fwd and its backward with torch.amp.custom_bwd"
             raise LeftError(f"{what}; {how}")
         compiled = scripted(script)
         if compiled is not None:
-            raise LeftError(f"TorchScript has its own rules for mixed precision (line {compiled.lineno})")
+            raise LeftError(f"TorchScript has its own rules for mixed precision ({located(script, compiled)})")
         spread = data_parallel(script)
         if self.choices.amp == "bf16" and spread is not None:
-            raise LeftError(f"{_in_threads(spread)}; --amp fp16 is right there")
+            raise LeftError(f"{_in_threads(script, spread)}; --amp fp16 is right there")
 
 
-def _in_threads(spread: ast.Call) -> str:
-    return f"DataParallel (line {spread.lineno}) computes in fp16 where bf16 is asked for"
+def _fp16(finding: Finding) -> str:
+    """Why the site has no fp16, without what bf16 could do."""
+    return finding.message.removesuffix(NO_SCALER).removesuffix(BF16_CAN)
+
+
+def _in_threads(script: Script, spread: ast.Call) -> str:
+    return f"DataParallel ({located(script, spread)}) computes in fp16 where bf16 is asked for"
 
 
 def _groups(script: Script, phases: Phases) -> Iterator[tuple[tuple[Phase, ...], TrainingIteration]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind, is_on_cuda
+from codemods.facts.hazards import located
 from codemods.facts.kinds import Kind, kind, may
 from codemods.facts.names import bound_names
 from codemods.facts.placement import means_the_same
@@ -65,15 +66,15 @@ class Conditions:
     @classmethod
     def of_script(cls, script: Script) -> Conditions:
         """The conditions of all moves of batches and models that may go to CUDA."""
-        module, flow = script.module, script.flow
-        moves = [each for each in script.transfers if each.module is module]
-        for call in module.nodes(ast.Call):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
-                values = flow.values(call.func.value)
-                # What other libraries make may be a model: that is asked where it is called like one.
-                is_made = bool(values) and all(each.sort is Sort.MADE and kind(flow, each) is None for each in values)
-                if is_made or may(flow, values, Kind.MODEL):
-                    moves.append(Transfer(flow, module, call))
+        flow, moves = script.flow, list(script.transfers)
+        for module in script.modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
+                    values = flow.values(call.func.value)
+                    # What other libraries make may be a model: that is asked where it is called like one.
+                    made = bool(values) and all(each.sort is Sort.MADE and kind(flow, each) is None for each in values)
+                    if made or may(flow, values, Kind.MODEL):
+                        moves.append(Transfer(flow, module, call))
         return cls(script, [each for each in moves if each.may_reach_cuda], moves)
 
     def of_code(self, reach: Reach, nodes: Sequence[ast.AST], models: Values) -> Conditions:
@@ -95,15 +96,15 @@ class Conditions:
         """Why nothing is known to be moved to CUDA, where something is moved; None where nothing is."""
         for move in self._considered:
             if move.device.kind is DeviceKind.UNKNOWN and move.device.node is not None and move.device.reason:
-                text = ast.unparse(move.device.node)
-                return f"whether {text} is a CUDA device is not known (line {move.call.lineno}): {move.device.reason}"
+                text, place = ast.unparse(move.device.node), located(self._script, move.call)
+                return f"whether {text} is a CUDA device is not known ({place}): {move.device.reason}"
         return None
 
     def at(self, place: ast.stmt) -> Condition | None:
         """The condition as it can be said at the place; None where it cannot."""
         if any(each.device.kind is DeviceKind.CUDA and not each.branches for each in self._moves):
             return Condition(None)
-        for move in self._moves:
+        for move in (each for each in self._moves if each.module is self._module):
             found = self._flag(move, place) or self._device(move, place)
             if found is not None:
                 return found

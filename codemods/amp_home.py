@@ -164,6 +164,9 @@ class Homes:
             raise LeftError(f"the optimizer is a parameter of {function.name}(), which nothing in this file calls")
         if self._flow.escapes(function) or not self._is_only_called(function, calls):
             raise LeftError(f"{function.name}() is handed to other code, which would have to pass the scaler")
+        elsewhere = next((each for each in self._script.modules[1:] if any(map(each.holds, calls))), None)
+        if elsewhere is not None:
+            raise LeftError(f"{function.name}() is called in {elsewhere.path}, which would have to pass the scaler")
         found = self._homes_of({call: self._given(function, call, names) for call in calls}, depth - 1)
         (owner, *others) = {each.owner for each in found}
         if others:
@@ -179,7 +182,7 @@ class Homes:
         """What the call passes as these parameters."""
         is_method = self._flow.owner(function) is not None
         given = [_argument(function, call, name, is_method=is_method) for name in names]
-        if not self._module.holds(call) or not all(given):
+        if not all(given):
             raise LeftError(f"not every call of {function.name}() passes the optimizer in a way that can be seen")
         return [each for each in given if each is not None]
 

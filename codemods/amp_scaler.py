@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from codemods.amp_reasons import LeftError
 from codemods.edit_values import Insert, Replace, Surround
-from codemods.facts.hazards import gradient_hook
+from codemods.facts.hazards import gradient_hook, located
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
@@ -121,6 +121,8 @@ class Scaling:
         return None
 
     def _why_not_simple_steps(self) -> str | None:
+        if any(each.kind is EventKind.STEP and each.module is not self._module for each in self.events):
+            return "the optimizer steps in another file"
         if not self.steps:
             unknown = self._why_order_unknown()
             if unknown is not None:
@@ -128,8 +130,6 @@ class Scaling:
             if self.applies_gradients:
                 return "gradients are applied by hand, and nothing would unscale them"
             return f"the step after the backward in line {self.phases[0].call.lineno} is not seen"
-        if any(each.kind is EventKind.STEP and each.module is not self._module for each in self.events):
-            return "the optimizer steps in another file"
         for step in self.steps:
             line = step.call.lineno
             if any(kind(self._flow, each) is not Kind.OPTIMIZER for each in step.values):
@@ -145,7 +145,8 @@ class Scaling:
     @property
     def applies_gradients(self) -> bool:
         """Whether gradients are read, and no optimizer steps: an attack on images, an update by hand."""
-        return not self.steps and any(each.kind is EventKind.GRADIENT for each in self.events)
+        kinds = {each.kind for each in self.events}
+        return EventKind.GRADIENT in kinds and EventKind.STEP not in kinds
 
     @property
     def differentiates_gradients(self) -> bool:
@@ -158,7 +159,7 @@ class Scaling:
                 continue
             differentiates = any(each.name == "torch.autograd.grad" for each in self._flow.values(event.node.func))
             if differentiates or any(each.arg == "create_graph" for each in event.node.keywords):
-                return f"double backward (line {event.node.lineno}): a gradient penalty would be scaled twice"
+                return f"double backward ({located(self.script, event.node)}): a gradient penalty would be scaled twice"
         return None
 
     def _why_order_unknown(self) -> str | None:
@@ -314,23 +315,26 @@ class Scaling:
 
     def _why_gradients_read(self) -> str | None:
         for event in self._readers:
-            line = getattr(event.node, "lineno", 0)
+            line = self._line(event)
             place = self._unscale_place(event)
             if place is None and len(self._all_values) > 1 and not any(self._is_of(event, each) for each in self.steps):
-                return f"it is not known whose gradients are read in line {line}"
+                return f"it is not known whose gradients are read in {line}"
             if place is None:
-                return f"gradients are read or changed outside the branch of the step (line {line})"
+                return f"gradients are read or changed outside the branch of the step ({line})"
             step, statement = place
             suite = self._module.suite(statement)
             between = suite[suite.index(statement) : suite.index(step.statement)]
             if any(isinstance(node, _LEAVES) for each in between for node in ast.walk(each)):
-                return f"the step may be skipped after gradients were read (line {line})"
+                return f"the step may be skipped after gradients were read ({line})"
             if any(
                 each.statement in between or any(inner in between for inner in self._module.ancestors(each.statement))
                 for each in self.phases
             ):
-                return f"gradients are read between two backwards (line {line})"
+                return f"gradients are read between two backwards ({line})"
         return None
+
+    def _line(self, event: Event) -> str:
+        return located(self.script, event.module.statement(event.node))
 
     def _unscale_place(self, event: Event) -> tuple[Step, ast.stmt] | None:
         """The step whose gradients the event reads, and the statement beside it in whose course it does."""
@@ -367,7 +371,7 @@ class Scaling:
         """Gradients that no optimizer unscales: of inputs, of other models, in hooks."""
         hook = gradient_hook(self.script)
         if hook is not None:
-            return f"a hook would see scaled gradients (line {hook.lineno})"
+            return f"a hook would see scaled gradients ({located(self.script, hook)})"
         for event in self.events:
             if event.kind is not EventKind.GRADIENT:
                 continue
@@ -377,7 +381,7 @@ class Scaling:
             layers = self._layers_of(of) | {each.of for each in of if each.sort is Sort.METHOD and each.of is not None}
             is_tensor = any(each.sort in TENSOR_SORTS and each not in self._given for each in of)
             if is_tensor or (self._layers and not layers <= self._layers):
-                return f"gradients that no optimizer owns are read in line {getattr(event.node, 'lineno', 0)}"
+                return f"gradients that no optimizer owns are read in {self._line(event)}"
         return None
 
     @cached_property

@@ -14,7 +14,7 @@ from codemods.amp_reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp_scaler import Scaling
 from codemods.edit_values import Insert, Replace, Surround, Wrap
 from codemods.facts.formats import Format, Formats, Uses, vanishing
-from codemods.facts.hazards import bce_in_model, hazards, is_bce, line_search
+from codemods.facts.hazards import bce_in_model, hazards, is_bce, line_search, located
 from codemods.facts.iterations import EventKind
 from codemods.facts.names import bound_names
 from codemods.facts.reach import own
@@ -66,7 +66,7 @@ class Site:
         scaling, home = self._scaling, None
         bce = self._bce()
         if bce is not None and self.form == "fp16":
-            raise LeftError(f"{_SATURATED} (line {bce.lineno}); use its with_logits form, or --amp bf16")
+            raise LeftError(f"{_SATURATED} ({located(self.script, bce)}); use its with_logits form, or --amp bf16")
         form = "bf16" if bce is not None else self.form
         if form != "bf16":
             home = self._home(scaling)
@@ -136,7 +136,7 @@ class Site:
     def _check(self) -> None:
         search = line_search(self.script)
         if search is not None:
-            raise LeftError(f"the line search of LBFGS needs losses of 32 bits (line {search.lineno})")
+            raise LeftError(f"the line search of LBFGS needs losses of 32 bits ({located(self.script, search)})")
         for phase in self.group:
             if phase.why_not is not None:
                 raise LeftError(phase.why_not)
@@ -149,7 +149,9 @@ class Site:
                 raise LeftError(f"{tiny.reason} ({tiny.place(self.script.module)}){BF16_CAN}")
             inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
-                raise LeftError(f"{BCE}, and a model computes it (line {inside.lineno}); use its with_logits form")
+                raise LeftError(
+                    f"{BCE}, and a model computes it ({located(self.script, inside)}); use its with_logits form"
+                )
 
         if not self.conditions.are_about_cuda:
             nothing = "no CUDA: this loop moves neither its model nor its batches to a CUDA device"

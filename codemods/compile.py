@@ -10,6 +10,7 @@ from codemods.edit_values import Insert, Replace
 from codemods.facts.called import Called, called_models, given_to_process, late_hook, traced_by
 from codemods.facts.derivatives import differentiated_inside, differentiated_twice
 from codemods.facts.devices import DeviceKind
+from codemods.facts.hazards import located
 from codemods.facts.homes import Home, home, unknown_models, unwrapped
 from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, why
 from codemods.facts.models import Model
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _MESSAGE = "each operation of {} is launched from Python, and none are fused"
 _DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
 _PREPARES = SELF_METHODS | {"load_state_dict"}
+_NO_CUDA = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
 
@@ -155,25 +157,34 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every model that training iterations call, one finding for those that are compiled at one place."""
-        if not script.iterations or _compiles_already(script):
+        compiling = _compiles_already(script)
+        if not script.iterations or compiling is script.module:
             return
-        called = list(called_models(script.flow, script.module, script.iterations))
+        called = list(called_models(script.flow, script.iterations))
         twice = differentiated_twice(script.flow, tuple(each.model for each in called))
         ready: list[tuple[Called, Home]] = []
         left: set[Value] = set()
         on_cpu: list[Called] = []
         for each in called:
             place = home(script.flow, each.model.value)
+            if not _is_asked_for(script, each, place):
+                continue
+            if place is None and not script.may_use_cuda:
+                yield self.left(script.module, _site(script, each), because=_NO_CUDA)
+                continue
+            if compiling is not None:
+                yield self.left(script.module, _site(script, each), because=f"{compiling.path} compiles already")
+                continue
             reason = _why_not(script, each, twice.get(each.model.value)) or (place if isinstance(place, str) else None)
             if reason is None and isinstance(place, Home):
                 ready.append((each, place))
             elif reason is None:
                 on_cpu.append(each)
-            elif place is not None or script.may_use_cuda:
+            else:
                 left.add(each.model.value)
                 yield self.left(script.module, _site(script, each), because=reason)
         named = {value for _, place in ready for value in script.flow.values(place.name)}
-        for each in on_cpu if script.may_use_cuda else ():
+        for each in on_cpu:
             if each.model.value not in named:
                 yield self.left(script.module, _site(script, each), because="it is not moved to CUDA in this file")
         yield from self._compiled(script, ready, left)
@@ -239,15 +250,10 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 if callee.sort is not Sort.METHOD or model is None or model in done or not method:
                     continue
                 site = model.site
-                if (
-                    kind(script.flow, model) is Kind.MODEL
-                    and site is not None
-                    and script.module.holds(site)
-                    and script.may_use_cuda
-                ):
+                if kind(script.flow, model) is Kind.MODEL and site is not None and script.may_use_cuda:
                     done.add(model)
                     reason = f"only __call__ is compiled, and the training calls {callee.name}() (line {call.lineno})"
-                    yield self.left(script.module, site, because=reason)
+                    yield self.left(script.module, site if script.module.holds(site) else call, because=reason)
 
     def _not_known(self, script: Script) -> Iterator[Finding]:
         """What is moved to CUDA, has parameters and is called in training like a model, but is not known to be one."""
@@ -262,6 +268,13 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 # Which models.
 
 
+def _is_asked_for(script: Script, called: Called, place: Home | str | None) -> bool:
+    """Whether the model is one of the script's own module: it is put on its device there, or else made there."""
+    if isinstance(place, Home):
+        return place.module is script.module
+    return called.model.value.site is not None and script.module.holds(called.model.value.site)
+
+
 def _trained_calls(script: Script) -> Iterator[ast.Call]:
     """The calls in the entry script that are part of a training iteration."""
     parts = [
@@ -272,21 +285,20 @@ def _trained_calls(script: Script) -> Iterator[ast.Call]:
             yield call
 
 
-def _compiles_already(script: Script) -> bool:
-    """Whether the script compiles something itself, always or by its own switch."""
-    # Most modules do not even have the word, and this asks about every name.
-    for module in (each for each in script.modules if "compile" in each.text):
+def _compiles_already(script: Script) -> Module | None:
+    """The module that compiles something itself, always or by its own switch."""
+    for module in script.modules:
         for node in module.nodes(ast.Name, ast.Attribute):
             if any(each.sort is Sort.EXTERNAL and each.name == "torch.compile" for each in script.flow.values(node)):
-                return True
+                return module
         for call in module.nodes(ast.Call):
             if (
                 isinstance(call.func, ast.Attribute)
                 and call.func.attr == "compile"
                 and _is_module_compile(script, call.func)
             ):
-                return True
-    return False
+                return module
+    return None
 
 
 def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
@@ -313,11 +325,11 @@ def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | No
     if twice is not None:
         second = any(each.arg == "create_graph" for each in twice.keywords)
         what = "gradient penalty / second derivative" if second else f"derivatives by {ast.unparse(twice.func)}()"
-        return f"{what} through {_name(script, called)} (line {twice.lineno})"
+        return f"{what} through {_name(script, called)} ({located(script, twice)})"
     inside = differentiated_inside(script.flow, called.model)
     if inside is not None:
         what = f"a gradient with respect to what is computed inside {_name(script, called)}"
-        return f"{what}: a compiled model has no graph there (line {inside.lineno})"
+        return f"{what}: a compiled model has no graph there ({located(script, inside)})"
     elsewhere = _used_elsewhere(script, called) or _why_may_differ(script)
     if elsewhere is not None:
         return elsewhere
@@ -326,7 +338,7 @@ def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | No
     tf32 = _new_tf32(script)
     if tf32 is not None:
         return f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} (line {tf32.lineno})"
-    return why_not_traced(called.model)
+    return why_not_traced(called.model, script.module)
 
 
 def _used_elsewhere(script: Script, called: Called) -> str | None:
@@ -337,10 +349,12 @@ def _used_elsewhere(script: Script, called: Called) -> str | None:
     tracing = traced_by(script.flow, script.modules, called)
     if tracing is not None:
         name = ast.unparse(tracing.func)
-        return f"{name}() traces the model, which fails once it is compiled (line {tracing.lineno})"
+        return f"{name}() traces the model, which fails once it is compiled ({located(script, tracing)})"
     process = given_to_process(script.flow, script.modules, called)
     if process is not None:
-        return f"it is given to another process: compile it in the function that runs there (line {process.lineno})"
+        return (
+            f"it is given to another process: compile it in the function that runs there ({located(script, process)})"
+        )
     return None
 
 
@@ -372,11 +386,9 @@ def _is_switched_off(call: ast.Call) -> bool:
 
 def _why_not_there(script: Script, called: Called, place: Home, left: set[Value]) -> str | None:
     """Why the model cannot be compiled at the place where it is on its device."""
-    if place.module is not script.module:
-        return f"it is moved to its device in {place.module.path}"
     hook = late_hook(script.flow, script.module, called, script.module.function(place.anchor))
     if hook is not None:
-        return f"a compiled model ignores hooks that are added after its first call (line {hook.lineno})"
+        return f"a compiled model ignores hooks that are added after its first call ({located(script, hook)})"
     values = without_none(script.flow.values(place.name))
     if any(kind(script.flow, each) is not Kind.MODEL for each in values):
         return f"what {script.module.code(place.name)} is there is not known: {why(script.flow, values, Kind.MODEL)}"
@@ -412,7 +424,10 @@ def _own_compile(model: Model) -> bool:
 
 def _site(script: Script, called: Called) -> ast.AST:
     site = called.model.value.site
-    return script.module.tree if site is None else site
+    if site is not None and script.module.holds(site):
+        return site
+    place = home(script.flow, called.model.value)
+    return place.anchor if isinstance(place, Home) else script.module.tree
 
 
 def _name(script: Script, called: Called) -> str:

@@ -50,8 +50,8 @@ class Called:
     """What it is wrapped in where it is called."""
 
 
-def called_models(flow: Flow, entry: Module, iterations: Iterable[TrainingIteration]) -> Iterator[Called]:
-    """The models of the entry script that training iterations call, not as a layer of another, in the text's order.
+def called_models(flow: Flow, iterations: Iterable[TrainingIteration]) -> Iterator[Called]:
+    """The models that training iterations call, not as a layer of another, in the text's order.
 
     Single layers, and losses without layers, are left out: there is nothing to fuse in them.
     """
@@ -67,10 +67,13 @@ def called_models(flow: Flow, entry: Module, iterations: Iterable[TrainingIterat
                     if isinstance(event.node, ast.Call) and (event.module, event.node) not in known:
                         known.append((event.module, event.node))
                     wrappers.setdefault(value, {}).update(dict.fromkeys(around))
-    order = [value for value in calls if value.site is not None and entry.holds(value.site)]
-    for value in sorted(order, key=lambda each: entry.span(each.site) if each.site is not None else (0, 0)):
+    for value in sorted((each for each in calls if each.site is not None), key=_place):
         if _is_network(flow, value):
             yield Called(Model(flow, value), tuple(calls[value]), tuple(wrappers[value]))
+
+
+def _place(value: Value) -> tuple[int, int]:
+    return getattr(value.site, "lineno", 0), getattr(value.site, "col_offset", 0)
 
 
 def _in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
@@ -113,12 +116,13 @@ def late_hook(flow: Flow, entry: Module, called: Called, scope: FunctionNode | a
         scope: The function in which the model is put on its device; None at module level.
     """
     running = _running(flow, entry, called)
-    for call in entry.nodes(ast.Call):
-        if not (isinstance(call.func, ast.Attribute) and call.func.attr in _HOOKS) or _in_model(flow, entry, call):
-            continue
-        first = min((each.lineno for each in running if entry.function(each) is scope), default=0)
-        if entry.function(call) is not scope or call.lineno > first:
-            return call
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            if not (isinstance(call.func, ast.Attribute) and call.func.attr in _HOOKS) or _in_model(flow, module, call):
+                continue
+            first = min((each.lineno for each in running if entry.function(each) is scope), default=0)
+            if module is not entry or entry.function(call) is not scope or call.lineno > first:
+                return call
     return None
 
 

@@ -599,7 +599,10 @@ class Uses:
     def _reads(self, text: str, target: ast.expr, block: Block) -> Iterator[ast.expr]:
         """Where the name is read outside of the blocks, perhaps with the value of this block."""
         if not isinstance(target, ast.Name):
-            attributes = [each for each in self.module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Load)]
+            modules = (self.module, *(each for each in self.flow.modules if each is not self.module))
+            attributes = [
+                each for module in modules for each in module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Load)
+            ]
             yield from (each for each in attributes if ast.unparse(each) == text and not self._is_inside(each))
             return
         scope = self.module.function(block[0]) or self.module.tree

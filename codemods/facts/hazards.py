@@ -60,39 +60,53 @@ _WITHOUT_KERNEL = frozenset(
 )
 
 
-def mixed_precision_present(script: Script) -> ast.AST | None:
-    """Where the script already uses autocast, a scaler or apex."""
-    for module in script.modules:
-        for alias in module.nodes(ast.alias):
-            if alias.name.partition(".")[0] == "apex":
-                return alias
-        for start in module.nodes(ast.ImportFrom):
-            if (start.module or "").partition(".")[0] == "apex":
-                return start
-        names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
-        for name in names:
-            written = name.attr if isinstance(name, ast.Attribute) else name.id
-            values = script.flow.values(name)
-            if written in _AUTOCAST or any(
-                each.name.rpartition(".")[2] in _AUTOCAST and each.name.startswith("torch.") for each in values
-            ):
-                return name
+def located(script: Script, node: ast.expr | ast.stmt) -> str:
+    """Where the node stands, as the user of the script's own module would say it."""
+    where = next((each for each in script.modules if each.holds(node)), script.module)
+    return f"line {node.lineno}" if where is script.module else f"{where.path}, line {node.lineno}"
+
+
+def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
+    """Where the script already uses autocast, a scaler or apex: in its own module, or in another that it imports."""
+    found = ((module, _mixed_precision_in(script, module)) for module in script.modules)
+    return next(((module, node) for module, node in found if node is not None), None)
+
+
+def _mixed_precision_in(script: Script, module: Module) -> ast.AST | None:
+    for alias in module.nodes(ast.alias):
+        if alias.name.partition(".")[0] == "apex":
+            return alias
+    for start in module.nodes(ast.ImportFrom):
+        if (start.module or "").partition(".")[0] == "apex":
+            return start
+    names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
+    for name in names:
+        written = name.attr if isinstance(name, ast.Attribute) else name.id
+        values = script.flow.values(name)
+        if written in _AUTOCAST or any(
+            each.name.rpartition(".")[2] in _AUTOCAST and each.name.startswith("torch.") for each in values
+        ):
+            return name
     return None
 
 
 def other_precision(script: Script) -> tuple[ast.Call, str] | None:
     """Where the script chooses a number format for its model or its inputs by hand, and which."""
     flow = script.flow
-    for call in script.module.nodes(ast.Call):
-        names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
-        if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"} and _DOUBLE.search(ast.unparse(call)):
-            return call, "float64 model"
-        if not isinstance(call.func, ast.Attribute) or names:
-            continue
-        if call.func.attr in {"half", "bfloat16"}:
-            return call, "manual half precision"
-        if call.func.attr == "double" and any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value)):
-            return call, "float64 model"
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+            if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"}:
+                if _DOUBLE.search(ast.unparse(call)):
+                    return call, "float64 model"
+                continue
+            if not isinstance(call.func, ast.Attribute) or names:
+                continue
+            of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
+            if call.func.attr in {"half", "bfloat16"} and (of_model or module is script.module):
+                return call, "manual half precision"
+            if call.func.attr == "double" and of_model:
+                return call, "float64 model"
     return None
 
 
@@ -151,7 +165,7 @@ _SCRIPTED = frozenset(
 
 def line_search(script: Script) -> ast.Call | None:
     """Where an LBFGS is made that compares losses along a line, which differ too little in 16 bits."""
-    for call in script.module.nodes(ast.Call):
+    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
         given = [each.value for each in call.keywords if each.arg == "line_search_fn"]
         is_search = any(not (isinstance(each, ast.Constant) and each.value is None) for each in given)
         if is_search and any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
@@ -178,7 +192,7 @@ _GRADIENT_HOOKS = frozenset(
 
 def data_parallel(script: Script) -> ast.Call | None:
     """Where a model is spread over GPUs by threads: ``nn.DataParallel``, or another library's that is called so."""
-    for call in script.module.nodes(ast.Call):
+    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
         name = (
             call.func.attr
             if isinstance(call.func, ast.Attribute)
@@ -187,7 +201,8 @@ def data_parallel(script: Script) -> ast.Call | None:
             else ""
         )
         if name.startswith("DataParallel") or any(
-            each.name == "torch.nn.DataParallel" for each in script.flow.values(call.func)
+            each.name == "torch.nn.DataParallel" and each.sort is Sort.EXTERNAL
+            for each in script.flow.values(call.func)
         ):
             return call
     return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
     from codemods.facts.models import Model
-    from codemods.facts.source import Callee
+    from codemods.facts.source import Callee, Module
 
 _RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNNBase"})
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
@@ -84,7 +84,7 @@ def _drops(name: str) -> bool:
     return package.startswith(_NETWORK_LIBRARIES) and not last.startswith(("resnet", "resnext", "wide_resnet"))
 
 
-def why_not_traced(model: Model) -> str | None:
+def why_not_traced(model: Model, entry: Module) -> str | None:
     """Why compiling the model brings little or nothing; None where nothing is known against it."""
     recurrent = _recurrent(model)
     if recurrent is not None:
@@ -95,7 +95,8 @@ def why_not_traced(model: Model) -> str | None:
         for node in _own(function):
             reason = _breaks(model.flow, node)
             if reason is not None:
-                return f"{reason} (line {node.lineno})"
+                where = model.flow.module_of(function)
+                return f"{reason} ({'' if where is entry else f'{where.path}, '}line {node.lineno})"
     return None
 
 

@@ -642,7 +642,6 @@ def test_not_rewriting_below_2_1() -> None:
 
 
 SILENT = {
-    "the script runs on the CPU": "model = Net()\nfor x in torch.randn(4, 16, 8):\n    model(x).sum().backward()\n",
     "it compiles already": "model = Net().to(device)\nmodel.compile()\n" + TRAINING,
     "it compiles by a switch of its own": "model = Net().to(device)\nif FAST:\n    model = torch.compile(model)\n"
     + TRAINING,
@@ -663,6 +662,11 @@ SILENT = {
 @pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
 def test_no_site_where(code: str) -> None:
     check_silent(Compile, HEAD + code)
+
+
+def test_a_script_for_the_cpu_is_left() -> None:
+    code = "model = Net()\nfor x in torch.randn(4, 16, 8):\n    model(x).sum().backward()\n"
+    check_leaves(Compile, HEAD + code, "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
 
 
 def test_copies_for_averages_and_targets_do_not_stand_against_it() -> None:
