@@ -164,9 +164,9 @@ class Homes:
             raise LeftError(f"the optimizer is a parameter of {function.name}(), which nothing in this file calls")
         if self._flow.escapes(function) or not self._is_only_called(function, calls):
             raise LeftError(f"{function.name}() is handed to other code, which would have to pass the scaler")
-        elsewhere = next((each for each in self._script.modules[1:] if any(map(each.holds, calls))), None)
-        if elsewhere is not None:
-            raise LeftError(f"{function.name}() is called in {elsewhere.path}, which would have to pass the scaler")
+        foreign = [each for each in self._flow.modules if each is not self._module and any(map(each.holds, calls))]
+        if foreign:
+            raise LeftError(f"{function.name}() is called in {foreign[0].path}, which would have to pass the scaler")
         found = self._homes_of({call: self._given(function, call, names) for call in calls}, depth - 1)
         (owner, *others) = {each.owner for each in found}
         if others:

@@ -161,12 +161,12 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         if not script.iterations or compiling is script.module:
             return
         called = list(called_models(script.flow, script.iterations))
-        twice = differentiated_twice(script.flow, tuple(each.model for each in called))
+        twice = differentiated_twice(script.flow, script.modules, tuple(each.model for each in called))
         ready: list[tuple[Called, Home]] = []
         left: set[Value] = set()
         on_cpu: list[Called] = []
         for each in called:
-            place = home(script.flow, each.model.value)
+            place = home(script.flow, script.modules, each.model.value)
             if not _is_asked_for(script, each, place):
                 continue
             if place is None and not script.may_use_cuda:
@@ -287,7 +287,7 @@ def _trained_calls(script: Script) -> Iterator[ast.Call]:
 
 def _compiles_already(script: Script) -> Module | None:
     """The module that compiles something itself, always or by its own switch."""
-    for module in script.modules:
+    for module in (script.module, *(each for each in script.modules if each is not script.module)):
         for node in module.nodes(ast.Name, ast.Attribute):
             if any(each.sort is Sort.EXTERNAL and each.name == "torch.compile" for each in script.flow.values(node)):
                 return module
@@ -326,7 +326,7 @@ def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | No
         second = any(each.arg == "create_graph" for each in twice.keywords)
         what = "gradient penalty / second derivative" if second else f"derivatives by {ast.unparse(twice.func)}()"
         return f"{what} through {_name(script, called)} ({located(script, twice)})"
-    inside = differentiated_inside(script.flow, called.model)
+    inside = differentiated_inside(script.flow, script.modules, called.model)
     if inside is not None:
         what = f"a gradient with respect to what is computed inside {_name(script, called)}"
         return f"{what}: a compiled model has no graph there ({located(script, inside)})"
@@ -386,7 +386,7 @@ def _is_switched_off(call: ast.Call) -> bool:
 
 def _why_not_there(script: Script, called: Called, place: Home, left: set[Value]) -> str | None:
     """Why the model cannot be compiled at the place where it is on its device."""
-    hook = late_hook(script.flow, script.module, called, script.module.function(place.anchor))
+    hook = late_hook(script.flow, script.module, script.modules, called, script.module.function(place.anchor))
     if hook is not None:
         return f"a compiled model ignores hooks that are added after its first call ({located(script, hook)})"
     values = without_none(script.flow.values(place.name))
@@ -426,12 +426,12 @@ def _site(script: Script, called: Called) -> ast.AST:
     site = called.model.value.site
     if site is not None and script.module.holds(site):
         return site
-    place = home(script.flow, called.model.value)
+    place = home(script.flow, script.modules, called.model.value)
     return place.anchor if isinstance(place, Home) else script.module.tree
 
 
 def _name(script: Script, called: Called) -> str:
-    place = home(script.flow, called.model.value)
+    place = home(script.flow, script.modules, called.model.value)
     return place.module.code(place.name) if isinstance(place, Home) else described(called.model.value)
 
 

@@ -106,17 +106,20 @@ def _instance(class_: ast.ClassDef) -> Value:
     return Value(Sort.INSTANCE, class_.name, None, Value(Sort.CLASS, class_.name, class_))
 
 
-def late_hook(flow: Flow, entry: Module, called: Called, scope: FunctionNode | ast.Lambda | None) -> ast.Call | None:
+def late_hook(
+    flow: Flow, entry: Module, modules: Iterable[Module], called: Called, scope: FunctionNode | ast.Lambda | None
+) -> ast.Call | None:
     """Where a hook may be added to a model or layer after the model was called.
 
     Args:
         flow: The values of the project.
-        entry: The entry script.
+        entry: The module in which the model is put on its device.
+        modules: All that may run in one process with it.
         called: The model, and the calls of it.
         scope: The function in which the model is put on its device; None at module level.
     """
     running = _running(flow, entry, called)
-    for module in flow.modules:
+    for module in modules:
         for call in module.nodes(ast.Call):
             if not (isinstance(call.func, ast.Attribute) and call.func.attr in _HOOKS) or _in_model(flow, module, call):
                 continue

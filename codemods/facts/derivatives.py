@@ -11,7 +11,7 @@ from codemods.facts.source import FUNCTIONS, children, walk
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codemods.facts.flow import Flow
     from codemods.facts.models import Model
@@ -23,13 +23,13 @@ _DETACHES = frozenset({"detach", "data", "item"})
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
 
 
-def differentiated_twice(flow: Flow, models: tuple[Model, ...]) -> dict[Value, ast.Call]:
+def differentiated_twice(flow: Flow, modules: Iterable[Module], models: tuple[Model, ...]) -> dict[Value, ast.Call]:
     """The models through which second derivatives are computed, each with the place where they are asked for.
 
     Where it cannot be seen which models are meant, it is all of them.
     """
     found: dict[Value, ast.Call] = {}
-    for module in flow.modules:
+    for module in modules:
         for call in module.nodes(ast.Call):
             parts = _differentiated(flow, call)
             if parts is None:
@@ -41,12 +41,12 @@ def differentiated_twice(flow: Flow, models: tuple[Model, ...]) -> dict[Value, a
     return found
 
 
-def differentiated_inside(flow: Flow, model: Model) -> ast.Call | None:
+def differentiated_inside(flow: Flow, modules: Iterable[Module], model: Model) -> ast.Call | None:
     """Where a gradient is asked for with respect to what the model computes on the way to its output.
 
     The compiled model is one node of autograd's graph: its outputs do not depend on each other there.
     """
-    for module in flow.modules:
+    for module in modules:
         for call in module.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "retain_grad":
                 if _is_part(flow, module, call.func.value, model):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.hazards import Hazard, is_tiny
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.reach import own, project_functions, stores
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
@@ -599,10 +599,8 @@ class Uses:
     def _reads(self, text: str, target: ast.expr, block: Block) -> Iterator[ast.expr]:
         """Where the name is read outside of the blocks, perhaps with the value of this block."""
         if not isinstance(target, ast.Name):
-            modules = (self.module, *(each for each in self.flow.modules if each is not self.module))
-            attributes = [
-                each for module in modules for each in module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Load)
-            ]
+            attributes = [each for each in self.module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Load)]
+            attributes += self._read_by_relatives(block[0])
             yield from (each for each in attributes if ast.unparse(each) == text and not self._is_inside(each))
             return
         scope = self.module.function(block[0]) or self.module.tree
@@ -615,6 +613,16 @@ class Uses:
             since = block[-1] if is_after else loop
             if (is_after or is_next_pass) and since is not None and not self._bound_between(text, since.lineno, name):
                 yield name
+
+    def _read_by_relatives(self, statement: ast.stmt) -> Iterator[ast.Attribute]:
+        """The attributes that the bases and subclasses of the statement's class read in other files."""
+        function = self.module.function(statement)
+        owner = self.flow.owner(function) if function is not None else None
+        for class_ in self.flow.family(owner) if owner is not None else ():
+            if not self.module.holds(class_):
+                yield from (
+                    each for each in walk(class_) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load)
+                )
 
     def _is_carried(self, target: ast.Name) -> bool:
         """Whether other code only detaches it for the next pass: ``state = tuple(each.detach() for each in state)``.

@@ -62,13 +62,13 @@ _WITHOUT_KERNEL = frozenset(
 
 def located(script: Script, node: ast.expr | ast.stmt) -> str:
     """Where the node stands, as the user of the script's own module would say it."""
-    where = next((each for each in script.modules if each.holds(node)), script.module)
-    return f"line {node.lineno}" if where is script.module else f"{where.path}, line {node.lineno}"
+    return script.where(next((each for each in script.flow.modules if each.holds(node)), script.module), node)
 
 
 def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
     """Where the script already uses autocast, a scaler or apex: in its own module, or in another that it imports."""
-    found = ((module, _mixed_precision_in(script, module)) for module in script.modules)
+    modules = (script.module, *(each for each in script.modules if each is not script.module))
+    found = ((module, _mixed_precision_in(script, module)) for module in modules)
     return next(((module, node) for module, node in found if node is not None), None)
 
 

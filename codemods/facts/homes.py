@@ -13,7 +13,7 @@ from codemods.facts.transfers import Transfer
 from codemods.facts.values import NOTHING, Sort, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import FunctionNode, Module
@@ -46,9 +46,9 @@ def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
         yield (value,)
 
 
-def moves(flow: Flow, value: Value) -> Iterator[Transfer]:
+def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Transfer]:
     """The moves of a model to a device, those by methods of its own class (``self.to(device)``) among them."""
-    for module in flow.modules:
+    for module in modules:
         for call in module.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
                 owners = flow.values(call.func.value)
@@ -88,18 +88,16 @@ def _names_device(flow: Flow, call: ast.Call) -> bool:
     return bool(call.args) and not (first and all(is_dtype(each) for each in first))
 
 
-def home(flow: Flow, value: Value) -> Home | str | None:
-    """The home of a model, or why there is none that is certain; None for a model that stays on the CPU."""
-    found = list(moves(flow, value))
+def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | None:
+    """The home of a model in these modules, or why none is certain; None for a model that stays on the CPU."""
+    found = list(moves(flow, modules, value))
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
         unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
         return None if unknown is None else f"the device is not known: {unknown.device.reason}"
     named = [Home(each.module, *bound, each) for each in to_cuda if (bound := _bound(flow, each, value)) is not None]
     if not named:
-        named = [
-            Home(module, *bound, to_cuda[0]) for module in flow.modules for bound in _bindings(flow, module, value)
-        ][:1]
+        named = [Home(module, *bound, to_cuda[0]) for module in modules for bound in _bindings(flow, module, value)][:1]
     if not named:
         return "it has no name of its own where it is moved to its device"
     once = [each for each in named if loop_around(flow, each.module, each.anchor, REPEATING) is None]

@@ -245,3 +245,56 @@ def test_a_hook_that_another_file_adds() -> None:
 
     assert after == TRAIN
     assert message == "a compiled model ignores hooks that are added after its first call (engine.py, line 15)"
+
+
+def test_what_another_script_does_with_the_same_files_does_not_count() -> None:
+    penalty = (
+        "import torch\nfrom models import build\n\ntorch.autograd.grad(build()(torch.ones(8)), [], create_graph=True)\n"
+    )
+    modules = {each: Module(f"{each}.py", text, each) for each, text in (PROJECT | {"penalty": penalty}).items()}
+    script = Script.of(modules["train"], others=[modules["engine"], modules["models"], modules["penalty"]])
+    script.modules = script.modules[:3]
+
+    (finding,) = Compile().find(script)
+    assert finding.rewrites
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    modules = [Module(f"{each}.py", text, each) for each, text in PROJECT.items()]
+    script = Script.of(modules[0], others=modules[1:]).seen_from(modules[1], None)
+
+    (finding,) = Amp(Choices(amp="fp16")).find(script)
+    reason = "train_one_epoch() is called in train.py, which would have to pass the scaler"
+    assert finding.message == f"{reason}; --amp bf16 needs no scaler"
+
+
+def test_a_method_of_a_base_in_another_file_reads_what_the_block_computes() -> None:
+    base = "class Base:\n    def save(self, path):\n        self.output.detach().cpu().numpy().tofile(path)\n"
+    trainer = """\
+import torch
+from base import Base
+
+
+class Trainer(Base):
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model.cuda(), optimizer
+
+    def fit(self, batches):
+        for x in batches:
+            self.optimizer.zero_grad()
+            self.output = self.model(x.cuda())
+            loss = self.output.square().mean()
+            loss.backward()
+            self.optimizer.step()
+"""
+    train = """\
+import torch
+from models import build
+from trainer import Trainer
+
+model = build()
+Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1)).fit(torch.randn(4, 6, 8))
+"""
+    after, _ = asked(Amp, "trainer", {"train": train, "trainer": trainer, "base": base, "models": MODELS})
+
+    assert "            self.output = self.output.float()\n" in after
