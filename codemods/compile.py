@@ -287,7 +287,9 @@ def _trained_calls(script: Script) -> Iterator[ast.Call]:
 
 def _compiles_already(script: Script) -> Module | None:
     """The module that compiles something itself, always or by its own switch."""
-    for module in (script.module, *(each for each in script.modules if each is not script.module)):
+    modules = (script.module, *(each for each in script.modules if each is not script.module))
+    # Most modules do not even have the word, and this asks about every name.
+    for module in (each for each in modules if "compile" in each.text):
         for node in module.nodes(ast.Name, ast.Attribute):
             if any(each.sort is Sort.EXTERNAL and each.name == "torch.compile" for each in script.flow.values(node)):
                 return module
