@@ -8,20 +8,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from autotune_rewrite import config, files
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import Part, Project, projects
-from autotune_rewrite.rewrite import Rewrite, Text, describe, rewrite_project
+from autotune_rewrite.results import Rewrite
+from autotune_rewrite.rewrite import Text, describe, rewrite_project
 from codemods.declaration import Promise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from autotune_rewrite.config import Options
     from autotune_rewrite.files import Source
-    from autotune_rewrite.rewrite import Site
+    from autotune_rewrite.results import Site
+
+One = TypeVar("One")
 
 _FEW = 16
 """As many files take less time than other processes take to start."""
@@ -84,17 +87,31 @@ def run(paths: Iterable[str], options: Options, *, check: bool, follow: bool = T
         check: Find the sites only.
         follow: Put the modules of their projects that they import through the rules, too.
     """
+    errors, groups = found(paths, follow=follow)
+    yield from errors
+    yield from once(in_turn(partial(process, options=options, check=check), groups))
+
+
+def found(paths: Iterable[str], *, follow: bool = True) -> tuple[list[FileError], list[Project]]:
+    """What is wrong with some paths, and the projects of the files there."""
     paths = list(paths)
-    found = list(files.python_files(paths))
-    yield from (each for each in found if isinstance(each, FileError))
+    names = list(files.python_files(paths))
     tops = [each for each in paths if Path(each).is_dir()]
-    work = partial(process, options=options, check=check)
-    groups = projects([each for each in found if isinstance(each, str)], tops, follow=follow)
+    groups = projects([each for each in names if isinstance(each, str)], tops, follow=follow)
+    return [each for each in names if isinstance(each, FileError)], groups
+
+
+def in_turn(work: Callable[[Project], list[One]], groups: Sequence[Project]) -> Iterator[list[One | FileError]]:
+    """What comes of the projects, in their order, several at a time where there are many."""
     few = sum(len(each.parts) for each in groups) <= _FEW
+    return ([*work(each)] for each in groups) if few else _in_processes(work, groups)
+
+
+def once(several: Iterable[Sequence[One | FileError]]) -> Iterator[One | FileError]:
+    """What is said in turn; what concerns many files, as a pyproject.toml that cannot be read does, is said once."""
     said = set()
-    for results in map(work, groups) if few else _in_processes(work, groups):
+    for results in several:
         for result in results:
-            # A pyproject.toml that cannot be read concerns many files, and is reported once.
             if isinstance(result, FileError):
                 if str(result) in said:
                     continue
@@ -230,7 +247,7 @@ def facts(path: str) -> Iterator[tuple[str, str]]:
         yield (str(line), fact) if source.cells is None else (source.cells.named(line), source.cells.words(fact))
 
 
-def _in_processes(work: partial[list[Result]], groups: Sequence[Project]) -> Iterator[list[Result]]:
+def _in_processes(work: Callable[[Project], list[One]], groups: Sequence[Project]) -> Iterator[list[One | FileError]]:
     """As ``map``, on all cores."""
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
@@ -242,7 +259,7 @@ def _in_processes(work: partial[list[Result]], groups: Sequence[Project]) -> Ite
     ) as pool:
         try:
             for results in pool.map(work, groups, chunksize=_CHUNK):
-                yield results
+                yield [*results]
                 done += 1
         except BrokenProcessPool:
             for group in groups[done:]:

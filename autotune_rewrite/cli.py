@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.batch import Done, Result
     from autotune_rewrite.config import Options
     from autotune_rewrite.report.text import Line
-    from autotune_rewrite.rewrite import Rewrite
+    from autotune_rewrite.results import Rewrite
     from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Run
     from codemods.declaration import Codemod
@@ -65,8 +65,34 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip()) if values else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What was chosen about rules, as it was written: to look at it, all rules are needed."""
+
+    select: tuple[str, ...] | None
+    ignore: tuple[str, ...] | None
+    level: str | None
+    target_torch: str | None
+    workers: int | None
+    amp: str | None
+    main_guard: bool | None
+
+    def options(self) -> Options:
+        """The same, looked at.
+
+        Raises:
+            Fault: when something in it is not known.
+        """
+        from autotune_rewrite.config import ConfigError, Options
+
+        try:
+            return Options(*(getattr(self, each.name) for each in fields(self)))
+        except ConfigError as error:
+            raise Fault(str(error)) from error
+
+
 def _with_selection(command: Callable[..., None]) -> Callable[..., None]:
-    """The arguments that ``rewrite`` and ``check`` share; the choice of rules reaches them as ``options``."""
+    """The arguments that ``rewrite`` and ``check`` share; the choice of rules reaches them as ``chosen``."""
 
     @functools.wraps(command)
     def chosen(  # noqa: PLR0913 - the command line has these options
@@ -80,14 +106,8 @@ def _with_selection(command: Callable[..., None]) -> Callable[..., None]:
         no_main_guard: bool,
         **others: object,
     ) -> None:
-        from autotune_rewrite.config import ConfigError, Options
-
         main_guard = False if no_main_guard else None
-        try:
-            options = Options(select, ignore, level, target_torch, workers, amp, main_guard)
-        except ConfigError as error:
-            raise Fault(str(error)) from error
-        command(options=options, **others)
+        command(chosen=_Chosen(select, ignore, level, target_torch, workers, amp, main_guard), **others)
 
     selection = (
         click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
@@ -323,10 +343,11 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     verify: bool,
     form: Format,
     quiet: bool,
-    options: Options,
+    chosen: _Chosen,
     running: _Running,
 ) -> None:
     """Rewrite training scripts; `-` reads standard input and writes the result to standard output."""
+    options = chosen.options()
     _refuse_contradictions(paths, diff=diff, apply=apply, output=output, verify=verify)
     if running.given and not verify:
         raise Fault(f"{running.given[0]} is for --verify, which is not given")
@@ -388,19 +409,32 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
 
 @cli.command()
 @_with_selection
-def check(*, paths: tuple[str, ...], form: Format, quiet: bool, options: Options) -> None:
+@click.option("--no-cache", is_flag=True, help="Look at all files anew, and remember nothing.")
+def check(*, paths: tuple[str, ...], form: Format, quiet: bool, chosen: _Chosen, no_cache: bool) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
     _refuse_contradictions(paths)
     report = _Report(form, quiet, gains=True)
-    for result in _results(paths, options, check=True):
-        if isinstance(result, FileError):
-            report.fail(result)
+    for said in _said(paths, chosen, cached=not no_cache):
+        if isinstance(said, FileError):
+            report.fail(said)
         else:
-            report.add(result.rewrite)
+            report.add(said)
     report.end(diffs=False)
     if report.errors:
         sys.exit(2)
     sys.exit(1 if any(each.fails for each in report.rewrites) else 0)
+
+
+def _said(paths: tuple[str, ...], chosen: _Chosen, *, cached: bool) -> Iterator[Rewrite | FileError]:
+    """What a check says of each file, or of standard input."""
+    if paths == (_STDIN,):
+        results = _results(paths, chosen.options(), check=True)
+        yield from (each if isinstance(each, FileError) else each.rewrite for each in results)
+        return
+    from autotune_rewrite import checked
+    from autotune_rewrite.cache import Cache
+
+    yield from checked.check(paths, repr(chosen), chosen.options, cache=Cache() if cached else None)
 
 
 def _refuse_contradictions(
@@ -617,6 +651,19 @@ def facts(script: str) -> None:
             click.echo(f"{place}: {fact}")
     except FileError as error:
         raise Fault(str(error)) from error
+
+
+@cli.command()
+def clean() -> None:
+    """Remove what `check` remembers of files that did not change."""
+    from autotune_rewrite.cache import Cache
+
+    cache = Cache()
+    try:
+        size = cache.clean()
+    except OSError as error:
+        raise Fault(f"{cache.place}: not removed: {error.strerror}") from error
+    click.echo(f"{size / 2**20:.1f} MiB removed" if size else "nothing to remove")
 
 
 @cli.command()

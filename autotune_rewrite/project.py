@@ -83,6 +83,23 @@ def projects(named: Iterable[str], tops: Iterable[str] = (), *, follow: bool = T
     return _Tree(tuple(named), tuple(tops)).projects(follow=follow)
 
 
+def project_top(directory: str, tops: Iterable[str]) -> str:
+    """The top directory of the project that a directory belongs to, both without symbolic links.
+
+    Args:
+        directory: Where a file is.
+        tops: Directories in which files were asked for.
+    """
+    here = Path(directory)
+    marked = next((each for each in (here, *here.parents) if any((each / m).exists() for m in _MARKS)), None)
+    given = [each for each in tops if here.is_relative_to(each)]
+    if marked is not None:
+        return str(marked)
+    if given:
+        return min(given, key=len)
+    return str(next(each for each in (here, *here.parents) if not (each / "__init__.py").exists()))
+
+
 @dataclass(slots=True)
 class _File:
     """A file that may be part of a project, by its absolute path."""
@@ -116,15 +133,7 @@ class _Tree:
     def _top(self, directory: str) -> str:
         """The top directory of the project that a directory belongs to."""
         if directory not in self._tops:
-            here = Path(directory)
-            marked = next((each for each in (here, *here.parents) if any((each / m).exists() for m in _MARKS)), None)
-            given = [each for each in self._given_tops if here.is_relative_to(each)]
-            if marked is not None:
-                top = str(marked)
-            elif given:
-                top = min(given, key=len)
-            else:
-                top = str(next(each for each in (here, *here.parents) if not (each / "__init__.py").exists()))
+            top = project_top(directory, self._given_tops)
             self._tops[directory] = top
         return self._tops[directory]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from autotune_rewrite import suppress
 from autotune_rewrite.catalogue import ROUNDS, RULES
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.results import Rewrite, Site, Span
 from codemods import placing
-from codemods.declaration import Promise
 from codemods.facts import legacy
 from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script, Whole
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.catalogue import Rounds
     from autotune_rewrite.config import Settings
-    from autotune_rewrite.notebooks import Cells
     from autotune_rewrite.suppress import Suppressions
     from codemods.declaration import Codemod, Finding
     from codemods.edit_values import Edit
@@ -34,73 +33,6 @@ _MARK = "\ufeff"
 
 
 _TOO_DEEP = "nested too deeply to be understood"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Lines of the original that an edit touches, from 1, inclusive; an insertion before line n is (n, n - 1)."""
-
-    line: int
-    end_line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """One finding at the original's lines and columns (from 1, ends inclusive), as plain values."""
-
-    rule: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    message: str
-    """Why the site is slow, or why it is left."""
-    promise: Promise
-    gain: str
-    fails: bool
-    edits: tuple[Span, ...]
-    """What the rewrite touches; none where the site is left."""
-    redraws: bool = False
-    """Whether the rewritten code draws other random numbers."""
-
-    @property
-    def rewrites(self) -> bool:
-        """Whether the site is rewritten."""
-        return bool(self.edits)
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """What became of one script."""
-
-    path: str
-    before: str
-    after: str
-    """The new text; of a mere check, the text that the last round's rules read."""
-    sites: tuple[Site, ...] = ()
-    """In the order of the script's lines; those of one place in the order of the rules."""
-    cells: Cells | None = None
-    """Of a notebook, where its cells stand in the text."""
-
-    @property
-    def rules(self) -> frozenset[str]:
-        """The rules that changed something."""
-        return frozenset(site.rule for site in self.sites if site.rewrites)
-
-    @property
-    def promise(self) -> Promise | None:
-        """The farthest promise applied; None where nothing was."""
-        return max((site.promise for site in self.sites if site.rewrites), default=None)
-
-    @property
-    def redraws(self) -> bool:
-        """Whether anything that was applied draws other random numbers."""
-        return any(site.rewrites and (site.redraws or site.promise == Promise.RANDOM) for site in self.sites)
-
-    @property
-    def fails(self) -> bool:
-        """Whether a check of the script fails."""
-        return any(site.fails for site in self.sites)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

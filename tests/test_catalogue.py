@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from conftest import ROOT
@@ -12,10 +13,13 @@ from conftest import ROOT
 from autotune_rewrite.catalogue import GROUPS, ROUNDS, RULES
 from autotune_rewrite.config import Settings
 from autotune_rewrite.report.pages import markdown_table, page, summary
-from autotune_rewrite.rewrite import Rewrite, rewrite
+from autotune_rewrite.rewrite import rewrite
 from autotune_rewrite.target import Target
 from codemods import commands
 from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+
+if TYPE_CHECKING:
+    from autotune_rewrite.results import Rewrite
 
 EXAMPLES = [(rule, example) for rule in RULES.values() for example in rule.examples]
 REWRITES = [

@@ -10,7 +10,8 @@ import pytest
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.rewrite import Rewrite, Span, parse, rewrite
+from autotune_rewrite.results import Rewrite, Span
+from autotune_rewrite.rewrite import parse, rewrite
 from autotune_rewrite.target import Target
 from codemods.declaration import Choices, Codemod, Promise
 from codemods.edit_values import AddArgument, Insert, Remove

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.batch import Changes, Done, Read
     from autotune_rewrite.config import Options
-    from autotune_rewrite.rewrite import Site
+    from autotune_rewrite.results import Site
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan, PromiseName
     from autotune_rewrite.verify.records import Run

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import Rewrite, rewrite
+from autotune_rewrite.rewrite import rewrite
 from autotune_rewrite.target import Target
 from codemods.declaration import Promise
 
 if TYPE_CHECKING:
+    from autotune_rewrite.results import Rewrite
     from codemods.declaration import Codemod
 
 

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import Rewrite, rewrite
+from autotune_rewrite.rewrite import rewrite
 from codemods.declaration import Choices, Promise
 from codemods.loader_persistent import LoaderPersistent
 from codemods.loader_workers import LoaderWorkers
+
+if TYPE_CHECKING:
+    from autotune_rewrite.results import Rewrite
 
 HEAD = """\
 import argparse

@@ -1,0 +1,146 @@
+"""``check``: what is said of files now, or was said before where nothing has changed since."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune_rewrite.cache import Cache, is_unchanged, key, snapshot, surroundings
+from autotune_rewrite.errors import FileError
+from autotune_rewrite.results import as_json, from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from autotune_rewrite.config import Options
+    from autotune_rewrite.project import Project
+    from autotune_rewrite.results import Said
+
+
+def check(paths: Sequence[str], chosen: str, options: Callable[[], Options], *, cache: Cache | None) -> Iterator[Said]:
+    """What is said of the files named and those below the directories named.
+
+    Args:
+        paths: Files and directories.
+        chosen: What was chosen on the command line, as text.
+        options: The same, which takes long to look at.
+        cache: Where it is looked up, and kept; None where it is to be found anew.
+    """
+    question = key("paths", chosen, str(Path.cwd()), *paths)
+    before = _before(cache, question) if cache is not None else None
+    if before is not None:
+        yield from before
+        return
+    started = time.time_ns()
+    said = []
+    for each in _by_content(paths, options(), chosen, cache):
+        said.append(as_json(each))
+        yield each
+    if cache is not None:
+        seen = snapshot(_tops(paths), started)
+        if seen is not None:
+            cache.put({question: [seen, said]})
+
+
+def _before(cache: Cache, question: str) -> list[Said] | None:
+    """What was said to the question, where no file was touched since."""
+    try:
+        seen, said = cache.get([question])[question]
+        return [_with_cells(from_json(each)) for each in said] if is_unchanged(seen) else None
+    except (KeyError, TypeError, ValueError, AttributeError, FileError):
+        return None
+
+
+def _by_content(paths: Sequence[str], options: Options, chosen: str, cache: Cache | None) -> Iterator[Said]:
+    from autotune_rewrite import batch
+
+    errors, projects = batch.found(paths)
+    yield from errors
+    work = partial(_say, options=options)
+    if cache is None:
+        yield from batch.once(batch.in_turn(work, projects))
+        return
+    around: dict[str, bytes] = {}
+    keys = [_key(each, chosen, around) for each in projects]
+    known = {name: said for name, data in cache.get(keys).items() if (said := _known(data)) is not None}
+    new: dict[str, object] = {}
+    rest = batch.in_turn(work, [each for each, name in zip(projects, keys, strict=True) if name not in known])
+
+    def one(project: Project, name: str) -> list[Said]:
+        if name in known:
+            return known[name]
+        said = next(rest)
+        # What was changed meanwhile may have been read before or after.
+        if _key(project, chosen, around) == name:
+            new[name] = [as_json(each) for each in said]
+        return said
+
+    try:
+        yield from batch.once(map(one, projects, keys))
+    finally:
+        cache.put(new)
+
+
+def _say(project: Project, options: Options) -> list[Said]:
+    """What is said of the files of a project, without their texts, which nobody asks for."""
+    from autotune_rewrite import batch
+
+    results = batch.process(project, options, check=True)
+    return [each if isinstance(each, FileError) else replace(each.rewrite, before="", after="") for each in results]
+
+
+def _key(project: Project, chosen: str, around: dict[str, bytes]) -> str:
+    """A digest of all that what is said of a project follows from.
+
+    Args:
+        project: Its files.
+        chosen: What was chosen on the command line.
+        around: What says how torchfast runs in a directory, as far as it was read.
+    """
+    contents = [_content(part.path) for part in project.parts]
+    places = sorted({str(Path(part.path).absolute().parent) for part in project.parts if part.asked})
+    for each in places:
+        around[each] = around[each] if each in around else surroundings(each)
+    return key("project", chosen, repr(project), *(around[each] for each in places), *contents)
+
+
+def _content(path: str) -> bytes:
+    try:
+        # Opening a pipe would wait for somebody to write.
+        return Path(path).read_bytes() if os.path.isfile(path) else b""  # noqa: PTH113 - thousands of times
+    except OSError as error:
+        return str(error).encode()
+
+
+def _known(data: list[list[object]]) -> list[Said] | None:
+    try:
+        return [_with_cells(from_json(each)) for each in data]
+    except (TypeError, ValueError, AttributeError, FileError):
+        return None  # not what this torchfast wrote
+
+
+def _with_cells(said: Said) -> Said:
+    """The same, and of a notebook where its cells stand.
+
+    Raises:
+        FileError: when the notebook cannot be read any more.
+    """
+    if isinstance(said, FileError) or not said.sites or not said.path.endswith(".ipynb"):
+        return said
+    from autotune_rewrite import files
+
+    return replace(said, cells=files.read(said.path).cells)
+
+
+def _tops(paths: Sequence[str]) -> set[str]:
+    """The directories in which everything lies that a check of the paths reads."""
+    from autotune_rewrite.project import project_top
+
+    real = [os.path.realpath(each) for each in paths]
+    given = [each for each in real if Path(each).is_dir()]
+    places = {each if each in given else str(Path(each).parent) for each in real}
+    return {*map(os.path.abspath, paths), *(project_top(each, given) for each in places)}

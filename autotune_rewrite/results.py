@@ -1,0 +1,110 @@
+"""What is said of a script: plain values, and the same as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from autotune_rewrite.errors import FileError
+from codemods.declaration import Promise
+
+if TYPE_CHECKING:
+    from autotune_rewrite.notebooks import Cells
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Lines of the original that an edit touches, from 1, inclusive; an insertion before line n is (n, n - 1)."""
+
+    line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One finding at the original's lines and columns (from 1, ends inclusive), as plain values."""
+
+    rule: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    message: str
+    """Why the site is slow, or why it is left."""
+    promise: Promise
+    gain: str
+    fails: bool
+    edits: tuple[Span, ...]
+    """What the rewrite touches; none where the site is left."""
+    redraws: bool = False
+    """Whether the rewritten code draws other random numbers."""
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the site is rewritten."""
+        return bool(self.edits)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What became of one script."""
+
+    path: str
+    before: str
+    after: str
+    """The new text; of a mere check, the text that the last round's rules read, or neither."""
+    sites: tuple[Site, ...] = ()
+    """In the order of the script's lines; those of one place in the order of the rules."""
+    cells: Cells | None = None
+    """Of a notebook, where its cells stand in the text."""
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The rules that changed something."""
+        return frozenset(site.rule for site in self.sites if site.rewrites)
+
+    @property
+    def promise(self) -> Promise | None:
+        """The farthest promise applied; None where nothing was."""
+        return max((site.promise for site in self.sites if site.rewrites), default=None)
+
+    @property
+    def redraws(self) -> bool:
+        """Whether anything that was applied draws other random numbers."""
+        return any(site.rewrites and (site.redraws or site.promise == Promise.RANDOM) for site in self.sites)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a check of the script fails."""
+        return any(site.fails for site in self.sites)
+
+
+Said: TypeAlias = "Rewrite | FileError"
+"""What a check says of a file."""
+
+
+def as_json(said: Said) -> list[Any]:
+    """What a check said, but for the texts."""
+    if isinstance(said, FileError):
+        return [said.path, *said.args[1:]]
+    return [said.path, [astuple(site) for site in said.sites]]
+
+
+def from_json(data: list[Any]) -> Said:
+    """What a check said; of a notebook it is not known where its cells stand.
+
+    Raises:
+        TypeError, ValueError: when the data are something else.
+    """
+    path, said, *place = data
+    if isinstance(said, str):
+        return FileError(path, said, *place)
+    return Rewrite(path, "", "", tuple(map(_site, said)))
+
+
+def _site(data: list[Any]) -> Site:
+    rule, line, column, end_line, end_column, message, promise, gain, fails, edits, redraws = data
+    spans = tuple(Span(*each) for each in edits)
+    return Site(
+        rule, line, column, end_line, end_column, message, Promise(promise), gain, fails, spans, redraws=redraws
+    )
