@@ -91,7 +91,8 @@ class Cache:
             old = [(now, each, now - _DAY) for each in found]
             connection.executemany("UPDATE results SET used = ? WHERE key = ? AND used < ?", old)
 
-        self._with(read)
+        if self.place.exists():
+            self._with(read)
         return found
 
     def put(self, values: Mapping[str, Any]) -> None:

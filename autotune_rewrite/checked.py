@@ -66,7 +66,9 @@ def _by_content(paths: Sequence[str], options: Options, chosen: str, cache: Cach
         return
     around: dict[str, bytes] = {}
     keys = [_key(each, chosen, around) for each in projects]
-    known = {name: said for name, data in cache.get(keys).items() if (said := _known(data)) is not None}
+    asked = {name: sum(part.asked for part in each.parts) for name, each in zip(keys, projects, strict=True)}
+    found = ((name, _known(data, asked[name])) for name, data in cache.get(keys).items())
+    known = {name: said for name, said in found if said is not None}
     new: dict[str, object] = {}
     rest = batch.in_turn(work, [each for each, name in zip(projects, keys, strict=True) if name not in known])
 
@@ -116,11 +118,13 @@ def _content(path: str) -> bytes:
         return str(error).encode()
 
 
-def _known(data: list[list[object]]) -> list[Said] | None:
+def _known(data: list[list[object]], number: int) -> list[Said] | None:
+    """What was said of so many files."""
     try:
-        return [_with_cells(from_json(each)) for each in data]
+        said = [_with_cells(from_json(each)) for each in data]
     except (TypeError, ValueError, AttributeError, FileError):
         return None  # not what this torchfast wrote
+    return said if len(said) == number else None
 
 
 def _with_cells(said: Said) -> Said:

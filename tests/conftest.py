@@ -59,6 +59,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
             item._id = item._id.parse(f"{item.nodeid}@{mark.args[0]}")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is checked in tests is not remembered among what the user checks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Path]]:
     """For a script that imports torch, one that has it run by a fork of a process that has imported torch already.
