@@ -129,7 +129,8 @@ class Script:
         """The same facts, to seek the sites of another of the modules."""
         other = copy(self)
         other.module, other.target = module, target
-        other.__dict__.pop("fails_today", None)  # of all facts the one that is about the module alone
+        for fact in ("fails_today", "determinism"):
+            other.__dict__.pop(fact, None)  # of all facts those that ask the module, or ask it first
         return other
 
     def where(self, module: Module, node: ast.AST) -> str:
@@ -219,8 +220,8 @@ class Script:
 
     @cached_property
     def determinism(self) -> tuple[Module, ast.AST] | None:
-        """Where the script asks for results that repeat: ``cudnn.deterministic = True`` and the like."""
-        for module in self.modules:
+        """Where the script asks for results that repeat, ``cudnn.deterministic = True`` and the like; here at first."""
+        for module in (self.module, *self.modules):
             for node in module.nodes(ast.Assign, ast.Call):
                 if self._asks_for_determinism(node):
                     return module, node

@@ -191,3 +191,11 @@ class Mine(torch.optim.Optimizer):
     assert _project(ZeroGradNone, train=using, mine=own) == {
         "engine": ["        optimizer.zero_grad(set_to_none=True)"]
     }
+
+
+def test_determinism_asked_for_in_the_script_itself_too() -> None:
+    asking = "import torch\n\ntorch.use_deterministic_algorithms(True)\n"
+
+    assert _project(CudnnBenchmark, train=asking + _TRAIN, model=asking + _MODEL) == {
+        "train": ["determinism requested (line 3)"]
+    }
