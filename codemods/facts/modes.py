@@ -132,9 +132,19 @@ class Modes:
         return is_named(self._flow, node, _OFF)
 
     def is_decorated(self, function: Callee) -> bool:
-        """Whether a decorator switches gradients off for the whole function."""
+        """Whether a decorator switches gradients off for the whole function, itself or as the project defines it."""
         return not isinstance(function, ast.Lambda) and any(
-            self._switches_off(each) for each in function.decorator_list
+            self._switches_off(each) or self._is_own_switch(each) for each in function.decorator_list
+        )
+
+    def _is_own_switch(self, decorator: ast.expr) -> bool:
+        """Whether it is a function of the project that decorates with ``torch.no_grad()`` or its like."""
+        made = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return any(
+            isinstance(name, (ast.Name, ast.Attribute)) and is_named(self._flow, name, _OFF - _SET)
+            for value in self._flow.values(made)
+            if value.sort is Sort.FUNCTION and isinstance(value.site, FUNCTIONS)
+            for name in ast.walk(value.site)
         )
 
 

@@ -55,7 +55,9 @@ def needs_gradients(flow: Flow, node: ast.AST) -> ast.AST | None:
             if isinstance(inner, ast.Call):
                 if _call_needs_gradients(flow, inner):
                     return inner
-                todo.extend(called_functions(flow, inner))
+                called = list(called_functions(flow, inner))
+                models.update(called if here in models else ())
+                todo.extend(called)
                 forwards = list(called_forwards(flow, inner))
                 models.update(forwards)
                 todo.extend(forwards)
@@ -74,8 +76,10 @@ def called_forwards(flow: Flow, call: ast.Call) -> Iterator[Callee]:
 
 
 def _asks_for_gradients(flow: Flow, node: ast.Attribute, *, in_model: bool) -> bool:
-    if in_model and node.attr == "requires_grad_":
-        return False  # of a state that it starts with: only training comes back to it
+    if in_model and (
+        node.attr == "requires_grad_" or (node.attr == "requires_grad" and isinstance(node.ctx, ast.Load))
+    ):
+        return False  # of a state that it starts with, or asked before it is detached: only training comes back to it
     if node.attr in _NEEDS:
         return not any(each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in flow.values(node))
     return node.attr in {"requires_grad", "grad_fn"}

@@ -40,6 +40,49 @@ for epoch in range(2):
 
 # (a) functions, (b) regions, (c) volatile: what is rewritten, (before, after).
 REWRITES = {
+    "a model that asks whether its state has gradients": (
+        """\
+        def detached(state):
+            return state.detach() if state.requires_grad else state
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.layer(detached(x))
+
+
+        net = Net()
+
+
+        def evaluate():
+            return net(loader[0][0]).argmax(1).tolist()
+        """,
+        """\
+        def detached(state):
+            return state.detach() if state.requires_grad else state
+
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.layer(detached(x))
+
+
+        net = Net()
+
+
+        @torch.no_grad()
+        def evaluate():
+            return net(loader[0][0]).argmax(1).tolist()
+        """,
+    ),
     "a function with a name of evaluation": (
         """\
         def validate():
@@ -1161,6 +1204,21 @@ LEAVES = {
         class Lit(lightning.LightningModule):
             def validation_step(self, batch, index):
                 self.log("loss", criterion(model(batch[0]), batch[1]))
+        """,
+        None,
+    ),
+    "a decorator of the script's own that switches gradients off": (
+        """\
+        def without_gradients():
+            def decorate(function):
+                return (torch.inference_mode if len(loader) else torch.no_grad)()(function)
+
+            return decorate
+
+
+        @without_gradients()
+        def evaluate():
+            return model(loader[0][0])
         """,
         None,
     ),
