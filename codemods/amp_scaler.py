@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from codemods.amp_reasons import LeftError
 from codemods.edit_values import Insert, Replace, Surround
+from codemods.facts.derivatives import keeps_graph
 from codemods.facts.hazards import gradient_hook, located
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
@@ -132,8 +133,11 @@ class Scaling:
             return f"the step after the backward in line {self.phases[0].call.lineno} is not seen"
         for step in self.steps:
             line = step.call.lineno
-            if any(kind(self._flow, each) is not Kind.OPTIMIZER for each in step.values):
+            kinds = {kind(self._flow, each) for each in step.values}
+            if kinds - {Kind.OPTIMIZER, None}:
                 return f"what steps in line {line} is not always an optimizer"
+            if None in kinds:
+                return f"what steps in line {line} is not known"
             if (
                 _arguments(step.call)
                 or not isinstance(step.statement, ast.Expr)
@@ -158,7 +162,7 @@ class Scaling:
             if event.kind not in {EventKind.GRADIENT, EventKind.BACKWARD} or not isinstance(event.node, ast.Call):
                 continue
             differentiates = any(each.name == "torch.autograd.grad" for each in self._flow.values(event.node.func))
-            if differentiates or any(each.arg == "create_graph" for each in event.node.keywords):
+            if differentiates or keeps_graph(self._flow, event.node):
                 return f"double backward ({located(self.script, event.node)}): a gradient penalty would be scaled twice"
         return None
 
@@ -381,7 +385,7 @@ class Scaling:
             layers = self._layers_of(of) | {each.of for each in of if each.sort is Sort.METHOD and each.of is not None}
             is_tensor = any(each.sort in TENSOR_SORTS and each not in self._given for each in of)
             if is_tensor or (self._layers and not layers <= self._layers):
-                return f"gradients that no optimizer owns are read in {self._line(event)}"
+                return f"gradients that no optimizer is seen to own are read in {self._line(event)}"
         return None
 
     @cached_property

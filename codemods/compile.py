@@ -157,6 +157,14 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every model that training iterations call, one finding for those that are compiled at one place."""
+        said: set[tuple[ast.AST, str]] = set()
+        for finding in self._found(script):
+            # Models that one call may make, by their names, are left for one reason.
+            if finding.rewrites or (finding.node, finding.message) not in said:
+                said.add((finding.node, finding.message))
+                yield finding
+
+    def _found(self, script: Script) -> Iterator[Finding]:
         compiling = _compiles_already(script)
         if not script.iterations or compiling is script.module:
             return
@@ -246,13 +254,15 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         for call in _trained_calls(script):
             for callee in script.flow.values(call.func):
                 model = callee.of
-                method = callee.site is not None or callee.name == "forward"
-                if callee.sort is not Sort.METHOD or model is None or model in done or not method:
+                is_own = callee.site is not None or callee.name == "forward"
+                if callee.sort is not Sort.METHOD or model is None or model in done or not is_own:
                     continue
                 site = model.site
                 if kind(script.flow, model) is Kind.MODEL and site is not None and script.may_use_cuda:
                     done.add(model)
-                    reason = f"only __call__ is compiled, and the training calls {callee.name}() (line {call.lineno})"
+                    how = "call the model itself" if callee.name == "forward" else "move that into forward()"
+                    method = f"{callee.name}() (line {call.lineno})"
+                    reason = f"only __call__ is compiled, and the training calls {method}: {how}"
                     yield self.left(script.module, site if script.module.holds(site) else call, because=reason)
 
     def _not_known(self, script: Script) -> Iterator[Finding]:

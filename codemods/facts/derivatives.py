@@ -104,7 +104,7 @@ def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[as
     names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
     if any(name.startswith((*_TRANSFORMS, *_META_LEARNING)) for name in names):
         return list(call.args), []
-    if not any(each.arg == "create_graph" and not _is_false(each.value) for each in call.keywords):
+    if not keeps_graph(flow, call):
         return None
     if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and "torch.autograd.backward" not in names:
         return [call.func.value], []
@@ -206,5 +206,12 @@ def _arguments(flow: Flow, function: Callee, parameter: str) -> Iterator[tuple[M
             yield where, call.args[position]
 
 
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not node.value
+def keeps_graph(flow: Flow, call: ast.Call) -> bool:
+    """Whether a call that computes gradients may be asked to let them be differentiated again: ``create_graph=True``.
+
+    What is handed on from a parameter counts by what its default and its callers say.
+    """
+    given = [each.value for each in call.keywords if each.arg == "create_graph"]
+    values = [value for each in given for value in flow.values(each)]
+    is_off = bool(values) and all(each.sort is Sort.LITERAL and not each.literal for each in values)
+    return bool(given) and not is_off

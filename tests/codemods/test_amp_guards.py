@@ -154,7 +154,7 @@ for x in torch.randn(6, 16, 8):
         shift.grad = None
     print(loss.item())
 """,
-        f"gradients that no optimizer owns are read in line 17{OF_FP16}",
+        f"gradients that no optimizer is seen to own are read in line 17{OF_FP16}",
     ),
     "gradients of the input": (
         HEAD
@@ -167,7 +167,7 @@ for x in torch.randn(6, 16, 8):
     optimizer.step()
     print(loss.item(), x.grad.norm().item())
 """,
-        f"gradients that no optimizer owns are read in line 16{OF_FP16}",
+        f"gradients that no optimizer is seen to own are read in line 16{OF_FP16}",
     ),
     "clipping that covers another model": (
         HEAD
@@ -182,7 +182,7 @@ for x in torch.randn(6, 16, 8):
     optimizer.step()
     print(loss.item(), norm.item())
 """,
-        f"gradients that no optimizer owns are read in line 16{OF_FP16}",
+        f"gradients that no optimizer is seen to own are read in line 16{OF_FP16}",
     ),
     "a hook on gradients": (
         HEAD

@@ -461,7 +461,7 @@ LEFT = {
     "only another method": (
         "model = Net().to(device)\n",
         TRAINING.replace("model(x)", "model.forward(x)"),
-        "only __call__ is compiled, and the training calls forward() (line 20)",
+        "only __call__ is compiled, and the training calls forward() (line 20): call the model itself",
     ),
     "hooks that are added while it trains": (
         "model = Net().to(device)\n",
@@ -662,6 +662,57 @@ SILENT = {
 @pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
 def test_no_site_where(code: str) -> None:
     check_silent(Compile, HEAD + code)
+
+
+HELPED = """\
+import torch
+from torch import nn
+
+
+def backward(loss, again=False):
+    loss.backward(create_graph=again)
+
+
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).cuda()
+for x in torch.randn(3, 6, 8).cuda():
+    backward(model(x).sum())
+"""
+
+
+def test_a_switch_for_second_derivatives_that_nobody_uses() -> None:
+    check_rewrites(Compile, HELPED, HELPED.replace(".cuda()\nfor", ".cuda()\nmodel.compile()\nfor"))
+    code = HELPED.replace("sum())", "sum(), again=True)")
+    check_leaves(Compile, code, "gradient penalty / second derivative through model (line 6)")
+
+
+CHOSEN = """\
+import sys
+import torch
+from torch import nn
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        print(x.shape)
+        return self.second(self.first(x))
+
+
+class Large(Small):
+    pass
+
+
+model = {"small": Small, "large": Large}[sys.argv[1]]().cuda()
+for x in torch.randn(3, 6, 8).cuda():
+    model(x).sum().backward()
+"""
+
+
+def test_models_that_one_call_may_make_are_left_once() -> None:
+    assert [each.message for each in run(Compile, CHOSEN).sites] == ["forward prints (line 12)"]
 
 
 def test_a_script_for_the_cpu_is_left() -> None:

@@ -132,12 +132,12 @@ COUNTING = HEAD.replace("return self.second", "self.calls += 1\n        return s
 USELESS = {
     "forward is called": (
         HEAD + MODEL + TRAINING.replace("model(", "model.forward("),
-        "only __call__ is compiled, and the training calls forward() (line 24)",
+        "only __call__ is compiled, and the training calls forward() (line 24): call the model itself",
         "nothing is captured",
     ),
     "another method is called": (
         HEAD.replace("def forward", "def encode") + MODEL + TRAINING.replace("model(", "model.encode("),
-        "only __call__ is compiled, and the training calls encode() (line 24)",
+        "only __call__ is compiled, and the training calls encode() (line 24): move that into forward()",
         "nothing is captured",
     ),
     "its class has its own way to be called": (
