@@ -200,7 +200,7 @@ def _size_varies(script: Script, model: Model) -> str | None:
         return "the model is made for images that differ in size"
     if not script.loaders:
         unknown = [why_unknown(each.sources) for each in script.transfers]
-        return min((each for each in unknown if each is not None), default="no DataLoader is seen in this file")
+        return min((each for each in unknown if each is not None), default="no DataLoader is seen")
     feeding = [each for each in script.loaders if each.transfers or each.converted]
     for loader in feeding or script.loaders:
         reason = loader.unknown_arguments or loader.dataset.why_size_varies
@@ -208,7 +208,7 @@ def _size_varies(script: Script, model: Model) -> str | None:
             return reason
         collate = loader.arguments.get("collate_fn")
         if collate is not None and collate.values != {NONE}:
-            return f"the loader in line {loader.call.lineno} has a collate_fn of its own"
+            return f"the loader in {script.where(loader.module, loader.call)} has a collate_fn of its own"
     return _why_images_change(script)
 
 

@@ -544,7 +544,7 @@ env = gym.make('Pong')
 for step in range(9):
     model(torch.FloatTensor(env.step(0)).cuda()).sum().backward()
 """,
-        "no DataLoader is seen in this file",
+        "no DataLoader is seen",
     ),
     "batches of another file": (
         "from mine import get_loader\n"
