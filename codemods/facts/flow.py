@@ -606,6 +606,13 @@ class Flow:
             self.escape(arguments.all())
         return frozenset({made})
 
+    def tuple_fields(self, value: Value) -> list[str]:
+        """The names of the items of an object of the project's ``NamedTuple``; none for other objects."""
+        class_ = class_of(value)
+        if class_ is None or "typing.NamedTuple" not in self.bases(class_):
+            return []
+        return self._fields(class_)
+
     def _fields(self, class_: ast.ClassDef) -> list[str]:
         """The annotated names of a data class, a named tuple or the like, those of its bases first."""
         return [

@@ -218,6 +218,8 @@ class Interpretation:
             for value in values:
                 if value.sort is Sort.CONTAINER and value.name != "dict":
                     found = joined(found, self._flow.items(value, index if index < starred else ANY))
+                elif value.sort is Sort.INSTANCE and index < len(fields := self._flow.tuple_fields(value)):
+                    found = joined(found, self._flow.attribute(value, fields[index]))
                 else:
                     found = joined(found, self._flow.elements(frozenset({value}), target))
             yield element, found

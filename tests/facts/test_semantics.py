@@ -50,6 +50,11 @@ def case(reason: str, text: str, *expected: str) -> object:
             'Two = collections.namedtuple("Two", ["a", "b"])\na, answer = Two(loader, layer)\nanswer = answer',
             _LAYER,
         ),
+        case(
+            "a NamedTuple unpacked",
+            "from typing import NamedTuple\nclass Two(NamedTuple):\n    a: DataLoader\n    b: nn.Module\na, b = Two(loader, b=layer)\nanswer = b",
+            _LAYER,
+        ),
         case("the factory of a data class", "@dataclass\nclass A:\n    a: nn.Module = field(default_factory=lambda: layer)\nanswer = A().a", _LAYER),
         case("dict(zip(…))", 'box = dict(zip(["a", "b"], [loader, loader]))\nanswer = box["a"]', _LOADER),
         case("dict([pair])", 'answer = dict([("a", loader), ("b", layer)])["b"]', _LAYER),
