@@ -11,7 +11,7 @@ from codemods.facts.called import Called, called_models, given_to_process, late_
 from codemods.facts.derivatives import differentiated_inside, differentiated_twice
 from codemods.facts.devices import DeviceKind
 from codemods.facts.hazards import located
-from codemods.facts.homes import Home, home, unknown_models, unwrapped
+from codemods.facts.homes import Home, home, twins, unknown_models, unwrapped
 from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, why
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
@@ -209,7 +209,9 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             elif _own_compile(each.model):
                 yield self._with_two_names(script, each, place)
             else:
-                places.setdefault(_last_preparation(script, place), []).append((each, place))
+                for one in (place, *twins(script.flow, script.modules, each.model.value, place)):
+                    places.setdefault(_last_preparation(script, one), []).append((each, one))
+        sites: set[ast.AST] = set()
         for anchor, group in places.items():
             module = script.module
             lines: dict[str, list[str]] = {}
@@ -221,9 +223,13 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             names = _listed([module.code(place.name) for _, place in group])
             drawing = any(draws(each.model) for each, _ in group)
             code = "\n".join(_under(condition, calls) for condition, calls in lines.items())
+            # Of several models that one function makes, each is reported where it is put on its device.
+            site = _site(script, group[0][0])
+            site = group[0][1].anchor if site in sites else site
+            sites.add(site)
             yield self.rewrites(
                 module,
-                _site(script, group[0][0]),
+                site,
                 _message(names, drawing=drawing),
                 Insert(module, anchor, code, "after"),
                 redraws=drawing,

@@ -113,6 +113,39 @@ def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | No
     return _after_all(alone)
 
 
+def twins(flow: Flow, modules: Sequence[Module], value: Value, first: Home) -> Iterator[Home]:
+    """The homes of the other models that the function which makes this one is called for, beside its home.
+
+    ``actor = make().to(device)``, ``critic = make().to(device)``: in the code of ``make`` they are one.
+    """
+    suite, seen = first.module.suite(first.anchor), {ast.unparse(first.name)}
+    if not _is_from_factory(flow, first):
+        return
+    for move in moves(flow, modules, value):
+        bound = _bound(flow, move, value) if move.module is first.module and move.may_reach_cuda else None
+        if bound is None or ast.unparse(bound[1]) in seen or not any(bound[0] is each for each in suite):
+            continue
+        twin = Home(first.module, *bound, move)
+        if _is_from_factory(flow, twin):
+            seen.add(ast.unparse(twin.name))
+            yield twin
+
+
+def _is_from_factory(flow: Flow, home_: Home) -> bool:
+    """Whether the home's name is given what a call of a project's function returns, there or beside it."""
+    name = ast.unparse(home_.name)
+    for statement in home_.module.suite(home_.anchor):
+        for target, given in _assigned(statement):
+            made = given
+            while (
+                isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in SELF_METHODS
+            ):
+                made = made.func.value
+            if ast.unparse(target) == name and isinstance(made, ast.Call):
+                return any(each.sort is Sort.FUNCTION for each in flow.values(made.func))
+    return False
+
+
 def _after_all(homes: list[Home]) -> Home:
     """The first home, after the whole ``if`` where its branches move the model in different ways."""
     first = homes[0]

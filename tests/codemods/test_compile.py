@@ -715,6 +715,38 @@ def test_models_that_one_call_may_make_are_left_once() -> None:
     assert [each.message for each in run(Compile, CHOSEN).sites] == ["forward prints (line 12)"]
 
 
+FACTORY = """\
+import torch
+from torch import nn
+
+
+def make(width):
+    return nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, 8))
+
+
+actor = make(16).cuda()
+critic = make(32).cuda()
+for x in torch.randn(3, 6, 8).cuda():
+    critic(actor(x)).sum().backward()
+"""
+
+
+def test_models_that_one_function_makes_are_all_compiled() -> None:
+    check_rewrites(Compile, FACTORY, FACTORY.replace(".cuda()\nfor", ".cuda()\nactor.compile()\ncritic.compile()\nfor"))
+
+
+def test_models_that_one_function_makes_and_that_are_moved_later() -> None:
+    code = FACTORY.replace("make(16).cuda()", "make(16)").replace(
+        "make(32).cuda()", "make(32)\nprint(actor, critic)\nactor.cuda()\ncritic.cuda()"
+    )
+    check_rewrites(Compile, code, code.replace("critic.cuda()\n", "critic.cuda()\nactor.compile()\ncritic.compile()\n"))
+
+
+def test_another_name_of_one_model_is_not_compiled_again() -> None:
+    code = FACTORY.replace("critic = make(32).cuda()", "critic = actor.cuda()")
+    check_rewrites(Compile, code, code.replace("\nfor", "\nactor.compile()\nfor"))
+
+
 def test_a_script_for_the_cpu_is_left() -> None:
     code = "model = Net()\nfor x in torch.randn(4, 16, 8):\n    model(x).sum().backward()\n"
     check_leaves(Compile, HEAD + code, "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
