@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.data import partial_loaders
 from codemods.facts.epochs import draws_nothing, why_workers_end
-from codemods.facts.workers import WorkerFacts, Workers, is_read_in_epochs
+from codemods.facts.workers import WorkerFacts, Workers, is_read_in_epochs, why_reading_is_unknown
 from codemods.worker_edits import edits, pass_
 
 if TYPE_CHECKING:
@@ -145,8 +145,14 @@ for epoch in range(10):
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             known = loader.unknown_arguments is None and _NAME not in loader.arguments
-            if loader.module is script.module and known and is_read_in_epochs(script, loader):
+            if loader.module is not script.module or not known:
+                continue
+            if is_read_in_epochs(script, loader):
                 yield from self._site(script, facts, loader)
+            elif facts.present(loader) is not None:
+                reason = why_reading_is_unknown(script, loader)
+                if reason is not None:
+                    yield self.left(loader.module, loader.call, because=reason)
 
     def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:
         module = loader.module

@@ -391,13 +391,11 @@ def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
 
 
 def _stored(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[ast.expr]:
-    """The attributes and items that the statement writes."""
-    return (
-        each
-        for target in _set(statement)
-        for each in ast.walk(target)
-        if isinstance(each, (ast.Attribute, ast.Subscript))
-    )
+    """The attributes and items that the statement writes; not ``self.size`` of ``x[: self.size] = 0``."""
+    for target in _set(statement):
+        for each in ast.walk(target):
+            if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
+                yield each
 
 
 def _changes(flow: Flow, call: ast.Call, roots: frozenset[str]) -> bool:

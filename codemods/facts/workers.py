@@ -309,7 +309,7 @@ class WorkerFacts:
         if loader.dataset.is_iterable and not code.is_sharded:
             return "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
         if not code.does_work:
-            return "reading an item only indexes what is in memory: to send it from a worker takes longer"
+            return "its items are made of what is in memory: to send one from a worker takes longer than to make it"
         reason = why_on_device(code) or why_not_sent(code) or why_not_copied(code)
         return reason or why_not_shared(code)
 
@@ -317,11 +317,11 @@ class WorkerFacts:
         """Why the way in which it is read makes workers a loss."""
         flow = self.script.flow
         found = loader.passes
-        handed = next((each for each in found if each.how is How.HANDED), None)
-        if handed is not None:
-            return f"{handed.reader}() reads it, in code that is not followed ({loader.where(handed.node)})"
+        unknown = why_reading_is_unknown(self.script, loader)
+        if unknown is not None:
+            return unknown
         if all(each.how is How.FIRST for each in found):
-            return "only its first batch is read" if found else f"its batches are not read in {loader.files}"
+            return "only its first batch is read"
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 return f"it is read anew for each batch, and workers would start each time ({loader.where(each.node)})"
@@ -384,6 +384,18 @@ def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
     values = flow.values(node)
     items = (each for value in values if value.sort is Sort.CONTAINER for each in flow.items(value))
     return any(each.sort is Sort.BATCH and each.of == loader.value for each in (*values, *items))
+
+
+def why_reading_is_unknown(script: Script, loader: Loader) -> str | None:
+    """Why it is not known how the loader is read; None where all that reads it is seen."""
+    handed = next((each for each in loader.passes if each.how is How.HANDED), None)
+    if handed is not None:
+        return f"{handed.reader}() reads it, in code that is not followed ({loader.where(handed.node)})"
+    if loader.passes:
+        return None
+    if script.framework is not None:
+        return f"the training loop runs inside {script.framework}, which reads it itself"
+    return f"its batches are not read in {loader.files}"
 
 
 def is_read_in_epochs(script: Script, loader: Loader) -> bool:

@@ -246,6 +246,11 @@ LEFT = {
         MADE + ENDLESS + "for x in endless():\n    for y in endless():\n        print(x, y)\n",
         f"it is read through an iterator that is kept, and {STAY} (line 15)",
     ),
+    "nothing is seen to read it": (MADE, "its batches are not read in this file"),
+    "a framework reads it": (
+        "import pytorch_lightning as pl\n" + MADE + "pl.Trainer()\n",
+        "the training loop runs inside Lightning, which reads it itself",
+    ),
     "a partial call makes it": (
         "import functools\nmake = functools.partial(DataLoader, num_workers=2)\nloader = make(data)\n" + EPOCHS,
         "what functools.partial makes is not followed: give it persistent_workers there",
@@ -292,7 +297,7 @@ def test_workers_end_with_the_epoch_where(code: str, because: str) -> None:
 def test_one_loader_keeps_the_other_from_it_where_they_share_the_dictionary() -> None:
     code = (
         "kwargs = {'num_workers': 2}\nloader = DataLoader(data, **kwargs)\n"
-        "other = DataLoader(data, worker_init_fn=random.seed, **kwargs)\n" + EPOCHS
+        "other = DataLoader(data, worker_init_fn=random.seed, **kwargs)\n" + EPOCHS + "print(next(iter(other)))\n"
     )
     because = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
     leaves(code, f"it shares its arguments with the loader in line 14: {because}")

@@ -248,7 +248,7 @@ def test_a_data_set_of_the_scripts_that_decodes() -> None:
 
 
 IN_MEMORY = "its data set is in memory: to send its items from a worker takes longer than to index them"
-INDEXES = "reading an item only indexes what is in memory: to send it from a worker takes longer"
+INDEXES = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
 DATA = {
     "tensors in memory": ("data = TensorDataset(torch.randn(9, 2), torch.ones(9))\n", IN_MEMORY),
     "a part of tensors in memory": ("data = Subset(TensorDataset(torch.randn(9, 2)), range(3))\n", IN_MEMORY),
@@ -372,6 +372,15 @@ def test_what_is_read_from_an_open_file_is_not_in_memory() -> None:
     )
 
     left(HEAD + rows + main("loader = DataLoader(Rows(), 64)\n" + ON_CUDA), because)
+
+
+def test_what_is_written_up_to_an_own_size_is_not_its_own() -> None:
+    masked = IMAGES.replace(
+        "        return to", "        mask = np.ones(9)\n        mask[: self.size] = 0\n        return to"
+    )
+    before = HEAD + masked + main("loader = DataLoader(Images([]), 64)\n" + ON_CUDA)
+
+    check_rewrites(LoaderWorkers, before, before.replace("64)", "64, num_workers=4)"))
 
 
 def test_a_file_that_each_worker_opens_for_itself() -> None:
