@@ -35,19 +35,26 @@ def diff(rewrite: Rewrite, *, whole: bool) -> Iterator[Line]:
 
 
 def findings(rewrite: Rewrite, *, gains: bool, quiet: bool) -> Iterator[Line]:
-    """One line for each site that is rewritten, then, unless quiet, for each that is left and why."""
+    """One line for each site that is rewritten, then, unless quiet, for each that is left and why.
+
+    Rules that leave one place for the same reason share a line.
+    """
     for site in rewrite.sites:
         if site.rewrites:
             gain = f"  {site.gain}" if gains and site.gain else ""
-            yield Line(f"{_place(rewrite, site)}  {_message(rewrite, site)}  [{site.promise}]{gain}")
+            yield Line(f"{_place(rewrite, site)} {site.rule}  {_message(rewrite, site)}  [{site.promise}]{gain}")
+    left: dict[tuple[int, int, str], list[Site]] = {}
     for site in rewrite.sites:
         if not site.rewrites and not quiet:
-            yield Line(f"{_place(rewrite, site)}  left: {_message(rewrite, site)}", "dim")
+            left.setdefault((site.line, site.column, site.message), []).append(site)
+    for sites in left.values():
+        rules = ", ".join(dict.fromkeys(site.rule for site in sites))
+        yield Line(f"{_place(rewrite, sites[0])} {rules}  left: {_message(rewrite, sites[0])}", "dim")
 
 
 def _place(rewrite: Rewrite, site: Site) -> str:
     place = site.line if rewrite.cells is None else rewrite.cells.named(site.line)
-    return f"{rewrite.path}:{place} {site.rule}"
+    return f"{rewrite.path}:{place}"
 
 
 def _message(rewrite: Rewrite, site: Site) -> str:
