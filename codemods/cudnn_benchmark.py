@@ -29,6 +29,9 @@ _SEEDS = frozenset(
     {"torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.manual_seed"}
     | {"numpy.random.seed", "random.seed", "torch.seed"}
 )
+_STARTERS = frozenset(
+    {f"{package}.{name}" for package in ("torch.multiprocessing", "multiprocessing") for name in ("Process", "spawn")}
+)
 _SMALL = 12
 """Statements of a helper that seeds; a longer function that seeds first is none."""
 _RESIZING = (".interpolate", ".functional.resize", ".functional.crop", ".functional.resized_crop")
@@ -282,6 +285,8 @@ def _place(script: Script, site: ast.AST) -> ast.stmt | None:
     """The statement after which it goes: the last seed, else where ``main()`` finds its device, else the imports."""
     module = script.module
     frames = list(_frames(script, site))
+    if _starts_processes(script):
+        return _last_import(script, frames[-1])  # a new process runs the module, not what called its function
     all_seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and not _is_repeated(module, each)]
     for frame in frames:
         seeds = [each for each in all_seeds if dominates(module, each, frame)]
@@ -297,6 +302,16 @@ def _place(script: Script, site: ast.AST) -> ast.stmt | None:
         if devices:
             return devices[-1]
     return _last_import(script, frames[-1])
+
+
+def _starts_processes(script: Script) -> bool:
+    return any(
+        each.name in _STARTERS
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        for each in script.flow.values(call.func)
+        if each.sort is Sort.EXTERNAL
+    )
 
 
 def _is_repeated(module: Module, statement: ast.stmt) -> bool:

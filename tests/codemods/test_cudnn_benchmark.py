@@ -614,3 +614,25 @@ for x, y in DataLoader(data):
 @pytest.mark.parametrize("rest", SILENT.values(), ids=SILENT)
 def test_nothing_is_said_of(rest: str) -> None:
     check_silent(CudnnBenchmark, IMPORTS + rest)
+
+
+def test_before_what_other_processes_run_too() -> None:
+    code = """\
+import torch
+import torch.multiprocessing as mp
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets
+{flag}
+
+def train(model):
+    for images, labels in DataLoader(datasets.MNIST("data"), batch_size=64):
+        nn.functional.cross_entropy(model(images.cuda()), labels.cuda()).backward()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).cuda()
+    mp.Process(target=train, args=(model,)).start()
+"""
+    check_rewrites(CudnnBenchmark, code.format(flag=""), code.format(flag="\ntorch.backends.cudnn.benchmark = True\n"))
