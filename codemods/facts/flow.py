@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from codemods.facts import names
 from codemods.facts.environments import Environment
 from codemods.facts.interpretation import Interpretation, Unit
-from codemods.facts.source import children, kept
+from codemods.facts.source import children, is_main_guard, kept
 from codemods.facts.values import (
     ANY,
     NO_ARGUMENTS,
@@ -252,12 +252,14 @@ class Flow:
             here = todo.pop()
             if here not in found:
                 found.add(here)
-                todo += self._imports(here)
+                todo += self._imports(here, runs=here is module)
         return frozenset(found)
 
-    def _imports(self, module: Module) -> Iterator[Module]:
-        """The modules of the project that a module's import statements load."""
+    def _imports(self, module: Module, *, runs: bool) -> Iterator[Module]:
+        """The modules of the project that a module's import statements load, those under its main guard if it runs."""
         for node in module.nodes(ast.Import, ast.ImportFrom):
+            if not runs and any(is_main_guard(each) for each in module.ancestors(node)):
+                continue
             source = names.source(node, module.package) if isinstance(node, ast.ImportFrom) else ""
             targets = [f"{source}.{each.name}" if source else each.name for each in node.names]
             for target in (*targets, source):

@@ -1,0 +1,230 @@
+"""Which files are understood together, and under which names they import each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autotune_rewrite import files
+from autotune_rewrite.project import Part, Project, projects
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project, in which the tests are run."""
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def write(tree: Path, **texts: str) -> None:
+    """Write files: ``pkg__data`` is pkg/data.py."""
+    for name, text in texts.items():
+        path = tree.joinpath(*name.split("__")).with_suffix(".py")
+        if name.endswith("__init"):
+            path = path.with_name("__init__.py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def together(found: list[Project]) -> list[set[str]]:
+    return [{part.path for part in project.parts} for project in found]
+
+
+def part(found: list[Project], path: str) -> Part:
+    return next(part for project in found for part in project.parts if part.path == path)
+
+
+@pytest.mark.parametrize(
+    ("text", "module"),
+    [
+        pytest.param("import data", "data", id="a module beside the script"),
+        pytest.param("import os, data as d", "data", id="among several"),
+        pytest.param("from data import (\n    get_loaders,\n    Other,\n)", "data", id="over several lines"),
+        pytest.param("from data import *", "data", id="everything of it"),
+        pytest.param("if x: import data", "data", id="on the line of a condition"),
+        pytest.param("x = 1; from data import y", "data", id="after a semicolon"),
+        pytest.param("def main():\n\tfrom data import y", "data", id="in a function"),
+        pytest.param("from pkg import data", "pkg__data", id="a module of a directory"),
+        pytest.param("import pkg.data", "pkg__data", id="by its dotted name"),
+        pytest.param("from pkg.data import x", "pkg__data", id="from its dotted name"),
+        pytest.param("from .data import x", "data", id="relative"),
+        pytest.param("from . import data", "data", id="relative, the module itself"),
+    ],
+)
+def test_a_script_and_what_it_imports_are_one_project(tree: Path, text: str, module: str) -> None:
+    write(tree, train=text, **{module: "x = 1"}, other="import torch")
+
+    found = projects(["train.py"])
+
+    assert together(found) == [{"train.py", f"{module.replace('__', '/')}.py"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("import database", id="another name that starts alike"),
+        pytest.param("# import data", id="a comment"),
+        pytest.param("from torch.utils import data", id="a library's module of that name"),
+        pytest.param("from .. import data", id="above the directory"),
+    ],
+)
+def test_what_is_not_imported_is_no_part_of_it(tree: Path, text: str) -> None:
+    write(tree, train=text, data="x = 1")
+
+    assert together(projects(["train.py"])) == [{"train.py"}]
+
+
+def test_modules_are_found_above_the_script_too(tree: Path) -> None:
+    write(tree, tools__train="from lib.data import x", lib__data="x = 1")
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py", "lib/data.py"}]
+
+
+def test_what_lies_beside_the_script_comes_first(tree: Path) -> None:
+    write(tree, tools__train="import data", tools__data="", data="")
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py", "tools/data.py"}]
+
+
+def test_nothing_is_sought_above_the_top_of_the_project(tree: Path) -> None:
+    write(tree.parent, data="")
+    write(tree, train="import data")
+
+    assert together(projects(["train.py"])) == [{"train.py"}]
+
+
+def test_a_module_finds_others_from_where_the_script_lies(tree: Path) -> None:
+    write(tree, train="from models.net import Net", models__net="import utils", utils="", models__utils="")
+
+    assert together(projects(["train.py"])) == [{"train.py", "models/net.py", "utils.py"}]
+
+
+def test_what_leads_elsewhere_from_each_script_leads_nowhere(tree: Path) -> None:
+    write(tree, a__train="from lib import x", b__train="from lib import x", lib="import cfg", a__cfg="", b__cfg="")
+
+    found = projects(["a/train.py", "b/train.py"])
+
+    assert dict(part(found, "lib.py").local) == {}
+    assert together(found) == [{"a/train.py", "a/cfg.py", "b/train.py", "b/cfg.py", "lib.py"}]
+
+
+def test_scripts_that_share_nothing_are_understood_alone(tree: Path) -> None:
+    write(tree, a="import torch", b="import torch")
+
+    assert together(projects(["a.py", "b.py"])) == [{"a.py"}, {"b.py"}]
+
+
+def test_each_file_is_in_one_project_however_many_import_it(tree: Path) -> None:
+    write(tree, a="import utils", b="import utils", utils="")
+
+    assert together(projects(["a.py", "utils.py", "b.py"])) == [{"a.py", "b.py", "utils.py"}]
+
+
+def test_who_else_imports_a_module_is_read_and_not_asked(tree: Path) -> None:
+    write(tree, a="import utils", b="import utils", utils="")
+
+    found = projects(["a.py"])
+
+    assert {each.path: each.asked for each in found[0].parts} == {"a.py": True, "utils.py": True, "b.py": False}
+
+
+def test_unless_followed_only_what_is_named_is_asked(tree: Path) -> None:
+    write(tree, a="import utils", utils="")
+
+    found = projects(["a.py"], follow=False)
+
+    assert {each.path: each.asked for each in found[0].parts} == {"a.py": True, "utils.py": False}
+
+
+@pytest.mark.parametrize(
+    ("utils", "is_entry"),
+    [
+        pytest.param("", False, id="a module"),
+        pytest.param('if __name__ == "__main__":\n    pass', True, id="a module that may be run"),
+    ],
+)
+def test_what_is_run(tree: Path, utils: str, *, is_entry: bool) -> None:
+    write(tree, a="import utils", utils=utils)
+
+    found = projects(["a.py"])
+
+    assert part(found, "a.py").is_entry
+    assert part(found, "utils.py").is_entry is is_entry
+
+
+def test_in_a_circle_each_may_be_run(tree: Path) -> None:
+    write(tree, a="import b", b="import a")
+
+    assert all(each.is_entry for each in projects(["a.py"])[0].parts)
+
+
+def test_names_tell_files_of_one_name_apart(tree: Path) -> None:
+    write(tree, train="import utils, pkg.utils", utils="", pkg__init="from . import utils", pkg__utils="")
+
+    found = projects(["train.py"])
+
+    names = {each.path: each.name for each in found[0].parts}
+    assert len(set(names.values())) == 4
+    assert names["pkg/utils.py"] == f"{names['pkg/__init__.py']}.utils"
+    assert dict(part(found, "train.py").local) == {"utils": names["utils.py"], "pkg": names["pkg/__init__.py"]}
+    assert part(found, "pkg/__init__.py").is_package
+
+
+def test_a_library_that_lies_beside_the_script_is_not_followed(tree: Path) -> None:
+    write(tree, train="import big\nimport transformers", big__init="", transformers__init="")
+    write(tree, **{f"big__module{number}": "" for number in range(100)})
+
+    assert together(projects(["train.py"])) == [{"train.py"}]
+
+
+def test_what_git_ignores_and_environments_import_is_nobody_s_business(tree: Path) -> None:
+    write(tree, train="import utils", utils="", node_modules__x="import utils", venv__x="import utils")
+    (tree / "venv" / "pyvenv.cfg").touch()
+
+    assert together(projects(["train.py"])) == [{"train.py", "utils.py"}]
+
+
+def test_directories_that_hold_data_are_not_searched(tree: Path) -> None:
+    write(tree, train="import utils", utils="", data__x="import utils")
+    for number in range(1001):
+        (tree / "data" / f"{number}.txt").touch()
+
+    assert together(projects(["train.py"])) == [{"train.py", "utils.py"}]
+
+
+def test_a_file_that_cannot_be_read_is_a_project_of_its_own(tree: Path) -> None:
+    write(tree, train="import torch")
+
+    found = projects(["train.py", "missing.py"])
+
+    assert together(found) == [{"train.py"}, {"missing.py"}]
+
+
+def test_torch_may_be_mentioned_anywhere_in_a_project(tree: Path) -> None:
+    write(tree, a="import utils", utils="import torch", b="import os")
+
+    assert [each.has_torch for each in projects(["a.py", "b.py"])] == [True, False]
+
+
+def test_paths_are_shown_as_they_were_given(tree: Path) -> None:
+    write(tree, train="import utils", utils="")
+
+    absolute = projects([str(tree / "train.py")])
+    relative = projects(["./train.py"])
+
+    assert together(absolute) == [{str(tree / "train.py"), str(tree / "utils.py")}]
+    assert together(relative) == [{"./train.py", "utils.py"}]
+
+
+def test_a_directory_s_files_are_each_in_one_project(tree: Path) -> None:
+    write(tree, a="from pkg import x", pkg__init="from .y import x", pkg__y="x = 1", b="import torch")
+    named = [each for each in files.python_files(["."]) if isinstance(each, str)]
+
+    found = projects(named, ["."])
+
+    assert sorted(path for each in together(found) for path in each) == sorted(named)
