@@ -193,13 +193,16 @@ def process_read(
             except FileError as error:
                 results.append(error)
                 continue
-            text = Text(source.path, source.text, settings, part.name, part.is_package, part.is_entry, dict(part.local))
-            texts.append((source, text))
+            texts.append((source, _text(part, source, settings)))
     asked = [source for source, text in texts if text.settings is not None]
     if asked:
         found = rewrite_project([text for _, text in texts], check=check)
         results += map(_result, asked, found)
     return results
+
+
+def _text(part: Part, source: Source, settings: config.Settings | None = None) -> Text:
+    return Text(source.path, source.text, settings, part.name, part.is_package, part.is_entry, dict(part.local))
 
 
 def _result(source: Source, found: Rewrite | FileError) -> Result:
@@ -240,10 +243,12 @@ def facts(path: str) -> Iterator[tuple[str, str]]:
     Raises:
         FileError: when it cannot be used.
     """
-    source = files.read(path)
+    parts = read_project(path)
+    texts = [(source, _text(part, source)) for part, source in parts if not isinstance(source, FileError)]
+    source, asked = next((source, text) for source, text in texts if source.path == path)
     if not source.mentions_torch:
         return
-    for line, fact in describe(path, source.text):
+    for line, fact in describe([text for _, text in texts], asked):
         yield (str(line), fact) if source.cells is None else (source.cells.named(line), source.cells.words(fact))
 
 

@@ -134,7 +134,7 @@ class _Work:
                     if suppressions is None or suppressions.skip_file or not rules:
                         continue
                     whole = whole or Whole.of(tuple(modules.values()))
-                    script = self._script(text, modules, whole, shared)
+                    script = _script(text, modules, whole, shared)
                     edits = self._find(text, script, rules, suppressions)
                     if edits and not (self._check and number == len(self._rounds)):
                         self._current[text] = _apply(module, edits)
@@ -153,21 +153,6 @@ class _Work:
     def _rules(text: Text, group: Sequence[type[Codemod]]) -> list[type[Codemod]]:
         settings = text.settings
         return [] if settings is None else [rule for rule in group if rule.name() in settings.rules]
-
-    @staticmethod
-    def _script(
-        text: Text, modules: Mapping[Text, Module], whole: Whole, shared: dict[tuple[Module, ...], Script]
-    ) -> Script:
-        """The facts, seen from one module: those that run in one process with it matter to it."""
-        target = text.settings.target.known if text.settings is not None else None
-        entries = [module for each, module in modules.items() if each.is_entry]
-        together = whole.flow.together(modules[text], entries)
-        known = shared.get(together)
-        if known is None:
-            known = Script(modules[text], together, tuple(each for each in together if each in entries), target, whole)
-        # The copy knows what the facts were asked so far.
-        shared[together] = known.seen_from(modules[text], target)
-        return shared[together]
 
     def _find(
         self, text: Text, script: Script, rules: Sequence[type[Codemod]], suppressions: Suppressions
@@ -207,14 +192,26 @@ class _Work:
         return Rewrite(text.path, text.text, mark + self._current[text], tuple(sites))
 
 
-def describe(path: str, text: str) -> tuple[tuple[int, str], ...]:
-    """What is understood of a script: lines, from 1, and facts.
+def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, str], ...]:
+    """What is understood of a module: lines, from 1, and facts.
+
+    Args:
+        texts: The modules of its project, itself too.
+        asked: The one that is described.
 
     Raises:
-        FileError: when the script cannot be understood.
+        FileError: when it cannot be understood.
     """
-    with _nesting(path):
-        return tuple(facts_by_line(Script.of(parse(path, text.removeprefix(_MARK)))))
+    modules: dict[Text, Module] = {}
+    for text in texts:
+        try:
+            modules[text] = text.parsed(text.text.removeprefix(_MARK))
+        except FileError:
+            if text is asked:
+                raise
+    with _nesting(asked.path):
+        whole = Whole.of(tuple(modules.values()))
+        return tuple(facts_by_line(_script(asked, modules, whole, {})))
 
 
 def parse(
@@ -254,6 +251,21 @@ def _nesting(path: str) -> Iterator[None]:
         yield
     except (RecursionError, MemoryError) as error:
         raise FileError(path, _TOO_DEEP) from error
+
+
+def _script(
+    text: Text, modules: Mapping[Text, Module], whole: Whole, shared: dict[tuple[Module, ...], Script]
+) -> Script:
+    """The facts, seen from one module: those that run in one process with it matter to it."""
+    target = text.settings.target.known if text.settings is not None else None
+    entries = [module for each, module in modules.items() if each.is_entry]
+    together = whole.flow.together(modules[text], entries)
+    known = shared.get(together)
+    if known is None:
+        known = Script(modules[text], together, tuple(each for each in together if each in entries), target, whole)
+    # The copy knows what the facts were asked so far.
+    shared[together] = known.seen_from(modules[text], target)
+    return shared[together]
 
 
 def _objection(rule: type[Codemod], finding: Finding, settings: Settings, suppressions: Suppressions) -> str | None:
