@@ -98,8 +98,10 @@ def _is_network(flow: Flow, value: Value) -> bool:
     layers = len(model.layers) - 1
     if layers == len(calls) == 1:
         return False
-    parameters = any(each.name == "torch.nn.Parameter" for some in flow.attributes(class_).values() for each in some)
-    return parameters or layers > 0
+    kept = [each for some in flow.attributes(class_).values() for each in some]
+    # `self.features = vgg19().features`: a part of a library's model.
+    parts = any(each.sort is Sort.METHOD and each.of is not None and kind(flow, each.of) is Kind.MODEL for each in kept)
+    return parts or layers > 0 or any(each.name == "torch.nn.Parameter" for each in kept)
 
 
 def _instance(class_: ast.ClassDef) -> Value:

@@ -747,6 +747,33 @@ def test_another_name_of_one_model_is_not_compiled_again() -> None:
     check_rewrites(Compile, code, code.replace("\nfor", "\nactor.compile()\nfor"))
 
 
+FEATURES = """\
+import torch
+from torch import nn
+from torchvision import models
+
+
+class Features(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = models.vgg19().features
+
+    def forward(self, x):
+        return [x := layer(x) for layer in self.layers][-1]
+
+
+net = Features().cuda()
+image = torch.rand(1, 3, 64, 64).cuda().requires_grad_()
+for _ in range(3):
+    net(image).sum().backward()
+"""
+
+
+def test_a_part_of_a_model_of_a_library() -> None:
+    (site,) = run(Compile, FEATURES).sites
+    assert site.rewrites
+
+
 def test_a_script_for_the_cpu_is_left() -> None:
     code = "model = Net()\nfor x in torch.randn(4, 16, 8):\n    model(x).sum().backward()\n"
     check_leaves(Compile, HEAD + code, "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
