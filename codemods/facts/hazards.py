@@ -243,6 +243,9 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             yield from (Hazard(where, call, *each) for each in _of_call(reach.flow, where, call))
         for assignment in own(node, ast.Assign):
             yield from (Hazard(where, assignment, *each) for each in _of_assignment(reach.flow, where, assignment))
+        for scaled in own(node, ast.BinOp):
+            if isinstance(scaled.op, ast.Mult) and _overflows(reach.flow, where, scaled):
+                yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
 
@@ -320,6 +323,14 @@ def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterat
                 and not _is_converted(assignment.value)
             ):
                 yield f"masked assignment {_ONE_FORMAT}", False
+
+
+def _overflows(flow: Flow, module: Module, scaled: ast.BinOp) -> bool:
+    """Whether a tensor is multiplied by a number that does not fit fp16: ``-9e15 * torch.ones_like(scores)``."""
+    for number, other in ((scaled.left, scaled.right), (scaled.right, scaled.left)):
+        if _is_too_large(module, number) and any(each.sort in TENSOR_SORTS for each in flow.values(other)):
+            return True
+    return False
 
 
 def _is_mask(flow: Flow, index: ast.expr) -> bool:

@@ -1959,6 +1959,32 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         + STEP,
         "masked_fill() with a number that does not fit fp16 (line 16); the bf16 form can do it",
     ),
+    "a mask made of ones": (
+        """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x):
+        scores = self.layer(x)
+        return torch.where(scores < 0, -9e15 * torch.ones_like(scores), scores)
+
+
+model = Net().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+        + STEP,
+        "-9e15 * torch.ones_like(scores) is infinite in fp16 (line 16); the bf16 form can do it",
+    ),
     "a Fourier transform": (
         """\
 import torch
@@ -2302,6 +2328,7 @@ BF16_CAN = {
     "a step that is left out after clipping",
     "gradients of nobody knows whom",
     "a mask too large for fp16",
+    "a mask made of ones",
     "a function that other code calls",
     "a function that nothing calls",
     "an optimizer in a list",
