@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,8 +30,8 @@ One = TypeVar("One")
 
 _FEW = 16
 """As many files take less time than other processes take to start."""
-_CHUNK = 8
-"""Projects handed to a process at a time."""
+_OBJECTS = 50_000
+"""New objects between two searches for cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,16 @@ def found(paths: Iterable[str], *, follow: bool = True) -> tuple[list[FileError]
 
 def in_turn(work: Callable[[Project], list[One]], groups: Sequence[Project]) -> Iterator[list[One | FileError]]:
     """What comes of the projects, in their order, several at a time where there are many."""
-    few = sum(len(each.parts) for each in groups) <= _FEW
-    return ([*work(each)] for each in groups) if few else _in_processes(work, groups)
+    if sum(len(each.parts) for each in groups) > _FEW:
+        yield from _in_processes(work, groups)
+        return
+    thresholds = gc.get_threshold()
+    _search_seldom()
+    try:
+        for each in groups:
+            yield [*work(each)]
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def once(several: Iterable[Sequence[One | FileError]]) -> Iterator[One | FileError]:
@@ -252,18 +262,30 @@ def facts(path: str) -> Iterator[tuple[str, str]]:
         yield (str(line), fact) if source.cells is None else (source.cells.named(line), source.cells.words(fact))
 
 
+def _search_seldom() -> None:
+    """Facts are many objects that live as long as their project: to look for cycles among them took a fifth of all."""
+    gc.freeze()
+    gc.set_threshold(_OBJECTS)
+
+
+def _start_process() -> None:
+    # An interrupt is the parent's to answer: leaving the block drops what has not begun.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _search_seldom()
+
+
 def _in_processes(work: Callable[[Project], list[One]], groups: Sequence[Project]) -> Iterator[list[One | FileError]]:
     """As ``map``, on all cores."""
+    import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
     done = 0
-    # An interrupt is the parent's to answer: leaving the block drops what has not begun.
-    with ProcessPoolExecutor(
-        os.cpu_count(), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
-    ) as pool:
+    # A process that is forked has imported the rules already; where that is not safe, it is Python's to choose.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    with ProcessPoolExecutor(os.cpu_count(), context, _start_process) as pool:
         try:
-            for results in pool.map(work, groups, chunksize=_CHUNK):
+            for results in pool.map(work, groups):
                 yield [*results]
                 done += 1
         except BrokenProcessPool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -68,11 +69,12 @@ def located(script: Script, node: ast.expr | ast.stmt) -> str:
 def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
     """Where the script already uses autocast, a scaler or apex: in its own module, or in another that it imports."""
     modules = (script.module, *(each for each in script.modules if each is not script.module))
-    found = ((module, _mixed_precision_in(script, module)) for module in modules)
+    found = ((module, _mixed_precision_in(script.flow, module)) for module in modules)
     return next(((module, node) for module, node in found if node is not None), None)
 
 
-def _mixed_precision_in(script: Script, module: Module) -> ast.AST | None:
+@lru_cache(maxsize=256)  # a module is asked about for each that imports it
+def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
     for alias in module.nodes(ast.alias):
         if alias.name.partition(".")[0] == "apex":
             return alias
@@ -82,7 +84,7 @@ def _mixed_precision_in(script: Script, module: Module) -> ast.AST | None:
     names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
     for name in names:
         written = name.attr if isinstance(name, ast.Attribute) else name.id
-        values = script.flow.values(name)
+        values = flow.values(name)
         if written in _AUTOCAST or any(
             each.name.rpartition(".")[2] in _AUTOCAST and each.name.startswith("torch.") for each in values
         ):
