@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import contextmanager
+from contextlib import suppress as passing
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -202,15 +203,12 @@ def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, str], ...]:
     Raises:
         FileError: when it cannot be understood.
     """
-    modules: dict[Text, Module] = {}
+    modules = {asked: asked.parsed(asked.text.removeprefix(_MARK))}
     for text in texts:
-        try:
-            modules[text] = text.parsed(text.text.removeprefix(_MARK))
-        except FileError:
-            if text is asked:
-                raise
+        with passing(FileError):  # what is wrong with another is nothing to say here
+            modules.setdefault(text, text.parsed(text.text.removeprefix(_MARK)))
     with _nesting(asked.path):
-        whole = Whole.of(tuple(modules.values()))
+        whole = Whole.of(tuple(modules[text] for text in texts if text in modules))
         return tuple(facts_by_line(_script(asked, modules, whole, {})))
 
 
