@@ -291,15 +291,20 @@ class _Editor(cst.CSTTransformer):
             return updated
         suite = self._suite(original.body, updated.body)
         starts = [self.starts[statement] for statement in original.body]
-        first: _Lines = []
+        first: list[str] = []
+        below_docstring: set[int] = set()
         for edit in self.imports:
             match import_place(self.module, edit.code):
                 case ("after", anchor):
                     # Next to the statement, so that what is inserted after it can use the import.
-                    suite.parts[bisect_right(starts, self.module.span(anchor)[0]) - 1] += self._code(edit.code)
+                    index = bisect_right(starts, self.module.span(anchor)[0]) - 1
+                    apart = isinstance(anchor, ast.Expr) and not self.module.notebook and index not in below_docstring
+                    suite.parts[index] += self._code("\n" * apart + edit.code)
+                    below_docstring.add(index)
                 case _:
-                    first += self._code(edit.code)
-        statements, left = _fold([*first, *suite.lines()])
+                    first.append(edit.code)
+        top = self._code("\n".join(first) + "\n" * (1 + _blank_lines_before(self.module))) if first else []
+        statements, left = _fold([*top, *suite.lines()])
         footer = [*left, *updated.footer]
         # A final newline is kept, or missing, as it was; a module without lines has none.
         newline = bool(statements or footer or updated.header) and (updated.has_trailing_newline or not original.body)
@@ -521,6 +526,14 @@ class _Moved(cst.CSTTransformer):
 # --- templates ------------------------------------------------------------------------------------------------------
 
 _PLACEHOLDER = "_hole_of_torchfast_"
+
+
+def _blank_lines_before(module: Module) -> int:
+    """How many blank lines part the module's first imports, which are inserted above all else, from what follows."""
+    first = module.tree.body[0] if module.tree.body else None
+    if first is None or isinstance(first, (ast.Import, ast.ImportFrom, ast.Try)):
+        return 0
+    return 2 if isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) else 1
 
 
 def _with_placeholders(template: str, holes: Mapping[str, object]) -> str:

@@ -671,8 +671,10 @@ def test_a_function_is_decorated(before: str, after: str) -> None:
     [
         pytest.param("", "NEW\n", id="an empty module"),
         pytest.param("# only\n", "# only\nNEW\n", id="a module of comments"),
-        pytest.param("x = 1\n", "NEW\nx = 1\n", id="without imports"),
-        pytest.param('"""Docs."""\n\nx = 1\n', '"""Docs."""\nNEW\n\nx = 1\n', id="after the docstring"),
+        pytest.param("x = 1\n", "NEW\n\nx = 1\n", id="without imports"),
+        pytest.param("def f(): pass\n", "NEW\n\n\ndef f(): pass\n", id="without imports above a function"),
+        pytest.param("@a\nclass C: pass\n", "NEW\n\n\n@a\nclass C: pass\n", id="without imports above a class"),
+        pytest.param('"""Docs."""\n\nx = 1\n', '"""Docs."""\n\nNEW\n\nx = 1\n', id="after the docstring"),
         pytest.param(
             '"""Docs."""\nfrom __future__ import annotations\n\nx = 1\n',
             '"""Docs."""\nfrom __future__ import annotations\nNEW\n\nx = 1\n',
@@ -711,7 +713,7 @@ def test_an_import_comes_before_what_is_inserted_beside_it() -> None:
         return [after, Import(module, "import re"), Import(module, "import copy")]
 
     assert edited("import os\n", edits) == "import os\nimport re\nimport copy\nre.purge()\n"
-    assert edited("# why\nx\n", lambda m: edits(m)[1:2]) == "# why\nimport re\nx\n"
+    assert edited("# why\nx\n", lambda m: edits(m)[1:2]) == "# why\nimport re\n\nx\n"
 
 
 # --- the whole text -------------------------------------------------------------------------------------------------
