@@ -1,12 +1,12 @@
-"""How fast ``torchfast check`` is, beside its peers or file by file (no test: it takes minutes).
+"""How fast ``torchfast check`` is, beside its peers or project by project (no test: it takes minutes).
 
 Beside its peers, in one run and in turn, because a machine is not as fast at one minute as at another::
 
     python tests/benchmarks/check_speed.py DIRECTORY... --hotpath hotpath --torchfix torchfix
 
-File by file, over whatever repositories there are below the directories::
+Project by project (a file alone is one, too), over whatever repositories there are below the directories::
 
-    python tests/benchmarks/check_speed.py DIRECTORY... --files
+    python tests/benchmarks/check_speed.py DIRECTORY... --projects
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from autotune_rewrite import batch, files
-from autotune_rewrite.batch import Done
+from autotune_rewrite import batch
 from autotune_rewrite.config import Options
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WORST = 10
 SHORTEST = 20
-"""Lines of the shortest files that are told: below, it is the time to ask that is measured."""
+"""Lines of the shortest projects that are told: below, it is the time to ask that is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,19 @@ def beside_peers(commands: dict[str, list[str]], rounds: int) -> None:
         print(f"{name:18}{best:8.2f}s{middle:8.2f}s{cpu:8.2f}s{ratio:16.2f}{cpu_ratio:10.2f}")
 
 
-def file_by_file(directories: Sequence[str]) -> None:
-    """Print the files that take longest for their length, each asked for alone, and the memory of a check of all."""
+def project_by_project(directories: Sequence[str]) -> None:
+    """Print the projects that take longest for their length, and the memory of a check of all."""
     times: list[tuple[float, float, int, str]] = []
-    for name in files.python_files(directories):
-        if not isinstance(name, str):
-            continue
-        start = time.process_time()
-        (result,) = batch.run([name], Options(), check=True, follow=False)
-        seconds = time.process_time() - start
-        if isinstance(result, Done):
-            lines = result.source.text.count("\n")
+    for project in batch.found(directories)[1]:
+        if project.has_torch:
+            start = time.process_time()
+            batch.process(project, Options(), check=True)
+            seconds = time.process_time() - start
+            lines = sum(Path(each.path).read_bytes().count(b"\n") for each in project.parts)
+            name = project.parts[0].path + (f" and {len(project.parts) - 1} more" if len(project.parts) > 1 else "")
             times.append((1000 * seconds / max(lines, 1), seconds, lines, name))
     lines = sum(each[2] for each in times)
-    print(f"{len(times)} files, {lines} lines, {sum(each[1] for each in times):.1f} s on one processor")
+    print(f"{len(times)} projects, {lines} lines, {sum(each[1] for each in times):.1f} s on one processor")
     long = sorted((each for each in times if each[2] >= SHORTEST), reverse=True)
     for per_thousand, seconds, lines, name in long[:WORST]:
         print(f"{per_thousand:6.2f} s per 1,000 lines  {seconds:6.2f} s  {lines:6} lines  {name}")
@@ -101,10 +100,10 @@ def main() -> None:
     parser.add_argument("--hotpath", help="the executable of hotpath-ai")
     parser.add_argument("--torchfix", help="the executable of torchfix")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--files", action="store_true", help="file by file")
+    parser.add_argument("--projects", action="store_true", help="project by project")
     options = parser.parse_args()
-    if options.files:
-        file_by_file(options.directories)
+    if options.projects:
+        project_by_project(options.directories)
         return
     # Once for the cache, which is not of the first round alone.
     run([*TORCHFAST, *options.directories])
