@@ -90,7 +90,8 @@ class Insert:
 
     Comments above the statement stay above what is inserted before it.
 
-    ``outside`` says on which side of an edge that a ``Wrap`` of the same round shares with the statement they land.
+    ``outside`` says on which side of an edge that a ``Wrap`` of the same round shares with the statement they land,
+    unless that wrap takes along what stands there.
     """
 
     module: Module
@@ -104,14 +105,15 @@ class Insert:
 class Wrap:
     """Neighbouring statements of one suite go, indented, under ``header`` (``with torch.no_grad():``).
 
-    Comments and blank lines above the first statement stay above the header, or the comments next to it go along. Of
-    two wraps of the same statements the later one is outside.
+    Comments above the first statement stay above the header, and what is inserted on its edges stays outside, unless
+    that was asked to be inside. ``takes_along``: the comments next to the first statement go along, and so does
+    whatever is inserted on the edges. Of two wraps of the same statements the later one is outside.
     """
 
     module: Module
     statements: tuple[ast.stmt, ...]
     header: str
-    takes_comments: bool = False
+    takes_along: bool = False
 
 
 @dataclass(frozen=True, slots=True)

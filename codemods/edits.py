@@ -318,9 +318,9 @@ class _Editor(cst.CSTTransformer):
                 match edit:
                     case Insert(_, _, code, where, outside):
                         suite.slots[index, where, outside] += self._code(code)
-                    case Wrap(module, statements, header, takes_comments):
+                    case Wrap(module, statements, header, takes_along):
                         last = at_start[module.span(statements[-1])[0]]
-                        suite.wraps.insert(0, _Around(index, last, header, takes_comments))
+                        suite.wraps.insert(0, _Around(index, last, header, takes_along))
                     case Remove():
                         suite.parts[index] = []
                     case Unwrap():
@@ -372,7 +372,7 @@ class _Around:
     first: int
     last: int
     header: str
-    takes_comments: bool
+    takes_along: bool
 
 
 class _Suite:
@@ -414,9 +414,11 @@ class _Suite:
         at = first
         while at <= last:
             wrap = next((each for each in wraps if each.first == at), None)
-            inside = self._comments_next_to(at) if wrap is not None and wrap.takes_comments else []
+            takes_along = wrap is not None and wrap.takes_along
+            inside = self._comments_next_to(at) if takes_along else []
             yield from self._once(self.above[at])
-            yield from self._once(self.slots[at, "before", True])
+            if not takes_along:
+                yield from self._once(self.slots[at, "before", True])
             self.above[at] = inside
             if wrap is None:
                 yield from self.slots[at, "before", False]
@@ -425,7 +427,7 @@ class _Suite:
                 yield from self._once(self.slots[at, "after", True])
                 at += 1
             else:
-                after = list(self._once(self.slots[wrap.last, "after", True]))
+                after = [] if takes_along else list(self._once(self.slots[wrap.last, "after", True]))
                 yield self._wrapped(wrap.header, list(self._lines(at, wrap.last, wraps[wraps.index(wrap) + 1 :])))
                 yield from after
                 at = wrap.last + 1

@@ -45,7 +45,7 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
         return needs
     quote = script.quote(module)
     guard = f"if __name__ == {quote}__main__{quote}:"
-    return (*found, *(Wrap(module, part, guard, takes_comments=True) for part in workers.unguarded.parts))
+    return (*found, *(Wrap(module, part, guard, takes_along=True) for part in workers.unguarded.parts))
 
 
 def pass_(module: Module, site: Site, name: str, value: str) -> Edit:

@@ -7,8 +7,11 @@ import sys
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
+from autotune_rewrite.config import Settings
+from autotune_rewrite.rewrite import rewrite
 from codemods.compile import Compile
 from codemods.declaration import Leaves, Promise, Rewrites
+from codemods.loader_workers import LoaderWorkers
 
 HEAD = """\
 import torch
@@ -870,3 +873,31 @@ def test_the_compiled_model_trains_alike_and_stays_the_same_object_with_the_same
     assert (keys, name, graphs) == (["first.weight", "first.bias", "second.weight", "second.bias"], "Net", 0)
     assert [each[0] for each in compiled] == [pytest.approx(losses, rel=1e-6)] * 2
     assert [each[1:] for each in compiled] == [[keys, name, 1], [keys, name, 2]]
+
+
+def test_what_is_inserted_after_a_block_s_last_statement_goes_under_the_main_guard_with_it() -> None:
+    before = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(device)
+
+
+def report():
+    print("done")
+
+
+for epoch in range(3):
+    for images, labels in loader:
+        nn.functional.cross_entropy(model(images.to(device)), labels.to(device)).backward()
+report()
+"""
+    settings = Settings(frozenset({"compile", "loader-workers"}), Promise.TRAINING)
+    after = rewrite("train.py", before, settings, rounds=((LoaderWorkers, Compile),)).after
+
+    guarded = after[after.index('if __name__ == "__main__":') : after.index("def report")]
+    assert guarded.endswith('.to(device)\n    if device == "cuda":\n        model.compile()\n\n\n')

@@ -453,13 +453,27 @@ def test_comments_next_to_the_first_statement_go_along_where_they_should() -> No
         statements = tuple(module.tree.body[1:])
         return [
             Wrap(module, statements[:1], "with w:"),
-            Wrap(module, statements, "if x:", takes_comments=True),
+            Wrap(module, statements, "if x:", takes_along=True),
             Insert(module, statements[0], "c", "before"),
         ]
 
     before = "a\n# of the part\n\n# of the statement\n# it says why\nb\nd\n"
-    after = "a\n# of the part\n\nc\nif x:\n    # of the statement\n    # it says why\n    with w:\n        b\n    d\n"
+    after = (
+        "a\n# of the part\n\nif x:\n    # of the statement\n    # it says why\n    c\n    with w:\n        b\n    d\n"
+    )
     assert edited(before, edits) == after
+
+
+def test_what_is_inserted_after_the_last_statement_goes_along_where_it_should() -> None:
+    def edits(module: Module) -> list[Edit]:
+        a, b, _ = module.tree.body
+        return [
+            Insert(module, b, "after", "after"),
+            Wrap(module, (b,), "with w:"),
+            Wrap(module, (a, b), "if x:", takes_along=True),
+        ]
+
+    assert edited("a\nb\nc\n", edits) == "if x:\n    a\n    with w:\n        b\n    after\nc\n"
 
 
 def test_wraps_nest_and_of_equal_ones_the_later_is_outside() -> None:
