@@ -203,14 +203,26 @@ class Scaling:
         sides = [_side(self._module, branch, each.node) for each in (one, other)]
         return sides[0] is sides[1] and (sides[0] is not None or one.frame is other.frame)
 
+    def _which(self, step: Step) -> tuple[Values, str]:
+        """Which optimizer steps; those that one function makes are told apart by their names."""
+        is_one_of_many = any(self._is_made_again(each) for each in step.values)
+        return step.values, ast.unparse(step.optimizer) if is_one_of_many else ""
+
+    def _is_made_again(self, value: Value) -> bool:
+        """Whether it is made in a function that is called at several places."""
+        if value.site is None:
+            return False
+        function = next((each.function(value.site) for each in self.script.modules if each.holds(value.site)), None)
+        return function is not None and len(self._flow.callers(function)) > 1
+
     def _why_several_optimizers(self) -> str | None:
-        stepped: dict[Values, Step] = {}
+        stepped: dict[tuple[Values, str], Step] = {}
         for step in self.steps:
-            again = stepped.get(step.values)
-            if again is not None and len({each.values for each in self.steps}) > 1:
+            again = stepped.get(self._which(step))
+            if again is not None and len(self._optimizers) > 1:
                 lines = f"lines {again.call.lineno} and {step.call.lineno}"
                 return f"an optimizer steps twice in an iteration ({lines}), others with it"
-            stepped[step.values] = step
+            stepped[self._which(step)] = step
             inner = [each for each in step.event.loops if any(each in phase.event.loops for phase in self.phases)]
             if len(stepped) + len(self.steps) > 2 and inner:  # noqa: PLR2004 - more than one step
                 return f"optimizers step at different rates (the loop in line {inner[0].lineno})"
@@ -241,7 +253,10 @@ class Scaling:
                 return f"the parameters of the optimizer in line {step.call.lineno} are not known, and there are others"
             shared = next((each for each in layers if each in seen), None)
             if shared is not None:
-                return f"optimizers share parameters (lines {seen[shared].call.lineno} and {step.call.lineno})"
+                lines = f"lines {seen[shared].call.lineno} and {step.call.lineno}"
+                if any(map(self._is_made_again, (shared, *step.values))):
+                    return f"models or optimizers that one function makes are not told apart ({lines})"
+                return f"optimizers share parameters ({lines})"
             seen |= dict.fromkeys(layers, step)
             feeding = [phase for phase in self.phases if self._runs_before(phase.event, step.event)]
             is_fed = any(layers & self._called(phase) and not self._chooses_model(phase) for phase in feeding)
@@ -321,7 +336,7 @@ class Scaling:
         for event in self._readers:
             line = self._line(event)
             place = self._unscale_place(event)
-            if place is None and len(self._all_values) > 1 and not any(self._is_of(event, each) for each in self.steps):
+            if place is None and len(self._optimizers) > 1 and not any(self._is_of(event, each) for each in self.steps):
                 return f"it is not known whose gradients are read in {line}"
             if place is None:
                 return f"gradients are read or changed outside the branch of the step ({line})"
@@ -344,7 +359,7 @@ class Scaling:
         """The step whose gradients the event reads, and the statement beside it in whose course it does."""
         index = self.events.index(event)
         for step in self.steps:
-            if self.events.index(step.event) < index or (len(self._all_values) > 1 and not self._is_of(event, step)):
+            if self.events.index(step.event) < index or (len(self._optimizers) > 1 and not self._is_of(event, step)):
                 continue
             suite = self._module.suite(step.statement)
             for statement in suite[: suite.index(step.statement)]:
@@ -406,7 +421,7 @@ class Scaling:
                     stale = waiting = polluted = False
                 elif event is None:
                     # The scaler has been updated: what another optimizer's backward has left is scaled otherwise.
-                    stale = stale or (waiting and len(self._all_values) > 1)
+                    stale = stale or (waiting and len(self._optimizers) > 1)
                 elif event.kind is EventKind.ZERO and self._zeroes(event, values, layers):
                     stale = waiting = polluted = False
                 elif event.kind is EventKind.STEP and event.subjects & values:
@@ -415,7 +430,7 @@ class Scaling:
                     stale, waiting = True, False
                 elif event.kind is EventKind.BACKWARD:
                     phase = phases.get(event.node) if isinstance(event.node, ast.Call) else None
-                    if phase is None or len(self._all_values) == 1 or layers & self._called(phase):
+                    if phase is None or len(self._optimizers) == 1 or layers & self._called(phase):
                         polluted = polluted or stale
                         waiting = True
         return None
@@ -428,8 +443,8 @@ class Scaling:
         )
 
     @cached_property
-    def _all_values(self) -> set[Values]:
-        return {each.values for each in self.steps}
+    def _optimizers(self) -> set[tuple[Values, str]]:
+        return {self._which(each) for each in self.steps}
 
     def _kept(self, step: Step) -> str:
         optimizer = self._module.code(step.optimizer)
@@ -483,7 +498,7 @@ class Scaling:
         by_function: dict[ast.AST | None, list[Step]] = {}
         for step in self.steps:
             by_function.setdefault(self._module.function(step.call), []).append(step)
-        one_optimizer = len({each.values for each in self.steps}) == 1
+        one_optimizer = len(self._optimizers) == 1
         for steps in by_function.values():
             for group in [[each] for each in steps] if one_optimizer else [steps]:
                 anchor = self._common_last([each.statement for each in group])

@@ -1791,6 +1791,48 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
 """,
         "optimizer.step() in line 15 may run without a backward before it; --amp bf16 needs no scaler",
     ),
+    "models that one function makes": (
+        """\
+import torch
+from torch import nn
+
+
+def make(out):
+    return nn.Linear(8, out).cuda()
+
+
+actor, critic = make(8), make(1)
+one = torch.optim.SGD(actor.parameters(), lr=0.1)
+two = torch.optim.SGD(critic.parameters(), lr=0.1)
+for x in torch.randn(6, 16, 8).cuda():
+    loss = critic(actor(x)).pow(2).mean()
+    loss.backward()
+    one.step()
+    two.step()
+""",
+        "models or optimizers that one function makes are not told apart (lines 15 and 16); --amp bf16 needs no scaler",
+    ),
+    "optimizers that one function makes": (
+        """\
+import torch
+from torch import nn
+
+
+def make(out):
+    model = nn.Linear(8, out).cuda()
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+actor, actor_optimizer = make(8)
+critic, critic_optimizer = make(1)
+for x in torch.randn(6, 16, 8).cuda():
+    loss = critic(actor(x)).pow(2).mean()
+    loss.backward()
+    actor_optimizer.step()
+    critic_optimizer.step()
+""",
+        "models or optimizers that one function makes are not told apart (lines 15 and 16); --amp bf16 needs no scaler",
+    ),
     "optimizers that share parameters": (
         """\
 import torch
@@ -2319,6 +2361,8 @@ BF16_CAN = {
     "a step in an expression",
     "a step without a backward",
     "a step on the other side",
+    "models that one function makes",
+    "optimizers that one function makes",
     "optimizers that share parameters",
     "an optimizer without gradients",
     "optimizers of unknown parameters",
