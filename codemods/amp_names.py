@@ -107,7 +107,7 @@ class Wording:
             condition = self._condition(anchor)
             self._add(Insert(module, anchor, self._header(home, anchor, condition), "after"))
         for receiver in home.receivers:
-            self._add(AddParameter(module, receiver, self.names.scaler, "None" if receiver.args.defaults else None))
+            self._add(AddParameter(module, receiver, self.names.scaler))
         for call in home.passing:
             scaler = self.scaler_at(module.statement(call)) or self.names.scaler
             self._add(AddArgument(module, call, self.names.scaler, scaler))

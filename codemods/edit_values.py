@@ -52,7 +52,11 @@ class AddItem:
 
 @dataclass(frozen=True, slots=True)
 class AddParameter:
-    """``def f(a)`` → ``def f(a, name)``, before ``*args``, keyword-only parameters and ``**kwargs``."""
+    """``def f(a)`` → ``def f(a, name)``, before ``*args``, keyword-only parameters and ``**kwargs``.
+
+    Where it has no default, and others have one, it can only be passed by its name: ``def f(a=1)`` →
+    ``def f(a=1, *, name)``.
+    """
 
     module: Module
     function: FunctionNode

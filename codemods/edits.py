@@ -715,20 +715,25 @@ def _add_parameter(node: cst.FunctionDef, name: str, default: str | None) -> cst
         if default is None
         else cst.AssignEqual(whitespace_before=_NOTHING, whitespace_after=_NOTHING),
     )
+    # Without a default it cannot follow one that has a default, unless it is passed by its name alone.
+    by_name = default is None and any(each.default is not None for each in (*old.posonly_params, *old.params))
     slash = [old.posonly_ind] if isinstance(old.posonly_ind, cst.ParamSlash) else []
     star = [old.star_arg] if isinstance(old.star_arg, (cst.Param, cst.ParamStar)) else []
     last = [old.star_kwarg] if old.star_kwarg is not None else []
     before: list[cst.Param | cst.ParamSlash | cst.ParamStar] = [*old.posonly_params, *slash, *old.params]
     items, tail = _without_tail([*before, *star, *old.kwonly_params, *last], "whitespace_after_param")
-    opening, tail = _add(items, len(before), new, node.whitespace_before_params, tail)
+    added: list[cst.Param | cst.ParamStar] = [cst.ParamStar(), new] if by_name and not star else [new]
+    at, opening = len(before) + (len(star) + len(old.kwonly_params) if by_name else 0), node.whitespace_before_params
+    for index, each in enumerate(added, at):
+        opening, tail = _add(items, index, each, opening, tail)
     items = _with_tail(items, tail, "whitespace_after_param")
     take = iter(items)
     changed = old.with_changes(
         posonly_params=[next(take) for _ in old.posonly_params],
         posonly_ind=next(take) if slash else old.posonly_ind,
-        params=[next(take) for _ in (*old.params, new)],
-        star_arg=next(take) if star else old.star_arg,
-        kwonly_params=[next(take) for _ in old.kwonly_params],
+        params=[next(take) for _ in (*old.params, *([] if by_name else [new]))],
+        star_arg=next(take) if star or by_name else old.star_arg,
+        kwonly_params=[next(take) for _ in (*old.kwonly_params, *([new] if by_name else []))],
         star_kwarg=next(take, None),
     )
     return node.with_changes(params=changed, whitespace_before_params=opening)

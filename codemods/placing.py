@@ -102,8 +102,6 @@ def _no_parameter(edit: AddParameter) -> str | None:
     named = (*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg)
     if any(argument.arg == edit.name for argument in named if argument is not None):
         return f"the function already has a parameter {edit.name}"
-    if edit.default is None and arguments.defaults:
-        return "a parameter without a default cannot follow one that has a default"
     return None
 
 
@@ -527,7 +525,7 @@ def _conflict(one: _Footprint, other: _Footprint) -> str | None:
         case AddItem(_, dictionary, key), AddItem(_, same, other_key) if dictionary is same and key == other_key:
             return f"another change gives {key} another value on line {line}"
         case AddParameter(_, function, name), AddParameter(_, same, other_name):
-            if function is same and (name == other_name or _defaults_disagree(one.edit, other.edit)):
+            if function is same and name == other_name:
                 return f"another change gives the function on line {line} other parameters"
         case (AddArgument(_, call, name), RemoveArgument(_, same, argument)) | (
             RemoveArgument(_, same, argument),
@@ -535,15 +533,6 @@ def _conflict(one: _Footprint, other: _Footprint) -> str | None:
         ) if call is same and isinstance(argument, ast.keyword) and argument.arg == name:
             return f"another change adds or removes {name} on line {line}"
     return None
-
-
-def _defaults_disagree(one: Edit, other: Edit) -> bool:
-    """A parameter without a default must not come to stand after one with a default."""
-    return (
-        isinstance(one, AddParameter)
-        and isinstance(other, AddParameter)
-        and (one.default is None) != (other.default is None)
-    )
 
 
 def _cross(one: Wrap, other: Wrap) -> bool:

@@ -313,6 +313,26 @@ def test_a_parameter_is_added_after_the_positional_ones(before: str, after: str)
     assert edited(before, edits) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("def f(a): pass", "def f(a, new): pass", id="after those without"),
+        pytest.param("def f(a, b=1): pass", "def f(a, b=1, *, new): pass", id="after one with a default"),
+        pytest.param("def f(b=1, /): pass", "def f(b=1, /, *, new): pass", id="after a positional-only one"),
+        pytest.param("def f(b=1, *a): pass", "def f(b=1, *a, new): pass", id="after *args"),
+        pytest.param("def f(b=1, *, c): pass", "def f(b=1, *, c, new): pass", id="after keyword-only parameters"),
+        pytest.param("def f(b=1, **k): pass", "def f(b=1, *, new, **k): pass", id="before **kwargs"),
+        pytest.param(
+            "def f(\n    a,\n    b=1\n):\n    pass",
+            "def f(\n    a,\n    b=1,\n    *,\n    new\n):\n    pass",
+            id="one per line",
+        ),
+    ],
+)
+def test_a_parameter_without_a_default_is_passed_by_its_name_where_others_have_one(before: str, after: str) -> None:
+    assert edited(before, lambda module: [AddParameter(module, find(module, ast.FunctionDef), "new")]) == after
+
+
 # --- expressions ----------------------------------------------------------------------------------------------------
 
 

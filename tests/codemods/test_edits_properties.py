@@ -227,8 +227,12 @@ class _Edited(ast.NodeTransformer):
                     new.keys.append(ast.Constant(key))
                     new.values.append(ast.parse(f"({value})", mode="eval").body)
                 case AddParameter(_, function, name, default) if function is node:
-                    new.args.args.append(ast.arg(name))
-                    new.args.defaults += [] if default is None else [ast.parse(default, mode="eval").body]
+                    if default is None and new.args.defaults:
+                        new.args.kwonlyargs.append(ast.arg(name))
+                        new.args.kw_defaults.append(None)
+                    else:
+                        new.args.args.append(ast.arg(name))
+                        new.args.defaults += [] if default is None else [ast.parse(default, mode="eval").body]
                 case Decorate(_, function, decorator) if function is node:
                     new.decorator_list.append(ast.parse(decorator, mode="eval").body)
         for edit in self.edits:

@@ -201,12 +201,6 @@ def test_an_argument_is_refused(text: str, reason: str | None) -> None:
             "the function already has a parameter b",
             id="a parameter that is there",
         ),
-        pytest.param(
-            "def f(a=1): pass",
-            lambda m: AddParameter(m, find(m, ast.FunctionDef), "b"),
-            "a parameter without a default cannot follow one that has a default",
-            id="a parameter without a default after one with",
-        ),
         pytest.param("x[1:2]", lambda m: Replace(m, find(m, ast.Slice), "y"), PART, id="a slice"),
         pytest.param("x[1, 2]", lambda m: Replace(m, find(m, ast.Tuple), "y"), PART, id="several indices"),
         pytest.param("f(*x)", lambda m: Replace(m, find(m, ast.Starred), "y"), PART, id="a spread argument"),
