@@ -37,6 +37,7 @@ _IMPORT = re.compile(
     # In the text of a notebook each line is in quotes.
     rb'(?m)(?:^|[;:"])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;#]*)|import[ \t]+([\w., \t]+))'
 )
+_DYNAMIC = re.compile(rb"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
 _NAME = re.compile(rb"\w+")
 _GUARD = re.compile(rb"^if[ \t(]+__name__[ \t]*==", re.MULTILINE)
 
@@ -207,6 +208,7 @@ class _Tree:
         if head not in sys.stdlib_module_names:
             while around[-1] != top and len(around[-1]) > len(top):
                 around.append(os.path.dirname(around[-1]))  # noqa: PTH120
+            around.append(os.path.join(top, "src"))  # noqa: PTH118 - from where packages are installed
         places = [os.path.join(each, head) for each in around]  # noqa: PTH118
         regular = (each for each in places if self._module(each) is not None)
         place = next(regular, None) or next((each for each in places if each in self._directories), None)
@@ -370,6 +372,7 @@ def _statements(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
             end = data.find(b")", at) + 1
         end = end if end > at else len(data)
         yield from _IMPORT.findall(data, start, end)
+        yield from ((b"", b"", name) for name in _DYNAMIC.findall(data, start, end))
 
 
 def _walk(top: str) -> Iterator[str]:

@@ -54,6 +54,8 @@ def part(found: list[Project], path: str) -> Part:
         pytest.param("from pkg.data import x", "pkg__data", id="from its dotted name"),
         pytest.param("from .data import x", "data", id="relative"),
         pytest.param("from . import data", "data", id="relative, the module itself"),
+        pytest.param("import importlib\nx = importlib.import_module('data')", "data", id="by a function"),
+        pytest.param("from data import x", "src__data", id="from where packages are installed"),
     ],
 )
 def test_a_script_and_what_it_imports_are_one_project(tree: Path, text: str, module: str) -> None:

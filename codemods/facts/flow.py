@@ -384,6 +384,10 @@ class Flow:
         found = joined(*[self.read("name", tree, each) for each in sorted(self._units[tree].scope.bound)])
         return frozenset(each for each in found if each.sort in {Sort.CLASS, Sort.FUNCTION})
 
+    def import_module(self, name: str) -> Values:
+        """What ``importlib.import_module(name)`` returns in the code that is being interpreted."""
+        return self.imported(self._unit.module.resolved(name)) if self._unit is not None else NOTHING
+
     def star(self, source: str) -> Iterator[tuple[str, Values]]:
         """What ``from source import *`` binds, where the source is a module of the project."""
         bound = {

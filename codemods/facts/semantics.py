@@ -602,6 +602,13 @@ def _set_attribute(flow: Flow, owners: Values, names_: Values, values: Values) -
             flow.set_attribute(owner, key if isinstance(key, str) else ANY, values)
 
 
+def _import_module(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
+    names_ = keys_of(arguments.get(0, "name"))
+    return joined(
+        *[flow.import_module(each) if isinstance(each, str) else unknown("its module is computed") for each in names_]
+    )
+
+
 def _super(flow: Flow, _: ast.Call, __: Arguments) -> Values:
     return flow.super_()
 
@@ -658,12 +665,15 @@ _SPECIAL: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.super": _super,
+    "builtins.staticmethod": _first,
+    "importlib.import_module": _import_module,
+    "builtins.__import__": _import_module,
     "builtins.map": _map,
     "builtins.filter": _filter,
     "builtins.vars": _vars,
     "builtins.int": _int,
     **dict.fromkeys((f"builtins.{name}" for name in words("sum max min abs round pow")), _aggregate),
-    **dict.fromkeys((f"builtins.{name}" for name in words("eval exec __import__ globals locals")), _not_followed),
+    **dict.fromkeys((f"builtins.{name}" for name in words("eval exec globals locals")), _not_followed),
 }
 
 

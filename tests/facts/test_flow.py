@@ -581,6 +581,21 @@ def test_batches_and_where_they_are(text: str, expected: set[str]) -> None:
             {"unknown: '_y' is defined in no place that can be seen"},
             id="no private name by a star import",
         ),
+        pytest.param(
+            "import importlib\nanswer = importlib.import_module('utils').x",
+            {"utils": "x = 1"},
+            {"1"},
+            id="a module by its name",
+        ),
+        pytest.param(
+            "answer = __import__('utils').x", {"utils": "x = 1"}, {"1"}, id="a module by the builtin function"
+        ),
+        pytest.param(
+            "import utils\nclass A: f = staticmethod(utils.f)\nanswer = A().f(2)",
+            {"utils": "def f(x):\n    return x"},
+            {"2"},
+            id="a function of another module in a class",
+        ),
         pytest.param("import pkg.data\nanswer = pkg.data.x", {"pkg__data": "x = 1"}, {"1"}, id="a module of a package"),
         pytest.param(
             "from pkg import data\nanswer = data.x",
