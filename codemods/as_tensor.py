@@ -10,8 +10,9 @@ from codemods.edit_values import Replace
 from codemods.facts.arrays import Array, Arrays
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.loops import REPEATING, loop_around, where
+from codemods.facts.loops import REPEATING, around, loop_around, where
 from codemods.facts.sharing import is_alone, is_copied, is_stacked
+from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from codemods.declaration import Finding
     from codemods.facts.script import Script
+    from codemods.facts.source import Callee
 
 _COPIED = "an array that nothing else holds is copied to make a tensor"
 _ELEMENTS = "a list of arrays is read element by element"
@@ -129,9 +131,8 @@ for i in range(100):
         array, items = arrays.array(module, data), arrays.list_of(module, data)
         is_tensor = not legacy and _is_tensor(script, data)
         if array is None and items is None and not is_tensor:
-            # Numbers, sizes, or lists of anything.
-            nothing = legacy or isinstance(data, (ast.List, ast.Tuple, ast.ListComp))
-            return None if nothing else self.left(module, call, because="it is not known to be a NumPy array")
+            is_list = isinstance(data, (ast.List, ast.Tuple, ast.ListComp))  # of anything
+            return None if is_list else self.left(module, call, because="it is not known to be a NumPy array")
         reason = _why_no_call(script, call)
         if reason is not None:
             return self.left(module, call, because=reason)
@@ -247,18 +248,20 @@ def _why_no_call(script: Script, call: ast.Call) -> str | None:
 
 def _is_repeated(script: Script, call: ast.Call) -> bool:
     """Whether the call runs again and again: in a loop, in a data set, or for each batch that is put together."""
-    module = script.module
-    if loop_around(script.flow, module, call, REPEATING) is not None:
+    if loop_around(script.flow, script.module, call, REPEATING) is not None:
         return True
-    for above in module.ancestors(call):
-        if isinstance(above, (ast.FunctionDef, ast.Lambda)):
-            collating = [each.arguments["collate_fn"] for each in script.loaders if "collate_fn" in each.arguments]
-            if any(value.site is above for each in collating for value in each.values):
-                return True
-            owner = script.flow.owner(above)
-            if owner is not None and kind(script.flow, script.instance_of(owner)) is Kind.DATASET:
-                return getattr(above, "name", "") in {"__getitem__", "__getitems__", "__iter__"}
-    return False
+    collating = [each.arguments["collate_fn"] for each in script.loaders if "collate_fn" in each.arguments]
+    collates = {value.site for each in collating for value in each.values}
+    functions = (above for above, _ in around(script.flow, script.module, call) if isinstance(above, FUNCTIONS))
+    return any(each in collates or _makes_items(script, each) for each in functions)
+
+
+def _makes_items(script: Script, function: Callee) -> bool:
+    """Whether it is ``__getitem__`` or the like of a data set."""
+    if getattr(function, "name", "") not in {"__getitem__", "__getitems__", "__iter__"}:
+        return False
+    owner = script.flow.owner(function)
+    return owner is not None and kind(script.flow, script.instance_of(owner)) is Kind.DATASET
 
 
 def _is_number(script: Script, node: ast.expr) -> bool:

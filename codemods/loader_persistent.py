@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.data import partial_loaders
 from codemods.facts.epochs import draws_nothing, why_workers_end
-from codemods.facts.workers import WorkerFacts, Workers, is_read_in_epochs, why_reading_is_unknown
+from codemods.facts.workers import WorkerFacts, Workers, why_not_in_epochs
 from codemods.worker_edits import edits, pass_
 
 if TYPE_CHECKING:
@@ -31,10 +31,11 @@ class LoaderPersistent(Codemod):
         ``loader-workers`` gives workers to are treated together with it.
 
     When it is left:
-        The loader is made anew for each epoch. The data set changes between epochs or when it is read, or is not
-        known: the workers would keep their first copy. The loader is read twice at once, or through an iterator that
-        is kept: workers that stay serve one reading at a time. A ``worker_init_fn`` would run once instead of once an
-        epoch. Loaders are made by the dozen, as for each fold: the workers of all would stay.
+        The loader is not seen to be read more than once, or is made anew for each epoch. The data set changes between
+        epochs or when it is read, or is not known: the workers would keep their first copy. The loader is read twice
+        at once, or through an iterator that is kept: workers that stay serve one reading at a time. A
+        ``worker_init_fn`` would run once instead of once an epoch. Loaders are made by the dozen, as for each fold:
+        the workers of all would stay.
 
     Results:
         Another order of shuffling from the second epoch on, as workers that stay draw no new seed. Bit for bit the
@@ -144,15 +145,13 @@ for epoch in range(10):
                 yield self.left(script.module, call, because=because)
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
-            known = loader.unknown_arguments is None and _NAME not in loader.arguments
-            if loader.module is not script.module or not known:
+            if loader.module is not script.module or _NAME in loader.arguments:
                 continue
-            if is_read_in_epochs(script, loader):
+            reason = loader.unknown_arguments or why_not_in_epochs(script, loader)
+            if reason is None:
                 yield from self._site(script, facts, loader)
             elif facts.present(loader) is not None:
-                reason = why_reading_is_unknown(script, loader)
-                if reason is not None:
-                    yield self.left(loader.module, loader.call, because=reason)
+                yield self.left(loader.module, loader.call, because=reason)
 
     def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:
         module = loader.module

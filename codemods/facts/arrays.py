@@ -55,6 +55,10 @@ _COMPUTE = frozenset(
     {
         "exp",
         "log",
+        "log1p",
+        "log2",
+        "log10",
+        "expm1",
         "sqrt",
         "sin",
         "cos",
@@ -289,6 +293,8 @@ class Arrays:
                 continue  # `x = x / 255`: an array if the others are
             known = self.array(where, given) if given is not None else None
             if known is None:
+                if given is not None and self._is_later(node, given):
+                    continue
                 return None
             found.append(known)
         if not found:
@@ -298,6 +304,11 @@ class Arrays:
         axes = all(each.has_axes for each in found)
         format_ = next(iter(formats)) if len(formats) == 1 else None
         return Array(format_, owner=shared or node, has_axes=axes, is_dense=_all_dense(found))
+
+    def _is_later(self, node: ast.expr, given: ast.expr) -> bool:
+        """Whether a name is given a tensor there that it never is here: ``x = torch.Tensor(x)``, and no loop around."""
+        here, there = ({each.sort for each in self._flow.values(each)} for each in (node, given))
+        return isinstance(node, ast.Name) and bool(here) and bool(there) and there <= TENSOR_SORTS and not here & there
 
     def _assignments(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[tuple[Module, ast.expr | None]]:
         """What the name is given wherever it is bound; None where that is not an expression of its own."""

@@ -37,6 +37,7 @@ _COUNTS_PROCESSORS = frozenset(
 )
 # Arguments that DataLoader refuses without workers.
 _NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
+_ONLY_FIRST = "only its first batch is read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +322,7 @@ class WorkerFacts:
         if unknown is not None:
             return unknown
         if all(each.how is How.FIRST for each in found):
-            return "only its first batch is read"
+            return _ONLY_FIRST
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 return f"it is read anew for each batch, and workers would start each time ({loader.where(each.node)})"
@@ -398,10 +399,18 @@ def why_reading_is_unknown(script: Script, loader: Loader) -> str | None:
     return f"its batches are not read in {loader.files}"
 
 
-def is_read_in_epochs(script: Script, loader: Loader) -> bool:
-    """Whether the loader is read more than once, from the start to the end."""
+def why_not_in_epochs(script: Script, loader: Loader) -> str | None:
+    """Why the loader is not known to be read more than once, from the start to the end; None where it is."""
     whole = [each for each in loader.passes if each.how is not How.FIRST]
-    return any(loop_around(script.flow, each.module, each.node) is not None for each in whole)
+    if any(loop_around(script.flow, each.module, each.node) is not None for each in whole):
+        return None
+    unknown = why_reading_is_unknown(script, loader)
+    if unknown is not None:
+        return unknown
+    if not whole:
+        return _ONLY_FIRST
+    place = loader.where(whole[0].module.statement(whole[0].node))
+    return f"it is not seen to be read more than once ({place})"
 
 
 def _with_all_moves(loader: Loader) -> Loader:

@@ -400,6 +400,28 @@ def test_a_function_that_is_called_in_a_loop_is_in_it() -> None:
     check_rewrites(AsTensor, HEAD + code.format(make="tensor"), HEAD + code.format(make="as_tensor"))
 
 
+def test_a_method_that_makes_an_items_part_runs_for_each_item() -> None:
+    code = DATA.replace("torch.tensor(self.images[index])", "self.read(index)")
+    code += "    def read(self, index):\n        return torch.{make}(np.log1p(np.ones(3, dtype=np.float32)))\n\n\n"
+    before, after = (HEAD + code.replace("torch.tensor(self", "int(self") + LOADER for _ in range(2))
+    check_rewrites(AsTensor, before.replace("{make}", "FloatTensor"), after.replace("{make}", "as_tensor"))
+
+
+def test_an_array_may_give_its_name_to_the_tensor() -> None:
+    code = LOOP + "    x = np.zeros(3, dtype=np.float32)\n    x = torch.{make}(x)\n"
+    check_rewrites(AsTensor, HEAD + code.format(make="Tensor"), HEAD + code.format(make="as_tensor"))
+
+
+def test_a_name_that_is_a_tensor_in_later_passes_is_no_array() -> None:
+    code = "x = np.zeros(3, dtype=np.float32)\n" + LOOP + "    x = torch.Tensor(x)\n"
+    check_leaves(AsTensor, HEAD + code, "it is not known to be a NumPy array")
+
+
+def test_a_legacy_constructor_of_something_unknown_has_a_reason() -> None:
+    code = LOOP + "    x = torch.Tensor(np.logical_or(*game.step()))\n"
+    check_leaves(AsTensor, HEAD + code, "it is not known to be a NumPy array")
+
+
 @pytest.mark.parametrize(
     "drawn",
     ["np.random.uniform(0, 1)", "np.random.normal(0.0, 1.0)", "np.random.random()", "np.random.normal(size=None)"],

@@ -136,11 +136,8 @@ def test_the_place(before: str, after: str) -> None:
 SILENT = {
     "there are no workers": "loader = DataLoader(data, 64)\n" + EPOCHS,
     "the number is 0": "loader = DataLoader(data, 64, num_workers=0)\n" + EPOCHS,
-    "it is read once": MADE + "for x, y in loader:\n    print(x)\n",
-    "only first batches are read again and again": MADE + "for epoch in range(9):\n    next(iter(loader))\n",
     "it says so itself": "loader = DataLoader(data, num_workers=2, persistent_workers=False)\n" + EPOCHS,
     "a dictionary says so": "loader = DataLoader(data, num_workers=2, **{'persistent_workers': opt.keep})\n" + EPOCHS,
-    "its arguments are not known": "loader = DataLoader(data, num_workers=2, **opt.loader)\n" + EPOCHS,
 }
 
 
@@ -246,6 +243,22 @@ LEFT = {
         MADE + ENDLESS + "for x in endless():\n    for y in endless():\n        print(x, y)\n",
         f"it is read through an iterator that is kept, and {STAY} (line 15)",
     ),
+    "it is read once": (
+        MADE + "for x, y in loader:\n    print(x)\n",
+        "it is not seen to be read more than once (line 13)",
+    ),
+    "nothing calls what reads it": (
+        MADE + "def check():\n    for x, y in loader:\n        print(x)\n",
+        "it is not seen to be read more than once (line 14)",
+    ),
+    "only first batches are read again and again": (
+        MADE + "for epoch in range(9):\n    next(iter(loader))\n",
+        "only its first batch is read",
+    ),
+    "its arguments are not known": (
+        "loader = DataLoader(data, num_workers=2, **opt.loader)\n" + EPOCHS,
+        "its arguments are given with **opt.loader, and not all of its keys can be seen",
+    ),
     "nothing is seen to read it": (MADE, "its batches are not read in this file"),
     "a framework reads it": (
         "import pytorch_lightning as pl\n" + MADE + "pl.Trainer()\n",
@@ -297,10 +310,14 @@ def test_workers_end_with_the_epoch_where(code: str, because: str) -> None:
 def test_one_loader_keeps_the_other_from_it_where_they_share_the_dictionary() -> None:
     code = (
         "kwargs = {'num_workers': 2}\nloader = DataLoader(data, **kwargs)\n"
-        "other = DataLoader(data, worker_init_fn=random.seed, **kwargs)\n" + EPOCHS + "print(next(iter(other)))\n"
+        "other = DataLoader(data, worker_init_fn=random.seed, **kwargs)\n" + EPOCHS + "    print(len(other))\n"
     )
     because = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
-    leaves(code, f"it shares its arguments with the loader in line 14: {because}")
+    shared = f"it shares its arguments with the loader in line 14: {because}"
+    assert [each.message for each in run(LoaderPersistent, HEAD + code).sites] == [
+        shared,
+        "its batches are not read in this file",
+    ]
 
 
 STILL = {
