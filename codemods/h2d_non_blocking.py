@@ -12,7 +12,7 @@ from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.kinds import described
 from codemods.facts.loops import loop_around, module_of, where
-from codemods.facts.transfers import is_field, is_value_of_dictionary
+from codemods.facts.transfers import is_element, is_field, is_value_of_dictionary
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ for images, labels in loader:
             if not _is_about_batches(move):
                 if _is_cut_by_hand(script, move):
                     yield self.left(move.module, move.call, because=_why_made(script, move))
+                elif move.non_blocking is None and move.method != "type" and is_element(move.module, move.call):
+                    yield self.left(move.module, move.call, because=_why_no_batch(move))
                 continue
             given = move.non_blocking
             if given is None:
@@ -187,6 +189,11 @@ def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
     return not is_pinned and loop_around(script.flow, move.module, move.call) is not None
 
 
+def _why_no_batch(move: Transfer) -> str:
+    unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
+    return f"what is moved is not known to be a batch: {unknown or 'no loader is seen to hand it out'}"
+
+
 def _why_made(script: Script, move: Transfer) -> str:
     made = _made(script, move)
     return f"what is moved was made by the script itself{made}, not by a loader, and is not in pinned memory"
@@ -207,9 +214,8 @@ def _on_cuda(script: Script, move: Transfer) -> str | None:
 
 
 def _why_not(script: Script, move: Transfer) -> str | None:
-    why_unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
-    if why_unknown is not None:
-        return f"what is moved is not known to be a batch: {why_unknown}"
+    if any(each.sort is Sort.UNKNOWN for each in move.sources):
+        return _why_no_batch(move)
     if not move.loaders:
         return f"what is moved was made from the batch on the host{_made(script, move)}, and is not in pinned memory"
     if move.device.kind is DeviceKind.UNKNOWN:
@@ -223,7 +229,8 @@ def _why_other(move: Transfer) -> str | None:
     """Why what is moved may be something for which a copy must block, or that knows no ``non_blocking``."""
     for source in move.sources:
         if source.sort not in TENSOR_SORTS:
-            return f"what is moved may be something else than a batch: {described(source)}"
+            other = described(source)
+            return "what is moved may be something else than a batch" + (f": {other}" if other != "a value" else "")
         on_host = source.sort in {Sort.BATCH, Sort.HOST}
         if not on_host and move.device.kind is not DeviceKind.CUDA and not _same_target(source, move):
             # From CUDA to the CPU, a copy that does not block is read before it is there.

@@ -217,13 +217,18 @@ def _names_target(flow: Flow, call: ast.Call) -> bool:
 
 def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
     """Whether what is moved, and kept, is an element of something unknown that is iterated over: perhaps a batch."""
-    root: ast.expr = call.func
-    while isinstance(root, (ast.Attribute, ast.Subscript)):
-        root = root.value
     if not values or any(each.sort is not Sort.UNKNOWN for each in values):
         return False
     if isinstance(module.parent(call), ast.Expr) or call.func.attr == "type":  # type: ignore[attr-defined]
         return False
+    return is_element(module, call)
+
+
+def is_element(module: Module, call: ast.Call) -> bool:
+    """Whether what is moved is named by a loop around the call, or by ``next()``, or is a part of that."""
+    root: ast.expr = call.func
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
     return _is_next(root) or (isinstance(root, ast.Name) and _is_target(module, root))
 
 

@@ -1060,6 +1060,25 @@ def test_declined_because_of(code: str, because: str, but: str) -> None:
     leaves(code, because)
 
 
+NO_LOADER = "what is moved is not known to be a batch: no loader is seen to hand it out"
+
+
+@pytest.mark.parametrize(
+    ("code", "because"),
+    [
+        ("def parts(n):\n    for i in range(n):\n        yield torch.ones(3) + i\n\nfor x in parts(4):\n", NO_LOADER),
+        ("for x in [torch.ones(3), 'text']:\n", NO_LOADER),
+        (
+            "def run(batches=[torch.ones(3)]):\n  for x in batches:\n",
+            "what is moved is not known to be a batch: 'batches' is a parameter of run(), which nothing in this file calls",
+        ),
+    ],
+    ids=["a generator makes it", "a list holds it", "it may be anything, or new"],
+)
+def test_what_another_loop_hands_out_has_a_reason(code: str, because: str) -> None:
+    leaves(code + "    x = x.to(device)\n", because)
+
+
 SILENT = {
     "X1: to the CPU": """\
 for x, y in loader:
