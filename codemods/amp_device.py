@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.hazards import located
 from codemods.facts.kinds import Kind, kind, may
+from codemods.facts.models import Model
 from codemods.facts.names import bound_names
 from codemods.facts.placement import means_the_same
 from codemods.facts.reach import own
-from codemods.facts.transfers import Transfer
+from codemods.facts.transfers import Transfer, makings
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class Conditions:
 
     @classmethod
     def of_script(cls, script: Script) -> Conditions:
-        """The conditions of all moves of batches and models that may go to CUDA."""
-        flow, moves = script.flow, list(script.transfers)
+        """The conditions of all moves of batches and models, and of those made there, that may go to CUDA."""
+        flow, moves = script.flow, [*script.transfers, *makings(script.flow, script.modules)]
         for module in script.modules:
             for call in module.nodes(ast.Call):
                 if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
@@ -83,7 +84,8 @@ class Conditions:
         inside = {call for part in parts for call in own(part, ast.Call)}
         if any(each.sort is Sort.UNKNOWN for each in models):
             return self
-        moves = [each for each in self._of_script if each.call in inside or self._moved(each) & models]
+        layers = {layer for each in models for layer in Model(self._flow, each).layers}
+        moves = [each for each in self._of_script if each.call in inside or self._moved(each) & layers]
         return Conditions(self._script, [each for each in moves if each.may_reach_cuda], self._of_script, moves)
 
     @property

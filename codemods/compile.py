@@ -32,6 +32,7 @@ _MESSAGE = "each operation of {} is launched from Python, and none are fused"
 _DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
 _PREPARES = SELF_METHODS | {"load_state_dict"}
 _NO_CUDA = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+_SINGLE = "it is a single layer: there is nothing to fuse in it"
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
 
@@ -177,13 +178,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             place = home(script.flow, script.modules, each.model.value)
             if not _is_asked_for(script, each, place):
                 continue
-            if place is None and not script.may_use_cuda:
-                yield self.left(script.module, _site(script, each), because=_NO_CUDA)
-                continue
-            if compiling is not None:
-                yield self.left(script.module, _site(script, each), because=f"{compiling.path} compiles already")
-                continue
-            reason = _why_not(script, each, twice.get(each.model.value)) or (place if isinstance(place, str) else None)
+            reason = _why_in_vain(script, each, place, compiling) or _why_not(script, each, twice.get(each.model.value))
+            reason = reason or (place if isinstance(place, str) else None)
             if reason is None and isinstance(place, Home):
                 ready.append((each, place))
             elif reason is None:
@@ -288,6 +284,8 @@ def _is_asked_for(script: Script, called: Called, place: Home | str | None) -> b
     """Whether the model is one of the script's own module: it is put on its device there, or else made there."""
     if isinstance(place, Home):
         return place.module is script.module
+    if called.is_single and place is None:
+        return False
     return called.model.value.site is not None and script.module.holds(called.model.value.site)
 
 
@@ -330,6 +328,15 @@ def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
 
 
 # Why not.
+
+
+def _why_in_vain(script: Script, called: Called, place: Home | str | None, compiling: Module | None) -> str | None:
+    """Why there is nothing to gain."""
+    if place is None and not script.may_use_cuda:
+        return _NO_CUDA
+    if called.is_single:
+        return _SINGLE
+    return None if compiling is None else f"{compiling.path} compiles already"
 
 
 def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | None:

@@ -48,12 +48,14 @@ class Called:
     calls: tuple[tuple[Module, ast.Call], ...]
     wrappers: tuple[Value, ...]
     """What it is wrapped in where it is called."""
+    is_single: bool = False
+    """Whether it is a single layer, in which there is nothing to fuse."""
 
 
 def called_models(flow: Flow, iterations: Iterable[TrainingIteration]) -> Iterator[Called]:
     """The models that training iterations call, not as a layer of another, in the text's order.
 
-    Single layers, and losses without layers, are left out: there is nothing to fuse in them.
+    Losses without layers are left out.
     """
     calls: dict[Value, list[tuple[Module, ast.Call]]] = {}
     wrappers: dict[Value, dict[Value, None]] = {}
@@ -68,8 +70,9 @@ def called_models(flow: Flow, iterations: Iterable[TrainingIteration]) -> Iterat
                         known.append((event.module, event.node))
                     wrappers.setdefault(value, {}).update(dict.fromkeys(around))
     for value in sorted((each for each in calls if each.site is not None), key=_place):
-        if _is_network(flow, value):
-            yield Called(Model(flow, value), tuple(calls[value]), tuple(wrappers[value]))
+        model, is_single = Model(flow, value), not _is_network(flow, value)
+        if not is_single or value.sort is Sort.MADE or len(model.layers) > 1:
+            yield Called(model, tuple(calls[value]), tuple(wrappers[value]), is_single)
 
 
 def _place(value: Value) -> tuple[int, int]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
 from codemods.facts.loops import REPEATING, loop_around
-from codemods.facts.transfers import Transfer
+from codemods.facts.models import Model
+from codemods.facts.transfers import Transfer, makings
 from codemods.facts.values import NOTHING, Sort, Value
 
 if TYPE_CHECKING:
@@ -90,12 +91,15 @@ def _names_device(flow: Flow, call: ast.Call) -> bool:
 
 def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | None:
     """The home of a model in these modules, or why none is certain; None for a model that stays on the CPU."""
-    found = list(moves(flow, modules, value))
+    layers = Model(flow, value).layers
+    moved = list(moves(flow, modules, value))
+    found = moved or [each for each in makings(flow, modules) if any(layer.site is each.call for layer in layers)]
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
         unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
         return None if unknown is None else f"the device is not known: {unknown.device.reason}"
-    named = [Home(each.module, *bound, each) for each in to_cuda if (bound := _bound(flow, each, value)) is not None]
+    bounds = [(each, _bound(flow, each, value)) for each in to_cuda if moved or each.call is value.site]
+    named = [Home(each.module, *bound, each) for each, bound in bounds if bound is not None]
     if not named:
         named = [Home(module, *bound, to_cuda[0]) for module in modules for bound in _bindings(flow, module, value)][:1]
     if not named:

@@ -18,7 +18,7 @@ from codemods.facts.kinds import Kind, framework, kind, may
 from codemods.facts.legacy import Failure, failure
 from codemods.facts.models import Model
 from codemods.facts.semantics import TorchSemantics
-from codemods.facts.transfers import Transfer, transfers
+from codemods.facts.transfers import Transfer, makings, transfers
 from codemods.facts.values import Sort, Value, instance
 
 if TYPE_CHECKING:
@@ -259,8 +259,8 @@ class Script:
 
     @cached_property
     def may_use_cuda(self) -> bool:
-        """Whether the script moves a model or tensors to what may be a CUDA device."""
-        if any(each.may_reach_cuda for each in self.transfers):
+        """Whether the script moves a model or tensors to, or makes them on, what may be a CUDA device."""
+        if any(each.may_reach_cuda for each in (*self.transfers, *makings(self.flow, self.modules))):
             return True
         return any(
             isinstance(call.func, ast.Attribute)

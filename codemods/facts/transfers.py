@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
-from codemods.facts.kinds import is_dtype
+from codemods.facts.kinds import Kind, is_dtype, kind
 from codemods.facts.loops import module_of
 from codemods.facts.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
 
@@ -139,6 +139,32 @@ class Transfer:
     def may_reach_mps(self) -> bool:
         """Whether the script lets see that it may be a copy to Apple's MPS."""
         return self.device.may_be_mps or (self.device.is_chosen and _mentions_mps(self.flow))
+
+
+@dataclass(frozen=True, eq=False)
+class Making(Transfer):
+    """A call that makes a model or a tensor on a device: ``nn.Linear(8, 8, device=device)``."""
+
+    @property
+    def receiver(self) -> ast.expr:
+        """What is made."""
+        return self.call
+
+    @property
+    def method(self) -> str:
+        """As good as what ``to`` returns."""
+        return "to"
+
+
+def makings(flow: Flow, modules: Sequence[Module]) -> Iterator[Making]:
+    """Every call that makes a model or a tensor on a device that it names."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            if any(each.arg == "device" for each in call.keywords) and any(
+                each.site is call and (each.sort is Sort.MOVED or kind(flow, each) is Kind.MODEL)
+                for each in flow.values(call)
+            ):
+                yield Making(flow, module, call)
 
 
 def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:

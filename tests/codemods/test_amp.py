@@ -2442,6 +2442,19 @@ def test_replicas_that_need_bf16_are_left() -> None:
     )
 
 
+def test_what_is_made_on_the_device_is_about_cuda() -> None:
+    moved = (
+        HEAD
+        + DATA
+        + "    optimizer.zero_grad()\n    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    made = moved.replace("(8, 32)", "(8, 32, device=device)").replace("(32, 4)", "(32, 4, device=device)")
+    made = made.replace(").to(device)", ")").replace("x, y = x.to(device), y.to(device)", "pass")
+
+    assert ".to(device)" not in made
+    assert HEADER in rewritten(made, "auto")
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -58,6 +58,18 @@ PLACES = {
         "model = Net().cuda()\n",
         "model = Net().cuda()\nmodel.compile()\n",
     ),
+    "after it is made on the device": (
+        "model = nn.Sequential(nn.Linear(8, 8, device=device), nn.ReLU())\n",
+        "model = nn.Sequential(nn.Linear(8, 8, device=device), nn.ReLU())\n" + WHERE_CUDA,
+    ),
+    "after its layers are made on the device": (
+        "class Net(nn.Module):\n    def __init__(self, device):\n        super().__init__()\n"
+        '        self.first = nn.Linear(8, 8, device=device)\n        self.second = nn.Linear(8, 8, device="cpu")\n\n\n'
+        "model = Net(device)\n",
+        "class Net(nn.Module):\n    def __init__(self, device):\n        super().__init__()\n"
+        '        self.first = nn.Linear(8, 8, device=device)\n        self.second = nn.Linear(8, 8, device="cpu")\n\n\n'
+        "model = Net(device)\n" + WHERE_CUDA,
+    ),
     "after a move on a line of its own": (
         "model = Net()\nmodel.to(device)\nprint(model)\n",
         "model = Net()\nmodel.to(device)\n" + WHERE_CUDA + "print(model)\n",
@@ -481,6 +493,16 @@ LEFT = {
         TRAINING + "watch(model)\n",
         "a compiled model ignores hooks that are added after its first call (line 19)",
     ),
+    "a single layer": (
+        "model = nn.Linear(8, 2).to(device)\n",
+        TRAINING,
+        "it is a single layer: there is nothing to fuse in it",
+    ),
+    "a single layer that is made on the device": (
+        "model = nn.Linear(8, 2, device=device)\n",
+        TRAINING,
+        "it is a single layer: there is nothing to fuse in it",
+    ),
     "a model in each pass of a loop": (
         "for fold in range(5):\n    model = Net().to(device)\n",
         "    for x in torch.randn(4, 16, 8, device=device):\n        model(x).sum().backward()\n",
@@ -656,7 +678,6 @@ SILENT = {
         "import nets\n\nother = nets.Net().to(device)\nprint(len(list(other.parameters())))\nw = torch.ones(8, requires_grad=True)\n"
         + TRAINING.replace("model(x)", "(w * x)")
     ),
-    "a single layer": "model = nn.Linear(8, 2).to(device)\n" + TRAINING,
     "a loss": "class Loss(nn.Module):\n    def forward(self, x):\n        return x\n\n\nmodel = Loss().to(device)\n"
     + TRAINING,
 }
