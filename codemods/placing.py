@@ -166,8 +166,9 @@ def _no_statement(module: Module, statement: ast.stmt) -> str | None:
     """Why the statement has no whole lines of its own in a suite."""
     if (why := _no_start(module, statement)) is not None:
         return why
-    end_line = module.lines[_end_line(statement) - 1].encode()[statement.end_col_offset :].decode()
-    return None if _REST_OF_LINE.fullmatch(end_line) else "the statement shares its line with another"
+    last = _end_line(statement)
+    end_line = module.lines[last - 1].encode()[statement.end_col_offset :].decode()
+    return None if _REST_OF_LINE.fullmatch(end_line) else f"line {last} holds several statements"
 
 
 def _no_start(module: Module, statement: ast.stmt) -> str | None:
@@ -180,7 +181,7 @@ def _no_start(module: Module, statement: ast.stmt) -> str | None:
     if line > 1 and module.lines[line - 2].endswith("\\"):
         return "the statement stands on a line that a backslash continues"
     if _before(module, statement).strip(" \t@"):
-        return "the statement shares its line with another"
+        return f"line {line} holds several statements"
     return None
 
 

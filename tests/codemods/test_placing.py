@@ -44,7 +44,7 @@ def statement(module: Module, code: str) -> ast.stmt:
 
 # --- problems -------------------------------------------------------------------------------------------------------
 
-SHARED = "the statement shares its line with another"
+SHARED = "line 1 holds several statements"
 ON_HEADER = "the suite is written on the header's line"
 CONTINUED = "the statement stands on a line that a backslash continues"
 FUTURE = "nothing can stand before a __future__ import"
@@ -68,7 +68,7 @@ PART = "the code is only a part of an expression"
         pytest.param("try:\n    a\nfinally: b\n", ON_HEADER, id="on the line of a finally"),
         pytest.param("if x:\n    a\nelif y:\n    b\n", None, id="in the suite of an elif"),
         pytest.param("if x:  # why: not\n    b\n", None, id="after a header with a comment"),
-        pytest.param("'''\n'''; b\n", SHARED, id="after a string of several lines"),
+        pytest.param("'''\n'''; b\n", "line 2 holds several statements", id="after a string of several lines"),
         pytest.param("a\n\fb\n", "a form feed stands before code in this file", id="after a form feed"),
         pytest.param("a\n\f\nb\n", None, id="below a form feed"),
     ],
