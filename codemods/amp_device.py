@@ -104,7 +104,9 @@ class Conditions:
 
     def at(self, place: ast.stmt) -> Condition | None:
         """The condition as it can be said at the place; None where it cannot."""
-        if any(each.device.kind is DeviceKind.CUDA and not each.branches for each in self._moves):
+        certain = [each for each in self._moves if each.device.kind is DeviceKind.CUDA and not each.branches]
+        # Where some moves depend on a choice, another function's `.cuda()` may be one that this choice never runs.
+        if certain and (len(certain) == len(self._moves) or any(self._runs_with(each, place) for each in certain)):
             return Condition(None)
         for move in (each for each in self._moves if each.module is self._module):
             found = self._flag(move, place) or self._device(move, place)
@@ -114,6 +116,11 @@ class Conditions:
             name = self._script.spelled(self._module, "torch.cuda.is_available", place)
             return Condition(f"{name}()") if name is not None else None
         return None
+
+    def _runs_with(self, move: Transfer, place: ast.stmt) -> bool:
+        """Whether the move stands in the place's function, or in no function."""
+        function = move.module.function(move.call)
+        return function is None or (move.module is self._module and function is self._module.function(place))
 
     def _moved(self, move: Transfer) -> Values:
         """What it moves, and what it returns."""

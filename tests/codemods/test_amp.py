@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from kit import check_leaves, check_rewrites, check_silent
+from kit import check_leaves, check_rewrites, check_silent, run
 
 from codemods import edits, placing
 from codemods.amp import Amp
@@ -2465,3 +2465,35 @@ def test_what_is_made_on_the_device_is_about_cuda() -> None:
 )
 def test_mixed_precision_that_is_there_is_left_alone(code: str) -> None:
     check_silent(Amp, HEAD + code + STEP)
+
+
+def test_another_function_s_cuda_is_not_this_one_s() -> None:
+    """``generate()`` needs a GPU; training on a CPU works, and must go on to."""
+    before = """\
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+
+def train(model, x, y, use_gpu):
+    device = torch.device("cuda") if use_gpu else torch.device("cpu")
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(9):
+        optimizer.zero_grad()
+        loss = mse_loss(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+
+
+def generate(model, x):
+    return model(x.cuda())
+
+
+net = nn.Linear(3, 1)
+train(net, torch.rand(8, 3), torch.rand(8, 1), "--gpu" in __import__("sys").argv)
+generate(net, torch.rand(8, 3))
+"""
+    after = run(Amp, before).after
+
+    assert 'use_amp = device.type == "cuda"' in after

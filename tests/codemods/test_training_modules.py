@@ -148,7 +148,7 @@ def test_a_step_in_another_file() -> None:
 
     assert line == 3
     assert message.endswith("as in fp16 the optimizer steps in another file")
-    assert after == "import torch\n" + STEP.replace(
+    assert after == "import torch\n\n\n" + STEP.replace(
         "    loss = model(x).mean()\n",
         """\
     use_amp = torch.cuda.get_device_capability()[0] >= 8
