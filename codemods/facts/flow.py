@@ -18,6 +18,7 @@ from codemods.facts.interpretation import Interpretation, Unit
 from codemods.facts.source import children, is_main_guard, kept
 from codemods.facts.values import (
     ANY,
+    CONFIGURATION,
     NO_ARGUMENTS,
     NONE,
     NOTHING,
@@ -29,6 +30,7 @@ from codemods.facts.values import (
     Values,
     external,
     instance,
+    is_configuration,
     joined,
     keys_of,
     path,
@@ -63,6 +65,9 @@ class Semantics(Protocol):
 
     def fills_parameters(self, decorator: Value) -> bool:
         """Whether a decorator fills the function's parameters with what the user chooses."""
+
+    def is_configuration(self, base: str) -> bool:
+        """Whether objects of the library's class hold what the user chooses."""
 
 
 class Flow:
@@ -460,13 +465,21 @@ class Flow:
         """Notes that what the user chose may stay as it is though the project overwrites it somewhere."""
         self.write("choice", self.modules[0].tree, name, frozenset({Value(Sort.CHOICE, name)}))
 
-    def set_attribute(self, owner: Value, name: str, values: Values) -> None:
-        """Joins values into an attribute of the value; ``ANY`` stands for a name that is not known."""
+    def set_attribute(self, owner: Value, name: str, values: Values) -> Values:
+        """Joins values into an attribute of the value; ``ANY`` stands for a name that is not known.
+
+        Returns:
+            What the attribute is then: what a script writes into a configuration is a default, unless it is an object.
+        """
         place = class_of(owner) or owner.site
+        if is_configuration(owner):
+            objects = (each for each in values if each.sort not in _CHOSEN_SORTS)
+            values = frozenset({*objects, Value(Sort.CHOICE, path(owner, name))})
         if owner.sort is Sort.CHOICE:
             self.write("choice", self.modules[0].tree, path(owner, name), values)
         elif place is not None:
             self.write_attribute(place, name, values)
+        return values
 
     def _member(self, owner: Value, class_: ast.ClassDef, name: str) -> Values:
         """An attribute or method of an object of the project's class, or of the class itself."""
@@ -601,6 +614,9 @@ class Flow:
         made = instance(class_, node)
         if not self._is_derived(class_):
             return NOTHING
+        if any(isinstance(base, str) and self._semantics.is_configuration(base) for base in self.bases(class_)):
+            self.escape(arguments.all())
+            return CONFIGURATION
         if self.method(class_, "__init__"):
             self._call_method(made, "__init__", node, arguments)
             return frozenset({made})
@@ -679,13 +695,27 @@ class Flow:
         if any(self._semantics.fills_parameters(each) for each in decorators):
             self.fill(frozenset({Value(Sort.FUNCTION, function.name, function)}))
 
+    def fill_all(self, node: ast.AST) -> None:
+        """Notes that the user chooses which function of the module is called, and with what: ``fire.Fire()``."""
+        module = next(each for each in self.modules if each.holds(node))
+        for function in module.tree.body:
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self.fill(frozenset({Value(Sort.FUNCTION, function.name, function)}))
+
     def fill(self, functions: Values) -> None:
-        """Notes that the user chooses what the functions are called with when the script is started."""
+        """Notes that the user chooses what functions, and classes, are called with when the script is started."""
         for value in functions:
-            if value.sort is Sort.FUNCTION and isinstance(value.site, CALLEES):
-                self._filled.add(value.site)
-                for parameter in names.parameters(value.site):
-                    self.write("parameter", value.site, parameter.arg, frozenset({Value(Sort.CHOICE, parameter.arg)}))
+            if value.sort is Sort.CLASS and isinstance(value.site, ast.ClassDef):
+                method = self.method(value.site, "__init__")
+                if method is not None:
+                    self._fill(method, skip=1)
+            elif value.sort is Sort.FUNCTION and isinstance(value.site, CALLEES):
+                self._fill(value.site)
+
+    def _fill(self, function: Callee, skip: int = 0) -> None:
+        self._filled.add(function)
+        for parameter in names.parameters(function)[skip:]:
+            self.write("parameter", function, parameter.arg, frozenset({Value(Sort.CHOICE, parameter.arg)}))
 
     # The fixpoint.
 
@@ -724,6 +754,8 @@ class Flow:
 
 
 _NO_NAMES = Environment()
+_CHOSEN_SORTS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.CONTAINER})
+"""What a user may write into a file, or choose otherwise."""
 _UNKNOWN = Value(Sort.PLAIN)
 """Of a container: a key that is not known."""
 

@@ -196,9 +196,9 @@ class Interpretation:
 
     def _bind_attribute(self, target: ast.Attribute, values: Values) -> None:
         for owner in self._evaluate(target.value):
-            self._flow.set_attribute(owner, target.attr, values)
+            now = self._flow.set_attribute(owner, target.attr, values)
             if owner.sort is Sort.CHOICE:
-                self._env = self._env.bind(path(owner, target.attr), values)
+                self._env = self._env.bind(path(owner, target.attr), now)
 
     def _bind_name(self, name: str, values: Values) -> None:
         if self._class is not None:

@@ -22,6 +22,7 @@ from codemods.facts.kinds import (
 from codemods.facts.names import words
 from codemods.facts.values import (
     ANY,
+    CONFIGURATION,
     NO_ARGUMENTS,
     NONE,
     NOTHING,
@@ -60,16 +61,29 @@ SAME_ELEMENTS = PROGRESS | words(
 # Results of functions that ask the user, a file that the user wrote, or the environment.
 _CHOOSERS = words(
     """
-    yaml.load yaml.safe_load yaml.full_load json.load json.loads toml.load tomllib.load os.environ.get os.getenv
-    omegaconf.OmegaConf.load omegaconf.OmegaConf.from_cli tyro.cli simple_parsing.parse builtins.input hydra.compose
-    docopt.docopt jsonargparse.CLI
+    yaml.load yaml.safe_load yaml.full_load yaml.unsafe_load json.load json.loads toml.load toml.loads tomllib.load
+    tomllib.loads configparser.ConfigParser configparser.RawConfigParser os.environ.get os.getenv builtins.input
+    tyro.cli simple_parsing.parse pyrallis.parse draccus.parse docopt.docopt jsonargparse.CLI hydra.compose
     """
 )
-_ENVIRONMENT = words("os.environ sys.argv")
+# What makes objects that files and the command line fill after they were given defaults.
+_CONFIGURATIONS = words(
+    """
+    yacs.config.CfgNode fvcore.common.config.CfgNode detectron2.config.CfgNode detectron2.config.get_cfg
+    ml_collections.ConfigDict ml_collections.FrozenConfigDict ml_collections.config_dict.ConfigDict
+    ml_collections.config_dict.FrozenConfigDict ml_collections.config_dict.create mmcv.Config mmcv.Config.fromfile
+    mmengine.Config mmengine.Config.fromfile mmengine.config.Config mmengine.config.Config.fromfile
+    """
+) | {f"omegaconf.OmegaConf.{name}" for name in words("load create structured merge from_cli from_dotlist to_container")}
+_ENVIRONMENT = words("os.environ sys.argv absl.flags.FLAGS wandb.config")
+_COPIES = words("clone copy copy_and_resolve_references")
+_WITH_ATTRIBUTES = words("absl.flags.FLAGS wandb.config")
 _PARSERS = words("ArgumentParser ArgParser HfArgumentParser OptionParser ConfigArgParse Tap")
 # Call the function that they are given, or decorate, with what the user chooses.
 _ENTRY_POINTS = words("fire.Fire typer.run tyro.cli jsonargparse.CLI jsonargparse.auto_cli")
-_ENTRY_DECORATORS = words("hydra.main click.command click.option click.argument")
+_ENTRY_DECORATORS = words(
+    "hydra.main click.command click.option click.argument pyrallis.wrap draccus.wrap typer.Typer(…)"
+)
 _STARTERS = words(
     """
     torch.multiprocessing.Process multiprocessing.Process multiprocessing.context.Process threading.Thread
@@ -87,7 +101,11 @@ _REGISTERS = words("add_module register_module register_buffer register_paramete
 _DICTIONARY = "torch.nn.ModuleDict"
 _LAYER_CONTAINERS = words("torch.nn.Sequential torch.nn.ModuleList torch.nn.ModuleDict")
 # Objects that are nothing but the attributes they are given.
-_NAMESPACES = words("types.SimpleNamespace argparse.Namespace easydict.EasyDict")
+_NAMESPACES = words(
+    """
+    types.SimpleNamespace argparse.Namespace easydict.EasyDict addict.Dict munch.Munch munch.munchify box.Box
+    """
+)
 _NAMED_TUPLE = "collections.namedtuple"
 
 # Methods of Hugging Face's data sets that return one of the same rows, or some of them.
@@ -161,7 +179,10 @@ class TorchSemantics:
         flow.escape(arguments.all())
         if callee.sort in {Sort.MADE, Sort.INSTANCE}:
             return self._called_object(flow, callee, node, arguments)
-        return frozenset({callee}) if callee.sort is Sort.CHOICE else PLAIN
+        if callee.sort is Sort.CHOICE:
+            owner, _, method = callee.name.rpartition(".")
+            return frozenset({Value(Sort.CHOICE, owner) if owner and method in _COPIES else callee})
+        return PLAIN
 
     def attribute(self, flow: Flow, owner: Value, name: str) -> Values:
         """What the attribute of the value is."""
@@ -170,6 +191,8 @@ class TorchSemantics:
             return frozenset({owner}) if known else external(names.canonical(f"{owner.name}.{name}"))
         if owner.sort is Sort.CHOICE:
             return frozenset({Value(Sort.CHOICE, path(owner, name))})
+        if owner.sort is Sort.EXTERNAL and owner.name in _WITH_ATTRIBUTES:
+            return frozenset({Value(Sort.CHOICE, f"{owner.name.rpartition('.')[2]}.{name}")})
         if owner.sort in TENSOR_SORTS:
             return self._tensor_attribute(owner, name)
         if owner.sort is Sort.LITERAL and name == "format":
@@ -228,6 +251,10 @@ class TorchSemantics:
         """Whether a decorator fills the function's parameters with what the user chooses."""
         return decorator.sort in {Sort.EXTERNAL, Sort.MADE} and decorator.name in _ENTRY_DECORATORS
 
+    def is_configuration(self, base: str) -> bool:
+        """Whether objects of the library's class hold what the user chooses."""
+        return base in _CONFIGURATIONS
+
     # Functions and classes of libraries.
 
     def _external(self, flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values:
@@ -246,8 +273,12 @@ class TorchSemantics:
         flow.escape(arguments.all())
         if name in _ENTRY_POINTS:
             flow.fill(first)
+            if name == "fire.Fire" and not node.args:
+                flow.fill_all(node)
         if name in _CHOOSERS:
             return frozenset({Value(Sort.CHOICE, f"{name}()")})
+        if name in _CONFIGURATIONS:
+            return CONFIGURATION
         if name in _NAMESPACES:
             return _namespace(flow, name, node, arguments)
         return self._torch(flow, name, node, arguments)

@@ -99,6 +99,7 @@ Values: TypeAlias = frozenset[Value]
 NOTHING: Values = frozenset()
 """Not known yet, or never there: the bottom of the lattice."""
 PLAIN: Values = frozenset({Value(Sort.PLAIN)})
+CONFIGURATION: Values = frozenset({Value(Sort.CHOICE, "config")})
 TENSOR: Values = frozenset({Value(Sort.TENSOR)})
 NUMBER: Values = frozenset({Value(Sort.PLAIN, "a number")})
 TENSOR_SORTS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
@@ -207,6 +208,11 @@ _DEEPEST_CHOICE = 3
 def path(choice: Value, name: str) -> str:
     """What an attribute of a choice is called; ``cfg.train.loader`` names whatever is below it well enough."""
     return choice.name if choice.name.count(".") == _DEEPEST_CHOICE - 1 else f"{choice.name}.{name}"
+
+
+def is_configuration(value: Value) -> bool:
+    """Whether it is an object that files and the command line fill, or a part of one: ``cfg = CfgNode()``."""
+    return value.sort is Sort.CHOICE and value.name.partition(".")[0] == "config"
 
 
 def keys_of(values: Values) -> frozenset[object]:

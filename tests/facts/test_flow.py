@@ -267,6 +267,12 @@ def test_inside_one_unit(text: str, expected: set[str]) -> None:
             "import hydra\n@hydra.main(config_name='c')\ndef f(cfg):\n    answer = cfg.a.b\nf()",
             "choice cfg.a.b",
         ),
+        case("fire's functions are chosen", "import fire\ndef f(x):\n    answer = x\nfire.Fire()", "choice x"),
+        case(
+            "what fire makes is chosen",
+            "import fire\nclass A:\n    def __init__(self, x):\n        answer = x\nfire.Fire(A)",
+            "choice x",
+        ),
         case("fire's arguments are chosen", "import fire\ndef f(x=1):\n    answer = x\nfire.Fire(f)", "1", "choice x"),
     ],
 )
@@ -412,6 +418,7 @@ def test_objects(text: str, expected: set[str]) -> None:
     assert answers(text) == [expected]
 
 
+CONFIG = "from yacs.config import CfgNode\ncfg = CfgNode()\ncfg.lr = 1\ncfg.model = CfgNode()\ncfg.model.name = 'a'\n"
 PARSE = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
 
 
@@ -438,6 +445,27 @@ PARSE = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
         case("sys.argv", "import sys\nanswer = sys.argv[1]", "choice sys.argv"),
         case(
             "a configuration file", "import yaml\ncfg = yaml.safe_load(f)\nanswer = cfg['a']", "choice yaml.safe_load()"
+        ),
+        case("a flag of absl", "from absl import flags\nFLAGS = flags.FLAGS\nanswer = FLAGS.lr", "choice FLAGS.lr"),
+        case("a run's configuration", "import wandb\nconfig = wandb.config\nanswer = config.lr", "choice config.lr"),
+        case("a configuration with defaults", CONFIG + "answer = cfg.lr", "choice config.lr"),
+        case("a copy of it", CONFIG + "answer = cfg.clone().model.name", "choice config.model.name"),
+        case("a part of it", CONFIG + "answer = cfg.model.name", "choice config.model.name"),
+        case("read by a function", CONFIG + "def f(c):\n    answer = c.lr\nf(cfg)", "choice config.lr"),
+        case(
+            "of a class of the project's own",
+            CONFIG.replace("CfgNode()", "Config()").replace("cfg =", "class Config(CfgNode):\n    pass\ncfg =", 1)
+            + "answer = cfg.lr",
+            "choice config.lr",
+        ),
+        case(
+            "a file of OmegaConf", "from omegaconf import OmegaConf\nanswer = OmegaConf.load('a').x", "choice config.x"
+        ),
+        case(
+            "an object is kept in it",
+            CONFIG + "cfg.make = list\nanswer = cfg.make",
+            "builtins.list",
+            "choice config.make",
         ),
         case("overwritten before it is read", PARSE + "args.x = 1\nanswer = args.x", "1"),
         case("read before it is overwritten", PARSE + "answer = args.x\nargs.x = 1", "choice args.x"),
