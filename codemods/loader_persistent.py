@@ -147,7 +147,7 @@ for epoch in range(10):
         for loader in script.loaders:
             if loader.module is not script.module or _NAME in loader.arguments:
                 continue
-            reason = loader.unknown_arguments or why_not_in_epochs(script, loader)
+            reason = loader.unknown_arguments or loader.own_iteration or why_not_in_epochs(script, loader)
             if reason is None:
                 yield from self._site(script, facts, loader)
             elif facts.present(loader) is not None:

@@ -145,6 +145,14 @@ class Loader:
         return where(self.flow, self.module, node)
 
     @property
+    def own_iteration(self) -> str | None:
+        """The class of the project, in words, that reads it in a way of its own; None where torch's does."""
+        class_ = self.value.of.site if self.value.of is not None else None
+        if not isinstance(class_, ast.ClassDef) or self.flow.method(class_, "__iter__") is None:
+            return None
+        return f"class {class_.name} has an __iter__ of its own, which may keep its workers"
+
+    @property
     def files(self) -> str:
         """What was read, in words."""
         return "this file" if len(self.flow.modules) == 1 else "the files of the project"
@@ -245,8 +253,23 @@ def _passing(flow: Flow, value: Value, call: ast.Call) -> ast.Call | None:
     class_ = value.of.site if value.of is not None else None
     family = (class_, *flow.bases(class_)) if isinstance(class_, ast.ClassDef) else ()
     own = [each for each in family if isinstance(each, ast.ClassDef) and flow.defines(each, "__init__")]
+    own = [each for each in own if not _passes_on(each)]
     # Of several, the farthest is the one that calls torch's.
     return next(_calls_of_init(own[-1]), None) if own else call
+
+
+def _passes_on(class_: ast.ClassDef) -> bool:
+    """Whether the class's constructor gives all that it is given, and nothing else, to that of its base."""
+    init = next(each for each in class_.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    given = init.args
+    if given.vararg is None or given.kwarg is None or given.kwonlyargs or len([*given.posonlyargs, *given.args]) != 1:
+        return False
+    names = {"args": [f"*{given.vararg.arg}"], "keywords": [f"**{given.kwarg.arg}"]}
+    passed = [
+        {"args": [ast.unparse(each) for each in call.args], "keywords": [ast.unparse(each) for each in call.keywords]}
+        for call in _calls_of_init(class_)
+    ]
+    return passed == [names]
 
 
 def _calls_of_init(class_: ast.ClassDef) -> Iterator[ast.Call]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -540,9 +541,8 @@ class Flow:
             # Often __iter__ returns the object itself, which has a __next__.
             iterators = self._call_method(value, "__iter__")
             own = [self._call_method(each, "__next__") for each in iterators if each.sort is Sort.INSTANCE]
-            return joined(
-                *own, self.elements(frozenset(each for each in iterators if each.sort is not Sort.INSTANCE), node)
-            )
+            others = frozenset(each for each in iterators if each.sort is not Sort.INSTANCE)
+            return _seen_as(value, joined(*own, self.elements(others, node)))
         if value.sort in {Sort.UNKNOWN, Sort.CHOICE}:
             return frozenset({value})
         if value.sort in {Sort.LITERAL, Sort.PLAIN}:
@@ -765,6 +765,14 @@ def _methods(class_: ast.AST) -> Mapping[str, FunctionNode]:
     """The functions in a class's own body; of those of one name, the first."""
     functions = [each for each in children(class_) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return {each.name: each for each in reversed(functions)}
+
+
+def _seen_as(owner: Value, values: Values) -> Values:
+    """What a method of the object hands out: batches of ``self`` are the object's."""
+    this = replace(owner, site=None)
+    return frozenset(
+        replace(each, of=owner) if each.of == this and each.sort is Sort.BATCH else each for each in values
+    )
 
 
 def class_of(value: Value) -> ast.ClassDef | None:

@@ -70,7 +70,7 @@ PROGRESS = words(
     """
     tqdm.tqdm tqdm.tqdm_notebook tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.autonotebook.tqdm tqdm.std.tqdm
     tqdm.asyncio.tqdm tqdm.rich.tqdm rich.progress.track fastprogress.progress_bar progressbar.progressbar
-    alive_progress.alive_it
+    alive_progress.alive_it ultralytics.utils.TQDM
     """
 )
 """Iterating over what one of these returns is iterating over its first argument."""

@@ -336,14 +336,24 @@ class TorchSemantics:
         if what in {Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER}:
             scaled = what is Kind.SCALER and name == "scale"
             return arguments.get(0, "outputs") if scaled else PLAIN
-        if owner.name == "rich.progress.Progress" and name == "track":
-            return flow.container("iterator", node, {UNKNOWN_KEY: flow.elements(arguments.get(0, "sequence"), node)})
+        handed_out = self._handed_out(flow, owner, name, node, arguments)
+        if handed_out is not None:
+            return flow.container("iterator", node, {UNKNOWN_KEY: handed_out})
         if owner.sort is Sort.MADE and owner.name.rpartition(".")[2] in _PARSERS:
             return self._parsed(flow, name, node)
         if owner.sort is Sort.MADE and what is None:
             return _derived(owner)
         same = owner.name in HUGGING_FACE and name in _DATASET_TO_DATASET
         return frozenset({owner}) if same else unknown(f"what {name}() of {described(owner)} returns is not known")
+
+    @staticmethod
+    def _handed_out(flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values | None:
+        """What the iterator yields that a method returns; None where it returns something else."""
+        if name == "__iter__" and kind(flow, owner) is Kind.LOADER:
+            return frozenset({Value(Sort.BATCH, of=owner)})
+        if name == "track" and owner.name == "rich.progress.Progress":
+            return flow.elements(arguments.get(0, "sequence"), node)
+        return None
 
     def _parsed(self, flow: Flow, name: str, node: ast.Call) -> Values:
         """What a method of an argument parser returns: the user's choice."""

@@ -284,6 +284,8 @@ class WorkerFacts:
             return loader.unknown_arguments
         if loader.passing is not loader.call:
             return f"class {loader.value.name} has an __init__ of its own: num_workers belongs into its call"
+        if loader.own_iteration is not None:
+            return loader.own_iteration
         for name in _NEEDS_WORKERS:
             if name in loader.arguments:
                 return f"it is given {name}, which DataLoader refuses without workers"

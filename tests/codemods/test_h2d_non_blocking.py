@@ -1060,6 +1060,25 @@ def test_declined_because_of(code: str, because: str, but: str) -> None:
     leaves(code, because)
 
 
+def test_batches_that_a_class_hands_on_are_those_of_its_loader() -> None:
+    code = """\
+class Endless(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.batches = super().__iter__()
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.batches)
+
+
+loader = Endless(data, 64, pin_memory=True)
+for x, y in loader:
+    x = x.to(device{})
+"""
+    rewrites(code.format(""), code.format(", non_blocking=True"))
+
+
 NO_LOADER = "what is moved is not known to be a batch: no loader is seen to hand it out"
 
 

@@ -320,6 +320,25 @@ def test_one_loader_keeps_the_other_from_it_where_they_share_the_dictionary() ->
     ]
 
 
+ENDLESS_CLASS = """\
+class Endless(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.batches = super().__iter__()
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.batches)
+
+
+"""
+
+
+def test_a_loader_with_an_iterator_of_its_own_keeps_its_workers() -> None:
+    code = ENDLESS_CLASS + MADE.replace("DataLoader(", "Endless(") + EPOCHS
+    leaves(code, "class Endless has an __iter__ of its own, which may keep its workers")
+
+
 STILL = {
     "a method only reads its data set": OWN + MADE + EPOCHS.replace("9):\n", "9):\n    data.first()\n"),
     "its data set is changed once before": MADE + "data.transform = transforms.PILToTensor()\n" + EPOCHS,

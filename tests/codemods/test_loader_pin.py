@@ -1393,3 +1393,22 @@ loader = DataLoader(data)
 """
         + MOVED,
     )
+
+
+def test_a_class_that_gives_its_arguments_on_is_given_one_more() -> None:
+    code = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+
+class Loader(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        print(len(self))
+
+
+loader = Loader(datasets.MNIST("data"), batch_size=64{})
+for x, y in loader:
+    x = x.cuda()
+"""
+    check_rewrites(LoaderPin, code.format(""), code.format(", pin_memory=True"))
