@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from codemods.amp_owned import chosen
 from codemods.amp_reasons import LeftError
 from codemods.edit_values import Insert, Replace, Surround
 from codemods.facts.derivatives import keeps_graph
@@ -297,19 +298,22 @@ class Scaling:
 
     def _owned(self, optimizer: Value) -> set[Value]:
         """The layers whose parameters the optimizer is made with."""
-        call = optimizer.site
-        if not isinstance(call, ast.Call):
-            return set()
-        given = (
-            call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
-        )
+        given = _parameters_of(optimizer)
         if given is None:
             return set()
         models = set(_models_of(self._flow, self._flow.values(given)))
         for attribute in own(given, ast.Attribute):
             if attribute.attr in {"parameters", "named_parameters"}:
                 models |= {each for each in self._flow.values(attribute.value) if kind(self._flow, each) is Kind.MODEL}
-        return {layer for each in models for layer in Model(self._flow, each).layers}
+        return {layer for each in models for layer in Model(self._flow, self._as_made(each)).layers}
+
+    def _as_made(self, model: Value) -> Value:
+        """The one object that ``self`` is, where the iteration calls only one of its class."""
+        if model.sort is not Sort.INSTANCE or model.site is not None:
+            return model
+        called = {each for phase in self.phases for each in self.all_phases.called(phase.code) if each.of == model.of}
+        made = {each for each in called if each.site is not None}
+        return made.pop() if len(made) == 1 else model
 
     def _called(self, phase: Phase) -> set[Value]:
         """The layers that the phase runs."""
@@ -401,7 +405,19 @@ class Scaling:
             is_tensor = any(each.sort in TENSOR_SORTS and each not in self._given for each in of)
             if is_tensor or (self._layers and not layers <= self._layers):
                 return f"gradients that no optimizer is seen to own are read in {self._line(event)}"
+            if layers:
+                for given in self._given_expressions:
+                    choice = chosen(self._flow, given)
+                    if choice is not None:
+                        line = f"{self._line(event)} ({located(self.script, choice)})"
+                        return f"the optimizer may own only some of the gradients read in {line}"
         return None
+
+    @property
+    def _given_expressions(self) -> Iterator[ast.expr]:
+        """What the optimizers are made with."""
+        found = (_parameters_of(each) for step in self.steps for each in step.values)
+        return (each for each in found if each is not None)
 
     @cached_property
     def _given(self) -> set[Value]:
@@ -519,6 +535,14 @@ class Scaling:
             if (len(inside) == len(statements) and not is_loop_of_steps) or not isinstance(parent, ast.stmt):
                 return here
             here = parent
+
+
+def _parameters_of(optimizer: Value) -> ast.expr | None:
+    """The parameters that the optimizer is made with."""
+    call = optimizer.site
+    if not isinstance(call, ast.Call):
+        return None
+    return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
 
 
 def _models_of(flow: Flow, values: Iterable[Value], depth: int = 3) -> Iterator[Value]:

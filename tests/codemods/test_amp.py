@@ -2497,3 +2497,96 @@ generate(net, torch.rand(8, 3))
     after = run(Amp, before).after
 
     assert 'use_amp = device.type == "cuda"' in after
+
+
+OWNED = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).cuda()
+{given}
+for x in torch.randn(6, 16, 8).cuda():
+    optimizer.zero_grad()
+    loss = model(x).pow(2).mean()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+ALL_OWNED = {
+    "those that need gradients": "optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad])",
+    "filtered": "optimizer = torch.optim.SGD(filter(lambda p: p.requires_grad, model.parameters()))",
+    "the two sides of a question": """\
+named = {name: p for name, p in model.named_parameters()}
+decay = [p for name, p in named.items() if p.dim() >= 2]
+rest = [p for name, p in named.items() if p.dim() < 2]
+optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest}])""",
+    "the opposite of a call": """\
+optimizer = torch.optim.AdamW([
+    {"params": [p for n, p in model.named_parameters() if p.requires_grad and n.endswith("bias")]},
+    {"params": [p for n, p in model.named_parameters() if not n.endswith("bias") and p.requires_grad], "lr": 0.1},
+])""",
+    "branches that all add": """\
+decay, rest = [], []
+for name, p in model.named_parameters():
+    if not p.requires_grad:
+        continue
+    if "bias" in name:
+        rest.append(p)
+    elif "norm" in name:
+        rest.append(p)
+    else:
+        decay.append(p)
+optimizer = torch.optim.AdamW([{"params": decay}, {"params": rest}])""",
+    "a rest that is asserted to be empty": """\
+named = {name: p for name, p in model.named_parameters()}
+decay = set()
+for name in named:
+    if name.endswith("weight"):
+        decay.add(name)
+assert len(named.keys() - decay) == 0
+optimizer = torch.optim.AdamW([named[name] for name in sorted(decay)])""",
+}
+SOME_OWNED = {
+    "one side of a question": "kept = [p for n, p in model.named_parameters() if 'bias' in n]",
+    "filtered by another question": "kept = filter(lambda p: p.dim() > 1, model.parameters())",
+    "a slice": "kept = list(model.parameters())[2:]",
+    "the sides of two questions": """\
+kept = [p for n, p in model.named_parameters() if '0' in n] + [p for n, p in model.named_parameters() if '1' not in n]""",
+    "a branch that adds": "kept = []\nfor n, p in model.named_parameters():\n    if '0' in n:\n        kept.append(p)",
+    "a loop that leaves some out": """\
+kept = []
+for n, p in model.named_parameters():
+    if "0" in n:
+        continue
+    kept.append(p)""",
+}
+
+
+@pytest.mark.parametrize("given", ALL_OWNED.values(), ids=ALL_OWNED)
+def test_gradients_of_all_parameters_are_read_where_the_optimizer_owns_all_that_need_one(given: str) -> None:
+    assert "    scaler.unscale_(optimizer)\n" in rewritten(OWNED.format(given=given), "auto")
+
+
+@pytest.mark.parametrize("given", SOME_OWNED.values(), ids=SOME_OWNED)
+def test_gradients_that_the_optimizer_may_not_own_are_not_read_scaled(given: str) -> None:
+    code = OWNED.format(given=f"{given}\noptimizer = torch.optim.SGD(kept)")
+    (finding,) = found(code, "fp16")
+
+    read = next(number for number, each in enumerate(code.splitlines(), 1) if "clip_grad" in each)
+    assert f"the optimizer may own only some of the gradients read in line {read} (line " in finding.message
+    check_silent(Amp, rewritten(code, "auto"))
+    assert "scaler" not in rewritten(code, "auto")
+
+
+def test_the_model_that_makes_its_own_optimizer_owns_what_it_is_given() -> None:
+    method = """\
+class Net(nn.Sequential):
+    def optimizer(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+model = Net(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).cuda()
+optimizer = model.optimizer()"""
+    code = OWNED.replace("model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).cuda()\n", "")
+
+    assert "    scaler.unscale_(optimizer)\n" in rewritten(code.format(given=method), "auto")
