@@ -12,7 +12,7 @@ from codemods.facts.derivatives import differentiated_inside, differentiated_twi
 from codemods.facts.devices import DeviceKind
 from codemods.facts.hazards import located
 from codemods.facts.homes import Home, home, twins, unknown_models, unwrapped
-from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, why
+from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, may, why
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
 from codemods.facts.placement import bound_for, dominates
@@ -259,7 +259,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 is_own = callee.site is not None or callee.name == "forward"
                 if callee.sort is not Sort.METHOD or model is None or model in done or not is_own:
                     continue
-                site = model.site
+                # A model that trains itself calls its own methods.
+                site = model.site or (call if callee.name == "forward" else None)
                 if kind(script.flow, model) is Kind.MODEL and site is not None and script.may_use_cuda:
                     done.add(model)
                     how = "call the model itself" if callee.name == "forward" else "move that into forward()"
@@ -275,6 +276,10 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 called.discard(name)
                 reason = why(script.flow, script.flow.values(move.receiver), Kind.MODEL)
                 yield self.left(script.module, move.call, because=reason)
+        for value in _made_of_models(script):
+            if value.site is not None and script.module.holds(value.site):
+                reason = f"{described(value)} takes the model, and what it returns is not known to be one"
+                yield self.left(script.module, value.site, because=reason)
 
 
 # Which models.
@@ -297,6 +302,18 @@ def _trained_calls(script: Script) -> Iterator[ast.Call]:
     for call in script.module.nodes(ast.Call):
         if any(part & set(script.module.ancestors(call)) for part in parts):
             yield call
+
+
+def _made_of_models(script: Script) -> Iterator[Value]:
+    """What a library's function has made of a model that may train on CUDA, and the training calls."""
+    found: dict[Value, None] = {}
+    for call in _trained_calls(script) if script.may_use_cuda else ():
+        for value in script.flow.values(call.func):
+            if value.sort is Sort.MADE and isinstance(value.site, ast.Call) and kind(script.flow, value) is None:
+                given = (*value.site.args, *(each.value for each in value.site.keywords))
+                if any(may(script.flow, script.flow.values(each), Kind.MODEL) for each in given):
+                    found[value] = None
+    yield from found
 
 
 def _compiles_already(script: Script) -> Module | None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from codemods.facts.source import FunctionNode, Module
 
 
+_HOLDERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList"})
+
+
 @dataclass(frozen=True, eq=False)
 class Home:
     """The statement after which a model is on its device, and what it is called there."""
@@ -27,7 +30,7 @@ class Home:
     module: Module
     anchor: ast.stmt
     name: ast.expr
-    """The name or attribute that the model is bound to: ``model``, ``self.model``."""
+    """The name, attribute or item that the model is bound to: ``model``, ``self.model``, ``models["encoder"]``."""
     move: Transfer
 
 
@@ -94,6 +97,7 @@ def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | No
     layers = Model(flow, value).layers
     moved = list(moves(flow, modules, value))
     found = moved or [each for each in makings(flow, modules) if any(layer.site is each.call for layer in layers)]
+    found = found or [move for holder in _holders(flow, modules, value) for move in moves(flow, modules, holder)]
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
         unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
@@ -103,7 +107,12 @@ def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | No
     if not named:
         named = [Home(module, *bound, to_cuda[0]) for module in modules for bound in _bindings(flow, module, value)][:1]
     if not named:
+        named = [part for each in to_cuda if (part := _as_part(flow, each, value)) is not None]
+    if not named:
         return "it has no name of its own where it is moved to its device"
+    together = next((loop for each in named if (loop := _loop_over_models(each)) is not None), None)
+    if together is not None:
+        return f"several models are moved to their device in one loop (line {together.lineno}): compile each there"
     once = [each for each in named if loop_around(flow, each.module, each.anchor, REPEATING) is None]
     if not once:
         where = loop_around(flow, named[0].module, named[0].anchor, REPEATING)
@@ -165,6 +174,60 @@ def _after_all(homes: list[Home]) -> Home:
         ):
             return Home(first.module, above, first.name, first.move)
     return first
+
+
+def _holders(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Value]:
+    """The ``ModuleDict`` and ``ModuleList`` that hold the model."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            for holder in flow.values(call):
+                if holder.name in _HOLDERS and holder.site is call and value in Model(flow, holder).layers:
+                    yield holder
+
+
+def _as_part(flow: Flow, move: Transfer, value: Value) -> Home | None:
+    """The home of a model that is an item of something with a name: ``models["encoder"]``."""
+    module, statement = move.module, move.module.statement(move.call)
+    if loop_around(flow, module, move.call, REPEATING) is not None:
+        return None
+    bound = _named(module, move)
+    holders = {ast.unparse(bound[1])} if bound is not None else {ast.unparse(each) for each, _ in _assigned(statement)}
+    for node in module.nodes(ast.Subscript):
+        if (
+            isinstance(node.ctx, ast.Load)
+            and isinstance(node.slice, ast.Constant)
+            and holders & {ast.unparse(node.value), ast.unparse(node)}
+            and (module.function(node) is module.function(statement) or ast.unparse(node).startswith("self."))
+            and (flow.values(node) == frozenset({value}) or _is_item(flow, node, node.slice.value, value))
+        ):
+            return Home(module, statement, node, move)
+    return None
+
+
+def _is_item(flow: Flow, node: ast.Subscript, key: object, value: Value) -> bool:
+    """Whether the model is what a ``ModuleDict`` or ``ModuleList`` is made with for this key."""
+    for holder in flow.values(node.value):
+        match holder.site:
+            case ast.Call(_, [ast.Dict(keys, items)]) if holder.name in _HOLDERS:
+                pairs = [(each.value if isinstance(each, ast.Constant) else None) for each in keys]
+            case ast.Call(_, [ast.List(items)]) if holder.name in _HOLDERS:
+                pairs = [*range(len(items))]
+            case _:
+                return False
+        if [flow.values(item) for each, item in zip(pairs, items, strict=True) if each == key] != [frozenset({value})]:
+            return False
+    return True
+
+
+def _loop_over_models(home_: Home) -> ast.For | None:
+    """The loop that binds the home's name: ``for model in models.values(): model.to(device)``."""
+    for above in home_.module.ancestors(home_.anchor):
+        if isinstance(above, ast.For) and any(
+            isinstance(each, ast.Name) and isinstance(home_.name, ast.Name) and each.id == home_.name.id
+            for each in ast.walk(above.target)
+        ):
+            return above
+    return None
 
 
 def _given_to(home_: Home) -> FunctionNode | ast.Lambda | None:
@@ -234,7 +297,8 @@ def _root(receiver: ast.expr) -> ast.expr | None:
         and receiver.func.attr in SELF_METHODS
     ):
         receiver = receiver.func.value
-    return receiver if isinstance(receiver, (ast.Name, ast.Attribute)) else None
+    is_item = isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant)
+    return receiver if is_item or isinstance(receiver, (ast.Name, ast.Attribute)) else None
 
 
 def _bindings(flow: Flow, module: Module, value: Value) -> Iterator[tuple[ast.stmt, ast.expr]]:

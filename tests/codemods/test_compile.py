@@ -922,3 +922,85 @@ report()
 
     guarded = after[after.index('if __name__ == "__main__":') : after.index("def report")]
     assert guarded.endswith('.to(device)\n    if device == "cuda":\n        model.compile()\n\n\n')
+
+
+ITEMS_TRAINING = """\
+for x in torch.randn(4, 16, 8, device=device):
+    (models["one"](x).mean() + models["two"](x).mean()).backward()
+"""
+BOTH = 'if device.type == "cuda":\n    models["one"].compile()\n    models["two"].compile()\n'
+ITEMS = {
+    "a dictionary": ('models = {"one": Net().to(device), "two": Net().to(device)}\n', BOTH),
+    "a ModuleDict": ('models = nn.ModuleDict({"one": Net(), "two": Net()}).to(device)\n', BOTH),
+    "a ModuleDict that is moved on a line of its own": (
+        'models = nn.ModuleDict({"one": Net(), "two": Net()})\nmodels.to(device)\n',
+        BOTH,
+    ),
+}
+
+
+@pytest.mark.parametrize(("models", "compiled"), ITEMS.values(), ids=ITEMS)
+def test_models_that_are_items_are_compiled_by_their_keys(models: str, compiled: str) -> None:
+    check_rewrites(Compile, HEAD + models + ITEMS_TRAINING, HEAD + models + compiled + ITEMS_TRAINING)
+
+
+def test_items_of_a_list_are_compiled_by_their_indices() -> None:
+    models = "models = [Net().to(device), nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device)]\n"
+    training = ITEMS_TRAINING.replace('"one"', "0").replace('"two"', "1")
+    compiled = BOTH.replace('"one"', "0").replace('"two"', "1")
+
+    check_rewrites(Compile, HEAD + models + training, HEAD + models + compiled + training)
+
+
+def test_items_that_are_added_are_compiled_where_they_are_moved() -> None:
+    code = (
+        HEAD
+        + 'models = {}\nmodels["one"] = Net().to(device)\nprint()\nmodels["two"] = Net()\nmodels["two"].to(device)\n'
+    )
+    first, _, second = BOTH.partition('    models["two"]')
+    after = code.replace("print()\n", first + "print()\n")
+    after += 'if device.type == "cuda":\n    models["two"]' + second
+
+    check_rewrites(Compile, code + ITEMS_TRAINING, after + ITEMS_TRAINING)
+
+
+NOT_ITEMS = {
+    "models of one comprehension": (
+        'models = {name: Net().to(device) for name in ("one", "two")}\n',
+        "it has no name of its own where it is moved to its device",
+    ),
+    "models that a loop moves": (
+        'models = {"one": Net(), "two": Net()}\nfor model in models.values():\n    model.to(device)\n',
+        "several models are moved to their device in one loop (line 19): compile each there",
+    ),
+}
+
+
+@pytest.mark.parametrize(("models", "because"), NOT_ITEMS.values(), ids=NOT_ITEMS)
+def test_items_that_have_no_name_are_left(models: str, because: str) -> None:
+    check_leaves(Compile, HEAD + models + ITEMS_TRAINING, because)
+
+
+def test_what_a_function_of_a_library_makes_of_a_model_is_left() -> None:
+    models = """\
+from torch.distributed.tensor.parallel import parallelize_module
+
+model = Net().to(device)
+model = parallelize_module(model, mesh, {})
+"""
+    because = "torch.distributed.tensor.parallel.parallelize_module() takes the model, and what it returns is not known to be one"
+    assert because in {site.message for site in run(Compile, HEAD + models + TRAINING).sites}
+
+
+def test_a_model_that_trains_itself_by_its_own_forward_is_left() -> None:
+    code = """\
+class Layer(Net):
+    def train(self, x):
+        for _ in range(3):
+            self.forward(x).mean().backward()
+
+
+Layer().to(device).train(torch.randn(4, 8, device=device))
+"""
+    because = "only __call__ is compiled, and the training calls forward() (line 21): call the model itself"
+    check_leaves(Compile, HEAD + code, because)
