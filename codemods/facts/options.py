@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.facts import placement
+from codemods.facts import names, placement
 from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value
 
@@ -105,11 +105,19 @@ def namespace(script: Script, module: Module, place: ast.stmt) -> str | None:
     if function is None:
         return None
     for name in module.nodes(ast.Name):
-        bound = isinstance(name.ctx, ast.Store) and module.function(name) is None
         if (
-            bound
+            isinstance(name.ctx, ast.Store)
             and script.flow.read_module_name(module, name.id) == _NAMESPACE
-            and placement.bound_for(module, name.id, function)
+            and _is_bound_before(module, name, function, place)
         ):
             return name.id
     return None
+
+
+def _is_bound_before(module: Module, name: ast.Name, function: ast.AST, place: ast.stmt) -> bool:
+    """Whether a module's name is bound, by this store, before a place in a function runs: there, if it is global."""
+    if module.function(name) is function:
+        return name.id in names.scope_of(function).global_ and placement.dominates(
+            module, module.statement(name), place
+        )
+    return module.function(name) is None and placement.bound_for(module, name.id, function)

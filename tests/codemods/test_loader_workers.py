@@ -152,6 +152,24 @@ def test_the_scripts_own_option_is_passed(option: str, name: str) -> None:
     rewrites(before, before.replace("(data, 64)", f"(data, 64, num_workers=opt.{name})"))
 
 
+GLOBAL = (
+    "def main():\n    global opt\n    parser = argparse.ArgumentParser()\n    parser.add_argument('--workers', type=int)\n"
+    "{before}    loader = DataLoader(datasets.MNIST('data', transform=to_tensor), 64)\n{after}"
+    "    for x, y in loader:\n        x = x.cuda()\nif __name__ == '__main__':\n    main()\n"
+)
+PARSED = "    opt = parser.parse_args()\n"
+
+
+def test_an_option_is_passed_by_the_global_name_that_the_function_gives_the_options() -> None:
+    before = GLOBAL.format(before=PARSED, after="")
+    rewrites(before, before.replace(", 64)", ", 64, num_workers=opt.workers)"))
+
+
+def test_options_that_are_parsed_after_the_loader_is_made_have_no_name_yet() -> None:
+    code = HEAD + GLOBAL.format(before="", after=PARSED)
+    left(code, "the script's option --workers cannot be named where the loader is made")
+
+
 def test_an_option_that_is_no_number_is_not_passed() -> None:
     before = parser('"--workers"') + MNIST + "loader = DataLoader(data, 64)\n" + ON_CUDA
     rewrites(before, before.replace("(data, 64)", "(data, 64, num_workers=4)"))
