@@ -122,9 +122,11 @@ def is_free_for(module: Module, name: str, target: str) -> bool:
     A name that is read and bound by nothing that can be seen comes from a star import, or the script does not run.
     """
     imports = [pair for each in _imports(module) for pair in names.imported(each)]
-    read = any(each.id == name and isinstance(each.ctx, ast.Load) for each in module.nodes(ast.Name))
-    if read and all(bound != name for bound, _ in imports):
-        return False
+    importing = {module.function(each) for each in _imports(module) if _binds(each, name)}
+    for each in module.nodes(ast.Name):
+        is_read = each.id == name and isinstance(each.ctx, ast.Load)
+        if is_read and None not in importing and importing.isdisjoint(module.ancestors(each)):
+            return False
     stored = {each.id for each in module.nodes(ast.Name) if not isinstance(each.ctx, ast.Load)}
     parameters = {each.arg for each in module.nodes(ast.arg)}
     functions, classes = module.nodes(ast.FunctionDef), module.nodes(ast.ClassDef)

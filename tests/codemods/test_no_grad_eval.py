@@ -1336,6 +1336,28 @@ def test_leaves_where_torch_is_something_else() -> None:
     check_leaves(NoGradEval, code, "torch cannot be named where it would be needed")
 
 
+def test_leaves_where_the_only_import_of_torch_is_another_functions() -> None:
+    code = (
+        "from torch import nn\nfrom common import *\n\nmodel = nn.Linear(4, 3)\n\ndef test(x):\n    print(model(x))\n\n"
+        "def load():\n    import torch\n    return torch.ones(4)\n\ndef other():\n    return torch.ones(3)\n"
+    )
+    check_leaves(NoGradEval, code, "torch cannot be named where it would be needed")
+
+
+def test_a_function_may_import_torch_for_itself() -> None:
+    before = (
+        "from torch import nn\n\nmodel = nn.Linear(4, 3)\n\ndef test(x):\n    print(model(x))\n\n"
+        "def load():\n    import torch\n    return torch.ones(4)\n"
+    )
+    check_rewrites(
+        NoGradEval,
+        before,
+        before.replace("from torch import nn\n", "from torch import nn\nimport torch\n").replace(
+            "def test", "@torch.no_grad()\ndef test"
+        ),
+    )
+
+
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
 @pytest.mark.parametrize(
     "name", [name for name in REWRITES if "another file" not in name and "nothing here" not in name]
