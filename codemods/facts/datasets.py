@@ -120,7 +120,7 @@ class Dataset:
         One of another file is taken to yield host tensors: the script moves them to the device itself.
         """
         if not self.parts:
-            return "its data set is never given a value in this file"
+            return "its data set is never given a value"
         for part in self.parts:
             if part.sort is Sort.UNKNOWN:
                 return f"its data set is not known: {part.name}"

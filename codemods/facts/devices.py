@@ -73,7 +73,7 @@ def device(flow: Flow, node: ast.expr, seen: Values = NOTHING) -> Device:
     values = without_none(flow.values(node))
     found = [each for value in values - seen for each in _names(flow, value, seen | {value})]
     if not found and not seen:
-        found = [(_NOT_KNOWN, "the device is never given a value in this file")]
+        found = [(_NOT_KNOWN, "the device is never given a value")]
     names = frozenset(name for name, _ in found)
     reason = min((reason for _, reason in found if reason), default="")
     return Device(_kind(names), node, bool(values) and all(map(_is_text, values)), names, reason)

@@ -223,7 +223,8 @@ class Evaluations:
         """Why the tensors that the function returns may have to carry gradients."""
         calls = self._flow.callers(function)
         if not calls or self._flow.escapes(function):
-            return "it returns tensors to code outside this file, which may train on them"
+            here = "this file" if len(self._modules) == 1 else "the project"
+            return f"it returns tensors to code outside {here}, which may train on them"
         for call in calls:
             module = self._module(call)
             statement = module.statement(call)

@@ -250,6 +250,11 @@ class Flow:
         return tuple(each for each in self.modules if each in found)
 
     @cache  # noqa: B019 - lives as long as the facts
+    def beside(self, module: Module) -> tuple[Module, ...]:
+        """The modules that may run in one process with this one, whatever is run."""
+        return self.together(module, self.modules)
+
+    @cache  # noqa: B019 - lives as long as the facts
     def _imported_by(self, module: Module) -> frozenset[Module]:
         """The module and all that is imported with it."""
         found: set[Module] = set()
@@ -264,14 +269,17 @@ class Flow:
     def _imports(self, module: Module, *, runs: bool) -> Iterator[Module]:
         """The modules of the project that a module's import statements load, those under its main guard if it runs."""
         for node in module.nodes(ast.Import, ast.ImportFrom):
-            if not runs and any(is_main_guard(each) for each in module.ancestors(node)):
-                continue
-            source = names.source(node, module.package) if isinstance(node, ast.ImportFrom) else ""
-            targets = [f"{source}.{each.name}" if source else each.name for each in node.names]
-            for target in (*targets, source):
-                for name in _with_parents(module.resolved(target)):
-                    if name in self._by_name:
-                        yield self._by_name[name]
+            if runs or not any(is_main_guard(each) for each in module.ancestors(node)):
+                yield from self.loaded(module, node)
+
+    def loaded(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[Module]:
+        """The modules of the project that an import statement of the module loads, packages around them too."""
+        source = names.source(node, module.package) if isinstance(node, ast.ImportFrom) else ""
+        targets = [f"{source}.{each.name}" if source else each.name for each in node.names]
+        for target in (*targets, source):
+            for name in _with_parents(module.resolved(target)):
+                if name in self._by_name:
+                    yield self._by_name[name]
 
     # For the interpretation and the semantics, while they run.
 
@@ -736,6 +744,7 @@ class Flow:
         """Says what stays open: parameters that nothing here fills, and choices that nothing here overwrites."""
         for location in [each for each in self._readers if each[0] == "choice" and each not in self._heap]:
             self.leave_choice(str(location[2]))
+        here = "this file" if len(self.modules) == 1 else "the project"
         for unit in self._units.values():
             node = unit.node
             if (
@@ -745,7 +754,7 @@ class Flow:
             ):
                 continue
             name = "a lambda" if isinstance(node, ast.Lambda) else f"{node.name}()"
-            how = "which code outside this file calls" if node in self._escaped else "which nothing in this file calls"
+            how = f"which code outside {here} calls" if node in self._escaped else f"which nothing in {here} calls"
             for parameter in names.parameters(node)[1 if unit.binds_self else 0 :]:
                 reason = f"'{parameter.arg}' is a parameter of {name}, {how}"
                 self.write("parameter", node, parameter.arg, unknown(reason))

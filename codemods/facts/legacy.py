@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codemods.facts import names
@@ -19,7 +20,7 @@ from codemods.facts.source import FUNCTIONS, is_main_guard
 from codemods.facts.values import NONE, Sort, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee, Module
@@ -91,7 +92,37 @@ def failure(flow: Flow, module: Module, entries: Collection[Module], target: Ver
         for since, because in _failures(flow, module, node):
             if (target is None or target >= since) and course.surely_runs(module, node):
                 return Failure(node, because)
+    unimportable = _unimportable(flow, target)
+    for node in module.nodes(ast.Import, ast.ImportFrom) if unimportable else ():
+        found = next((each for each in flow.loaded(module, node) if each in unimportable), None)
+        if found is not None and found is not module and course.surely_runs(module, node):
+            return Failure(node, f"{found.path} cannot be imported: {unimportable[found]}")
     return None
+
+
+@lru_cache(maxsize=1)
+def _unimportable(flow: Flow, target: Version | None) -> Mapping[Module, str]:
+    """The modules that import what is gone, or a module that does, and what that is."""
+    course = _Course(flow, ())
+    imports = [
+        (module, node)
+        for module in flow.modules
+        for node in module.nodes(ast.Import, ast.ImportFrom)
+        if module.function(node) is None and course.surely_runs(module, node)
+    ]
+    found: dict[Module, str] = {}
+    for module, node in imports:
+        for since, because in _failing_import(flow, node):
+            if target is None or target >= since:
+                found.setdefault(module, because)
+    before = -1 if found else 0
+    while before != len(found):
+        before = len(found)
+        for module, node in imports:
+            reasons = [found[each] for each in flow.loaded(module, node) if each in found]
+            if reasons:
+                found.setdefault(module, reasons[0])
+    return found
 
 
 def why_unreadable(line: str) -> str | None:

@@ -168,7 +168,7 @@ def _given(flow: Flow, call: ast.Call) -> Values:
 
 def why_default_not_host(flow: Flow, reader: Module) -> str | None:
     """Where the script makes new tensors appear on a device, whoever makes them, in words."""
-    for module in flow.modules:
+    for module in flow.beside(reader):
         for node in _default_devices(flow, module):
             place = where(flow, reader, node)
             return f"new tensors are made on a device ({place}), and only tensors on the host can be pinned"

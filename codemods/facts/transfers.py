@@ -138,7 +138,7 @@ class Transfer:
     @property
     def may_reach_mps(self) -> bool:
         """Whether the script lets see that it may be a copy to Apple's MPS."""
-        return self.device.may_be_mps or (self.device.is_chosen and _mentions_mps(self.flow))
+        return self.device.may_be_mps or (self.device.is_chosen and _mentions_mps(self.flow, self.module))
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +290,9 @@ def _binds(target: ast.expr, name: str) -> bool:
     return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target))
 
 
-def _mentions_mps(flow: Flow) -> bool:
+def _mentions_mps(flow: Flow, here: Module) -> bool:
     return any(
         any(each.value == "mps" for each in module.nodes(ast.Constant))
         or any(each.attr == "mps" for each in module.nodes(ast.Attribute))
-        for module in flow.modules
+        for module in flow.beside(here)
     )

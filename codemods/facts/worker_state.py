@@ -98,7 +98,7 @@ def _path(node: ast.expr) -> str:
 
 
 def _why_default_is_lost(code: WorkerCode) -> str | None:
-    for module in code.flow.modules:
+    for module in code.flow.beside(code.loader.module):
         for call in module.nodes(ast.Call):
             names = _names(code.flow, call) & _DEFAULTS
             if names:

@@ -238,3 +238,18 @@ def test_what_a_helper_moves_is_written_in_the_script() -> None:
     reason = "the batch is written on the host again while it may be copied (train.py, line 10)"
 
     assert _project(H2dNonBlocking, train=train, data=_DATA, moves=moves) == {"moves": [reason]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["torch.set_default_device('cuda')", "device = 'mps'", "torch.set_default_tensor_type(torch.cuda.FloatTensor)"],
+)
+def test_what_another_script_says_of_devices_is_nothing_to_this_one(line: str) -> None:
+    chosen = _GUARDED.replace("from data import get_loader", _DATA).replace(".cuda()", ".to(args.device)")
+    own = f"import argparse\nimport shared\nargs = argparse.ArgumentParser().parse_args()\n{chosen}"
+    other = f"import torch\nimport shared\n\n{line}\n"
+
+    for rule in (LoaderPin, H2dNonBlocking):
+        alone = _project(rule, train=own, shared="size = 3\n")
+        assert any("pin_memory=" in each or "non_blocking=" in each for each in alone["train"])
+        assert _project(rule, ("train", "test"), train=own, shared="size = 3\n", test=other) == alone

@@ -1203,7 +1203,7 @@ class Trainer:
             x = x.to(self.device)
 Trainer().train()
 """,
-        "the device its batches are moved to is not known: the device is never given a value in this file",
+        "the device its batches are moved to is not known: the device is never given a value",
     ),
     "a framework beside a loop of the script's own": (
         """\

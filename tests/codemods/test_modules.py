@@ -147,9 +147,22 @@ def test_an_evaluated_result_that_another_module_trains_on() -> None:
 def test_a_helper_that_fails_is_left_while_the_others_are_not() -> None:
     failing = _ENGINE.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
 
-    assert _project(ZeroGradNone, engine=failing) == {
-        "engine": ["the script fails before any change; fix first: there is no module torch._six any more"]
-    }
+    fails = "the script fails before any change; fix first: "
+    assert _project(ZeroGradNone, engine=failing) == {"engine": [f"{fails}there is no module torch._six any more"]}
+
+
+def test_a_script_that_imports_what_fails_says_so() -> None:
+    failing = _ENGINE.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
+    caught = "try:\n    from torch._six import inf\nexcept ImportError:\n    inf = float('inf')\n"
+    using = _ENGINE.replace("import torch\n", "import torch\nimport engine as other\n")
+
+    because = "the script fails before any change; fix first: engine.py cannot be imported: "
+    assert _project(ZeroGradNone, engine=failing, model=using + _MODEL)["model"] == [
+        f"{because}there is no module torch._six any more"
+    ]
+    assert _project(ZeroGradNone, engine=_ENGINE.replace("import torch\n", f"import torch\n{caught}")) == _project(
+        ZeroGradNone
+    )
 
 
 def test_a_hook_of_another_script_of_the_directory() -> None:
