@@ -16,6 +16,7 @@ from codemods.edit_values import Insert, Replace, Surround, Wrap
 from codemods.facts.formats import Format, Formats, Uses, vanishing
 from codemods.facts.hazards import bce_in_model, hazards, is_bce, line_search, located
 from codemods.facts.iterations import EventKind
+from codemods.facts.leaks import leak
 from codemods.facts.names import bound_names
 from codemods.facts.reach import own
 
@@ -144,6 +145,9 @@ class Site:
                 if self.form != "bf16" or not hazard.only_fp16:
                     hint = BF16_CAN if hazard.only_fp16 else ""
                     raise LeftError(f"{hazard.reason} ({hazard.place(self.script.module)}){hint}")
+            kept = leak(self.phases.reach, self.script.modules, self.script.module, self._under_autocast)
+            if kept is not None:
+                raise LeftError(f"{kept.reason} ({kept.place(self.script.module)})")
             tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
             if self.form != "bf16" and tiny is not None:
                 raise LeftError(f"{tiny.reason} ({tiny.place(self.script.module)}){BF16_CAN}")
@@ -156,6 +160,13 @@ class Site:
         if not self.conditions.are_about_cuda:
             nothing = "no CUDA: this loop moves neither its model nor its batches to a CUDA device"
             raise LeftError(self.conditions.why_not or nothing)
+
+    @property
+    def _under_autocast(self) -> list[ast.AST]:
+        """All that would run there, validation too."""
+        return [node for phase in self.group for node in phase.code] + [
+            each for block in self.validations for each in block
+        ]
 
     # Blocks.
 

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from kit import check_leaves, run
 
 from codemods import edits, placing
 from codemods.amp import Amp
@@ -1084,3 +1085,64 @@ def values(text: str) -> list[object]:
         except ValueError:  # noqa: PERF203 - some dozens of words
             found.append(word)
     return found
+
+
+KEEPS = """\
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 16), nn.Linear(16, 2)
+
+    def forward(self, x):
+        self.features = self.first(x).relu()
+        return self.second(self.features)
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.rand(4, 8, 9).cuda().split([8, 1], dim=-1):
+    optimizer.zero_grad()
+    loss = cross_entropy(model(x), y[:, 0].long())
+    loss.backward()
+    optimizer.step()
+    USE
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "read"),
+    [
+        pytest.param(
+            "print(model.features.detach().cpu().numpy().sum())", "model.features", id="NumPy has no bfloat16"
+        ),
+        pytest.param("centers[y] = model.features", "model.features", id="items of a tensor of 32 bits"),
+        pytest.param("show(model.features)", "model.features", id="code that is not seen"),
+    ],
+)
+def test_what_a_model_keeps_in_16_bits_is_not_read_outside(use: str, read: str) -> None:
+    reason = f".features may be kept in 16 bits, and is read outside of autocast: read {read}.float() (line 23)"
+    check_leaves(Amp, KEEPS.replace("USE", use), reason)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param("print(model.features.float().cpu().numpy())", id="in 32 bits"),
+        pytest.param("print(model.features.shape)", id="its form"),
+        pytest.param("print(model.features.mean().item())", id="a number"),
+        pytest.param("model.features = model.features.detach()", id="what stays where it is"),
+    ],
+)
+def test_what_a_model_keeps_may_be_read_where_16_bits_are_right(use: str) -> None:
+    assert "torch.autocast" in run(Amp, KEEPS.replace("USE", use)).after
+
+
+@pytest.mark.parametrize("hook", ["lambda m, x, y: kept.append(y.cpu().numpy())", "keep"])
+def test_a_forward_hook_is_given_no_16_bits(hook: str) -> None:
+    code = KEEPS.replace("optimizer =", f"kept = []\nmodel.first.register_forward_hook({hook})\noptimizer =")
+    check_leaves(Amp, code.replace("    USE\n", ""), "a forward hook would be given tensors in 16 bits (line 18)")
