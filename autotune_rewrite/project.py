@@ -92,13 +92,17 @@ def project_top(directory: str, tops: Iterable[str]) -> str:
         tops: Directories in which files were asked for.
     """
     here = Path(directory)
-    marked = next((each for each in (here, *here.parents) if any((each / m).exists() for m in _MARKS)), None)
-    given = [each for each in tops if here.is_relative_to(each)]
+    marked = next((each for each in (here, *here.parents) if _is_marked(each)), None)
     if marked is not None:
         return str(marked)
-    if given:
-        return min(given, key=len)
-    return str(next(each for each in (here, *here.parents) if not (each / "__init__.py").exists()))
+    given = [each for each in tops if here.is_relative_to(each)]
+    start = Path(min(given, key=len)) if given else here
+    # Who imports a package lies outside of it.
+    return str(next(each for each in (start, *start.parents) if not (each / "__init__.py").exists()))
+
+
+def _is_marked(directory: Path) -> bool:
+    return any((directory / each).exists() for each in _MARKS)
 
 
 @dataclass(slots=True)
@@ -126,10 +130,16 @@ class _Tree:
             self._files[path] = _File(path, self._top(os.path.dirname(path)))  # noqa: PTH120
         for top in dict.fromkeys(each.top for each in [*self._files.values()]):
             for path in _walk(top):
-                self._files.setdefault(path, _File(path, self._top(os.path.dirname(path))))  # noqa: PTH120
+                if path not in self._files:
+                    self._files[path] = _File(path, self._top_below(os.path.dirname(path), top))  # noqa: PTH120
         self._data: dict[str, bytes] = {}
         self._edges: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._local: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
+
+    def _top_below(self, directory: str, top: str) -> str:
+        """The top for a directory in a project: that project's, unless a project of its own lies there."""
+        own = self._top(directory)
+        return own if _is_marked(Path(own)) else top
 
     def _top(self, directory: str) -> str:
         """The top directory of the project that a directory belongs to."""

@@ -135,6 +135,29 @@ def test_who_else_imports_a_module_is_read_and_not_asked(tree: Path) -> None:
     assert {each.path: each.asked for each in found[0].parts} == {"a.py": True, "utils.py": True, "b.py": False}
 
 
+@pytest.mark.parametrize(
+    ("script", "caller"),
+    [
+        pytest.param("train.py", "tests/test_step.py", id="from a directory below"),
+        pytest.param("pkg/train.py", "main.py", id="from outside of its package"),
+        pytest.param("pkg", "main.py", id="from outside of a package that is asked for"),
+    ],
+)
+def test_who_imports_a_module_is_found_without_marks_of_a_project(tree: Path, script: str, caller: str) -> None:
+    (tree / ".git").rmdir()
+    write(tree, train="", pkg__init="", pkg__train="")
+    (tree / "tests").mkdir()
+    text = (
+        "from pkg.train import x" if script.startswith("pkg") else "import sys; sys.path.insert(0, '..')\nimport train"
+    )
+    (tree / caller).write_text(text)
+    named = [each for each in files.python_files([script]) if isinstance(each, str)]
+
+    found = projects(named, [script] if script == "pkg" else [])
+
+    assert {caller, "pkg/train.py" if script.startswith("pkg") else script} <= set().union(*together(found))
+
+
 def test_unless_followed_only_what_is_named_is_asked(tree: Path) -> None:
     write(tree, a="import utils", utils="")
 

@@ -31,6 +31,7 @@ def why_not_shared(code: WorkerCode) -> str | None:
     return (
         _why_names_are_missing(code)
         or _why_names_are_changed(code)
+        or _why_set_from_outside(code)
         or _why_default_is_lost(code)
         or _why_daemonic(code.flow, code.loader)
     )
@@ -63,6 +64,33 @@ def _why_names_are_changed(code: WorkerCode) -> str | None:
                 if code.reads(module, text) and text.partition(".")[0] not in bound_names(function):
                     return _changed(code, text, node)
     return None
+
+
+def _why_set_from_outside(code: WorkerCode) -> str | None:
+    """``data.SCALE = 2`` in another module, ``mock.patch("data.load")``, where a worker reads the name in its own."""
+    for module in code.flow.beside(code.loader.module):
+        for node in module.nodes(ast.Attribute, ast.Call):
+            for owner, name in _set_from_outside(node):
+                homes = {each.name for each in code.flow.values(owner)} if owner is not None else None
+                for home, read in code.names_read:
+                    if read == name and (homes is None or (home is not module and home.name in homes)):
+                        return _changed(code, name, node)
+    return None
+
+
+def _set_from_outside(node: ast.Attribute | ast.Call) -> Iterator[tuple[ast.expr | None, str]]:
+    """The names that a node sets in what may be a module, and the module; None where it is named by a text."""
+    match node:
+        case ast.Attribute(value=owner, attr=name, ctx=ast.Store()):
+            yield owner, name
+        case ast.Call(func=ast.Name(id="setattr"), args=[owner, ast.Constant(value=str() as name), _]):
+            yield owner, name
+        case ast.Call(
+            func=ast.Name(id="patch") | ast.Attribute(attr="patch"), args=[ast.Constant(value=str() as path), *_]
+        ):
+            yield None, path.rpartition(".")[2]
+        case ast.Call(func=ast.Attribute(attr="object"), args=[owner, ast.Constant(value=str() as name), *_]):
+            yield owner, name
 
 
 def _changed(code: WorkerCode, text: str, node: ast.expr) -> str:

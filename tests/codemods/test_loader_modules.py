@@ -253,3 +253,72 @@ def test_what_another_script_says_of_devices_is_nothing_to_this_one(line: str) -
         alone = _project(rule, train=own, shared="size = 3\n")
         assert any("pin_memory=" in each or "non_blocking=" in each for each in alone["train"])
         assert _project(rule, ("train", "test"), train=own, shared="size = 3\n", test=other) == alone
+
+
+_READS = """\
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+SCALE = 1
+
+
+def load(path):
+    return np.load(path) * SCALE
+
+
+class Images(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        return load(self.paths[index])
+
+
+def get_loader(paths):
+    return DataLoader(Images(paths), batch_size=8)
+"""
+_SETS = """\
+import sys
+from unittest import mock
+
+import data
+
+
+def main():
+    loader = data.get_loader(sys.argv[1:])
+    for epoch in range(3):
+        SET
+        for images in loader:
+            images = images.cuda()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        pytest.param("data.SCALE = epoch", "SCALE", id="an attribute of the module"),
+        pytest.param("data.load = print", "load", id="a function of it"),
+        pytest.param("setattr(data, 'SCALE', epoch)", "SCALE", id="by a function"),
+        pytest.param("mock.patch('data.load').start()", "load", id="by a patch of its name"),
+        pytest.param("mock.patch.object(data, 'load').start()", "load", id="by a patch of the module"),
+    ],
+)
+def test_what_the_script_sets_in_the_data_set_s_module_workers_do_not_see(code: str, name: str) -> None:
+    reason = f"the data set reads '{name}', which the script changes (train.py, line 10), unseen by workers that are"
+    found = _project(LoaderWorkers, train=_SETS.replace("SET", code), data=_READS)
+
+    assert found == {"data": [f"{reason} not forked"]}
+
+
+@pytest.mark.parametrize("code", ["data.OTHER = epoch", "print(data.SCALE)", "mock.patch('data.save').start()"])
+def test_what_the_script_sets_elsewhere_is_no_matter_of_workers(code: str) -> None:
+    (line,) = _project(LoaderWorkers, train=_SETS.replace("SET", code), data=_READS)["data"]
+
+    assert "num_workers=4" in line
