@@ -255,7 +255,7 @@ def test_what_another_script_says_of_devices_is_nothing_to_this_one(line: str) -
         assert _project(rule, ("train", "test"), train=own, shared="size = 3\n", test=other) == alone
 
 
-_READS = """\
+_IMAGES = """\
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
@@ -280,7 +280,7 @@ class Images(Dataset):
 def get_loader(paths):
     return DataLoader(Images(paths), batch_size=8)
 """
-_SETS = """\
+_TRAINING = """\
 import sys
 from unittest import mock
 
@@ -312,13 +312,13 @@ if __name__ == "__main__":
 )
 def test_what_the_script_sets_in_the_data_set_s_module_workers_do_not_see(code: str, name: str) -> None:
     reason = f"the data set reads '{name}', which the script changes (train.py, line 10), unseen by workers that are"
-    found = _project(LoaderWorkers, train=_SETS.replace("SET", code), data=_READS)
+    found = _project(LoaderWorkers, train=_TRAINING.replace("SET", code), data=_IMAGES)
 
     assert found == {"data": [f"{reason} not forked"]}
 
 
 @pytest.mark.parametrize("code", ["data.OTHER = epoch", "print(data.SCALE)", "mock.patch('data.save').start()"])
 def test_what_the_script_sets_elsewhere_is_no_matter_of_workers(code: str) -> None:
-    (line,) = _project(LoaderWorkers, train=_SETS.replace("SET", code), data=_READS)["data"]
+    (line,) = _project(LoaderWorkers, train=_TRAINING.replace("SET", code), data=_IMAGES)["data"]
 
     assert "num_workers=4" in line
