@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from codemods.facts.reach import Reach
     from codemods.facts.script import Script
-    from codemods.facts.values import Values
+    from codemods.facts.values import Value, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,8 @@ class Conditions:
         if any(each.sort is Sort.UNKNOWN for each in models):
             return self
         layers = {layer for each in models for layer in Model(self._flow, each).layers}
+        # `self` may be any object of its class.
+        layers |= {each for move in self._of_script for each in self._moved(move) if _is_self_of(each, layers)}
         moves = [each for each in self._of_script if each.call in inside or self._moved(each) & layers]
         return Conditions(self._script, [each for each in moves if each.may_reach_cuda], self._of_script, moves)
 
@@ -173,3 +175,9 @@ class Conditions:
         functions = [self._module.function(each) for each in writes if ast.unparse(each) == text]
         names = {each.name for each in functions if isinstance(each, ast.FunctionDef)}
         return names == {"__init__"} and here not in functions
+
+
+def _is_self_of(value: Value, layers: set[Value]) -> bool:
+    """Whether the value is an object of the class whose ``self`` is among the layers."""
+    is_made = value.sort is Sort.INSTANCE and value.site is not None
+    return is_made and any(each.sort is Sort.INSTANCE and each.site is None and each.of == value.of for each in layers)

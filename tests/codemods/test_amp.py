@@ -2590,3 +2590,34 @@ optimizer = model.optimizer()"""
     code = OWNED.replace("model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)).cuda()\n", "")
 
     assert "    scaler.unscale_(optimizer)\n" in rewritten(code.format(given=method), "auto")
+
+
+def test_a_layer_that_trains_itself_is_moved_where_it_is_made() -> None:
+    code = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Layer(nn.Linear):
+    def __init__(self):
+        super().__init__(8, 8)
+        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def forward(self, x):
+        return super().forward(x).relu()
+
+    def fit(self, x):
+        for _ in range(3):
+            self.optimizer.zero_grad()
+            loss = self.forward(x).pow(2).mean()
+            loss.backward()
+            self.optimizer.step()
+
+
+layers = [Layer().to(device) for _ in range(3)]
+for layer in layers:
+    layer.fit(torch.randn(4, 8, device=device))
+"""
+    assert "            self.scaler.scale(loss).backward()\n" in rewritten(code, "auto")
