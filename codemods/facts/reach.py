@@ -136,5 +136,5 @@ def is_model_call(flow: Flow, call: ast.Call) -> bool:
         if kind(flow, value) is Kind.MODEL:
             return True
         if value.sort is Sort.METHOD and value.of is not None and kind(flow, value.of) is Kind.MODEL:
-            return value.name not in MODULE_METHODS and value.name != "__init__"
+            return value.name == "forward" or value.name not in MODULE_METHODS | {"__init__"}
     return False
