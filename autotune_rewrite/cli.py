@@ -452,6 +452,8 @@ def _refuse_contradictions(
         raise Fault("--apply and --verify need a file, not standard input")
     if (verify or output is not None or _STDIN in paths) and (len(paths) > 1 or Path(paths[0]).is_dir()):
         raise Fault("--verify, --output and standard input take one script")
+    if output not in (None, _STDIN) and paths[0].endswith(".ipynb") and not output.endswith(".ipynb"):
+        raise Fault(f"--output {output}: what is rewritten is a notebook, whose name ends in .ipynb")
 
 
 def _results(paths: tuple[str, ...], options: Options, *, check: bool, follow: bool = True) -> Iterator[Result]:
@@ -463,6 +465,8 @@ def _results(paths: tuple[str, ...], options: Options, *, check: bool, follow: b
         return
     data = sys.stdin.buffer.read()
     try:
+        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and b'"nbformat"' in data:
+            raise FileError(_STDIN_NAME, "a notebook: give the name of its file instead")
         yield from batch.process_read(batch.alone(files.decode(_STDIN_NAME, data)), options, check=check)
     except FileError as error:
         yield error

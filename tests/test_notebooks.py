@@ -601,3 +601,18 @@ def test_what_stands_in_several_cells_is_not_put_under_one_block(torchfast: Run,
     answer = torchfast("check", book.name, "--select", "amp")
 
     assert answer.out == "nb.ipynb:cell 5:2 amp  left: its code stands in several cells of the notebook\n"
+
+
+def test_a_notebook_on_standard_input_is_refused(torchfast: Run, book: Path) -> None:
+    answer = torchfast("rewrite", "-", stdin=book.read_bytes())
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "<stdin>: a notebook: give the name of its file instead\n"
+
+
+def test_a_notebook_is_not_written_under_another_suffix(torchfast: Run, book: Path) -> None:
+    answer = torchfast("rewrite", book.name, "--output", "fast.py")
+
+    assert answer.code == 2
+    assert "what is rewritten is a notebook, whose name ends in .ipynb" in answer.err
+    assert not (book.parent / "fast.py").exists()
