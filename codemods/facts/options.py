@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.script import Script
-    from codemods.facts.source import Module
+    from codemods.facts.source import Callee, Module
 
 _NAMESPACE = frozenset({Value(Sort.CHOICE, "args")})
 
@@ -46,6 +46,22 @@ def options(script: Script) -> Iterator[Option]:
                 option = _option(call)
                 if option is not None:
                     yield option
+
+
+def unread_by_click(script: Script) -> Iterator[Option]:
+    """The options of the module that ``click`` declares, and that the function below does not read."""
+    for call in script.module.nodes(ast.Call):
+        if any(each.sort is Sort.EXTERNAL and each.name == "click.option" for each in script.flow.values(call.func)):
+            option = _option(call)
+            function = script.module.parent(call)
+            if option is not None and isinstance(function, FUNCTIONS) and not _is_named(function, option.name):
+                yield option
+
+
+def _is_named(function: Callee, name: str) -> bool:
+    """Whether the function names its parameter anywhere, or takes any by ``**``."""
+    inside = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+    return function.args.kwarg is not None or any(each.id in {name, "locals"} for each in inside)
 
 
 def _option(call: ast.Call) -> Option | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.facts.devices import DeviceKind, cuda_branches
 from codemods.facts.loops import loop_around
 from codemods.facts.main_guard import Unguarded, unguarded
-from codemods.facts.options import Option, is_given, is_read, namespace, options
+from codemods.facts.options import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.passes import How
 from codemods.facts.pinning import why_not_on_host
 from codemods.facts.values import Sort, without_none
@@ -103,7 +103,8 @@ class WorkerFacts:
         """The script's option for the number of workers that nothing reads, where there is one."""
         named = (_NAMED_WORKERS, _NAMED_THREADS)
         of_workers = (each for each in options(self.script) if any(name.match(each.name) for name in named))
-        return next((each for each in of_workers if not is_given(self.script, each)), None)
+        by_click = (each for each in unread_by_click(self.script) if any(name.match(each.name) for name in named))
+        return next((each for each in of_workers if not is_given(self.script, each)), next(by_click, None))
 
     def _of_unread(self, loader: Loader, argument: Argument) -> str | None:
         """What is to be said of a loader with a number of its own where the option for that number is not read."""

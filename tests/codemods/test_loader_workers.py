@@ -499,6 +499,11 @@ LEFT = {
         parser('"--workers", type=int, default=4') + "loader = DataLoader(data, 64, num_workers=2)\n" + ON_CUDA,
         "its number of workers is 2, whatever the user says: the option --workers is never read",
     ),
+    "a number where click has an option for it": (
+        "import click\n@click.command()\n@click.option('--workers', default=4)\n@click.option('--lr')\n"
+        "def main(workers, lr):\n    print(lr)\nloader = DataLoader(data, 64, num_workers=2)\n" + ON_CUDA + "main()\n",
+        "its number of workers is 2, whatever the user says: the option --workers is never read",
+    ),
     "an option that nothing reads": (
         parser('"--n_cpu", type=int, default=4')
         + "print(opt)\nloader = DataLoader(data, 64)\nfor x, y in loader:\n    print(x)\n",
