@@ -464,9 +464,10 @@ def _results(paths: tuple[str, ...], options: Options, *, check: bool, follow: b
         yield from batch.run(paths, options, check=check, follow=follow)
         return
     data = sys.stdin.buffer.read()
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and b'"nbformat"' in data:
+        yield FileError(_STDIN_NAME, "a notebook: give the name of its file instead")
+        return
     try:
-        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and b'"nbformat"' in data:
-            raise FileError(_STDIN_NAME, "a notebook: give the name of its file instead")
         yield from batch.process_read(batch.alone(files.decode(_STDIN_NAME, data)), options, check=check)
     except FileError as error:
         yield error
