@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind, is_on_cuda
-from codemods.facts.hazards import located
+from codemods.facts.hazards import unknown_device
 from codemods.facts.kinds import Kind, kind, may
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
@@ -98,11 +98,7 @@ class Conditions:
     @property
     def why_not(self) -> str | None:
         """Why nothing is known to be moved to CUDA, where something is moved; None where nothing is."""
-        for move in self._considered:
-            if move.device.kind is DeviceKind.UNKNOWN and move.device.node is not None and move.device.reason:
-                text, place = ast.unparse(move.device.node), located(self._script, move.call)
-                return f"whether {text} is a CUDA device is not known ({place}): {move.device.reason}"
-        return None
+        return unknown_device(self._script, self._considered)
 
     def at(self, place: ast.stmt) -> Condition | None:
         """The condition as it can be said at the place; None where it cannot."""

@@ -10,7 +10,7 @@ from codemods.edit_values import Insert, Replace
 from codemods.facts.called import Called, called_models, given_to_process, late_hook, traced_by
 from codemods.facts.derivatives import differentiated_inside, differentiated_twice
 from codemods.facts.devices import DeviceKind
-from codemods.facts.hazards import located
+from codemods.facts.hazards import located, unknown_device
 from codemods.facts.homes import Home, home, twins, unknown_models, unwrapped
 from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, may, why
 from codemods.facts.models import Model
@@ -350,7 +350,7 @@ def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
 def _why_in_vain(script: Script, called: Called, place: Home | str | None, compiling: Module | None) -> str | None:
     """Why there is nothing to gain."""
     if place is None and not script.may_use_cuda:
-        return _NO_CUDA
+        return unknown_device(script, script.transfers) or _NO_CUDA
     if called.is_single:
         return _SINGLE
     return None if compiling is None else f"{compiling.path} compiles already"

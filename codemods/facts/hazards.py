@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
+from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.names import bound_names
 from codemods.facts.reach import is_model_call, own, project_functions
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from codemods.facts.reach import Reach
     from codemods.facts.script import Script
     from codemods.facts.source import Module
+    from codemods.facts.transfers import Transfer
 
 _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
 _AUTOCAST = frozenset({"autocast", "GradScaler"})
@@ -59,6 +61,15 @@ _WITHOUT_KERNEL = frozenset(
         *("stft", "istft", "view_as_complex", "cholesky_solve", "cholesky_inverse", "matrix_exp"),
     )
 )
+
+
+def unknown_device(script: Script, moves: Iterable[Transfer]) -> str | None:
+    """Why it is not known of one of the moves whether it goes to CUDA; None where nothing is unknown."""
+    for move in moves:
+        if move.device.kind is DeviceKind.UNKNOWN and move.device.node is not None and move.device.reason:
+            text, place = ast.unparse(move.device.node), located(script, move.call)
+            return f"whether {text} is a CUDA device is not known ({place}): {move.device.reason}"
+    return None
 
 
 def located(script: Script, node: ast.expr | ast.stmt) -> str:

@@ -1004,3 +1004,9 @@ Layer().to(device).train(torch.randn(4, 8, device=device))
 """
     because = "only __call__ is compiled, and the training calls forward() (line 21): call the model itself"
     check_leaves(Compile, HEAD + code, because)
+
+
+def test_a_device_of_batches_that_is_not_known_is_said() -> None:
+    code = "import settings\n\nmodel = Net()\nfor x in torch.randn(4, 16, 8):\n    model(x.to(settings.where())).sum().backward()\n"
+    because = "whether settings.where() is a CUDA device is not known (line 22): the device comes from settings.where()"
+    check_leaves(Compile, HEAD + code, because)
