@@ -754,6 +754,8 @@ class Flow:
             ):
                 continue
             name = "a lambda" if isinstance(node, ast.Lambda) else f"{node.name}()"
+            if name == "__init__()" and unit.owner is not None:
+                name = f"class {unit.owner.name}"
             how = f"which code outside {here} calls" if node in self._escaped else f"which nothing in {here} calls"
             for parameter in names.parameters(node)[1 if unit.binds_self else 0 :]:
                 reason = f"'{parameter.arg}' is a parameter of {name}, {how}"

@@ -253,6 +253,11 @@ def test_inside_one_unit(text: str, expected: set[str]) -> None:
             "unknown: 'x' is a parameter of f(), which code outside this file calls",
         ),
         case(
+            "nothing makes an object of the class",
+            "class A:\n    def __init__(self, x):\n        answer = x",
+            "unknown: 'x' is a parameter of class A, which nothing in this file calls",
+        ),
+        case(
             "**kwargs of a function that nothing calls",
             "def f(**k):\n    answer = k['x']",
             "unknown: 'k' is a parameter of f(), which nothing in this file calls",
