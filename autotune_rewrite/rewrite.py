@@ -1,10 +1,9 @@
-"""One script through the rules: its text in, every site that they found and the new text out."""
+"""The modules of a script through the rules: texts in, every site that they found and the new texts out."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from contextlib import contextmanager
-from contextlib import suppress as passing
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
-
-
 _TOO_DEEP = "nested too deeply to be understood"
 
 
@@ -176,7 +173,7 @@ class _Work:
                 self._sites[text].append(_site(finding if reason is None else _left(finding, reason), original_lines))
         return accepted.edits
 
-    @contextmanager
+    @contextlib.contextmanager
     def _fault(self, text: Text) -> Iterator[None]:
         """What is wrong with one module holds up no other."""
         try:
@@ -205,7 +202,7 @@ def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, str], ...]:
     """
     modules = {asked: asked.parsed(asked.text.removeprefix(_MARK))}
     for text in texts:
-        with passing(FileError):  # what is wrong with another is nothing to say here
+        with contextlib.suppress(FileError):  # what is wrong with another is nothing to say here
             modules.setdefault(text, text.parsed(text.text.removeprefix(_MARK)))
     with _nesting(asked.path):
         whole = Whole.of(tuple(modules[text] for text in texts if text in modules))
@@ -242,7 +239,7 @@ def parse(
             raise FileError(path, f"not Python: {error}", 1) from error
 
 
-@contextmanager
+@contextlib.contextmanager
 def _nesting(path: str) -> Iterator[None]:
     """Code that is nested too deeply is the script's fault, at whatever stage it shows."""
     try:
