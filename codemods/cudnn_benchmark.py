@@ -12,8 +12,8 @@ from codemods.facts import names
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.placement import dominates
-from codemods.facts.source import is_main_guard
-from codemods.facts.values import NONE, Sort, why_unknown
+from codemods.facts.source import FUNCTIONS, is_main_guard, walk
+from codemods.facts.values import NONE, Sort, why_unknown, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from codemods.facts.models import Model
     from codemods.facts.script import Script
     from codemods.facts.source import Module
+    from codemods.facts.values import Values
 
 _FLAG = "torch.backends.cudnn.benchmark"
 _MESSAGE = "cuDNN guesses the convolution algorithms instead of measuring them"
@@ -210,7 +211,7 @@ def _size_varies(script: Script, model: Model) -> str | None:
         if reason is not None:
             return reason
         collate = loader.arguments.get("collate_fn")
-        if collate is not None and collate.values != {NONE}:
+        if collate is not None and collate.values != {NONE} and not _stacks(script, collate.values):
             return f"the loader in {script.where(loader.module, loader.call)} has a collate_fn of its own"
     return _why_images_change(script)
 
@@ -242,6 +243,20 @@ def _cuts_to_a_computed_size(node: ast.Subscript) -> bool:
     images = node.slice.elts[-2:]
     bounds = [each for part in images if isinstance(part, ast.Slice) for each in (part.lower, part.upper, part.step)]
     return any(each is not None and not isinstance(each, (ast.Constant, ast.UnaryOp)) for each in bounds)
+
+
+def _stacks(script: Script, collates: Values) -> bool:
+    """Whether each of the functions stacks images as they are, which have to be of one size for it."""
+    return all(
+        isinstance(each.site, FUNCTIONS)
+        and any(
+            callee.name == "torch.stack"
+            for call in walk(each.site)
+            if isinstance(call, ast.Call)
+            for callee in script.flow.values(call.func)
+        )
+        for each in without_none(collates)
+    )
 
 
 def _in_model(script: Script, module: Module, node: ast.AST) -> bool:

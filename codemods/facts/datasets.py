@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.facts.flow import class_of
 from codemods.facts.kinds import described
+from codemods.facts.source import walk
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codemods.facts.flow import Flow
 
 # torchvision's data sets of images that all have one size.
@@ -180,6 +184,8 @@ class Dataset:
         return self.flow.values(given[0]) if given else NOTHING
 
     def _steps(self, value: Value) -> list[Value] | None:
+        if value.sort is Sort.FUNCTION:
+            return [value]
         if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call):
             return None
         if value.name not in {
@@ -219,27 +225,47 @@ class Dataset:
         return None
 
     def _why_part_varies(self, part: Value) -> str | None:
+        if part.name == "torch.utils.data.TensorDataset":
+            return None
+        class_ = class_of(part)
+        if class_ is not None:
+            return self._why_own_varies(part, class_)
         if part.sort is not Sort.MADE or not part.name.startswith("torchvision.datasets."):
-            return (
-                None
-                if part.name == "torch.utils.data.TensorDataset"
-                else f"the size of the images of {described(part)} is not known"
-            )
+            return f"the size of the images of {described(part)} is not known"
         steps = Dataset(self.flow, frozenset({part})).transforms
         if steps is None:
             return f"the transforms of {described(part)} are not known"
-        fixed = part.name in ONE_SIZE
+        return self._why_steps_vary(part, steps, fixed=part.name in ONE_SIZE)
+
+    def _why_own_varies(self, part: Value, class_: ast.ClassDef) -> str | None:
+        """The same of a class of the project: each of the transforms that it calls has to end in one size."""
+        item = self.flow.method(class_, "__getitem__")
+        calls = [each for each in walk(item) if isinstance(each, ast.Call)] if item is not None else []
+        called = (value for call in calls for value in without_none(self.flow.values(call.func)))
+        transforms = [
+            each for each in called if each.sort is Sort.MADE and each.name.startswith("torchvision.transforms.")
+        ]
+        for value in transforms:
+            steps = self._steps(value)
+            reason = None if steps is None else self._why_steps_vary(part, steps, fixed=False)
+            if steps is None or reason is not None:
+                return reason or f"the transforms of {described(part)} are not known"
+        return None if transforms else f"the size of the images of {described(part)} is not known"
+
+    def _why_steps_vary(self, part: Value, steps: Sequence[Value], *, fixed: bool) -> str | None:
+        """Why images differ in size after transforms; what is not known is mended by one that makes them alike."""
+        unknown: Value | None = None
         for step in steps:
             name = step.name.rpartition(".")[2]
-            if name in _SIZING:
-                fixed = True
-            elif name in {"Resize", "Scale"}:
-                # Resize(256) makes the shorter side 256 long and keeps the aspect ratio.
-                fixed = fixed or self._names_both_sides(step)
+            if name in _SIZING or (name in {"Resize", "Scale"} and self._names_both_sides(step)):
+                fixed, unknown = True, None
             elif name == "RandomRotation":
                 fixed = fixed and not any(each.arg == "expand" for each in getattr(step.site, "keywords", ()))
-            elif name not in _KEEPS_SIZE:
-                return f"what {described(step)} does to the size of an image is not known"
+            # Resize(256) makes the shorter side 256 long and keeps the aspect ratio.
+            elif name not in _KEEPS_SIZE and not (fixed and name in {"Resize", "Scale"}):
+                unknown = None if name in {"Resize", "Scale"} else step
+        if unknown is not None:
+            return f"what {described(unknown)} does to the size of an image is not known"
         return None if fixed else f"the images of {described(part)} are not cropped to one size"
 
     def _names_both_sides(self, step: Value) -> bool:

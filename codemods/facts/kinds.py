@@ -191,7 +191,7 @@ def described(value: Value) -> str:
     if value.sort is Sort.INSTANCE and value.of is not None:
         return f"an object of class {value.of.name}"
     if value.sort is Sort.FUNCTION and value.name:
-        return f"the function {value.name}()"
+        return value.name if value.name.startswith("a ") else f"the function {value.name}()"
     return value.name if value.sort in {Sort.EXTERNAL, Sort.CHOICE, Sort.PARTIAL} else "a value"
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from kit import check_leaves, check_rewrites, check_silent
+from kit import check_leaves, check_rewrites, check_silent, run
 
 from codemods.cudnn_benchmark import CudnnBenchmark
 
@@ -636,3 +636,72 @@ if __name__ == "__main__":
     mp.Process(target=train, args=(model,)).start()
 """
     check_rewrites(CudnnBenchmark, code.format(flag=""), code.format(flag="\ntorch.backends.cudnn.benchmark = True\n"))
+
+
+OWN = """\
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+
+
+class Photos(Dataset):
+    def __init__(self, paths, transform=None):
+        self.paths, self.transform = paths, transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        image = Image.open(self.paths[index])
+        if self.transform is not None:
+            image = self.transform(image)
+        return image
+
+
+def collate(images):
+    return torch.stack(images, 0)
+
+
+steps = transforms.Compose(STEPS)
+loader = DataLoader(Photos(open("photos").read().split(), steps), batch_size=8ARGUMENTS)
+model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images in loader:
+    optimizer.zero_grad()
+    model(images.cuda()).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("steps", "arguments"),
+    [
+        pytest.param("[transforms.RandomCrop(224), transforms.ToTensor()]", "", id="a crop"),
+        pytest.param(
+            "[lambda x: x.convert('RGB'), transforms.Resize((64, 64)), transforms.ToTensor()]", "", id="sides"
+        ),
+        pytest.param("[transforms.CenterCrop(64), transforms.ToTensor()]", ", collate_fn=collate", id="stacked"),
+    ],
+)
+def test_images_of_an_own_class_that_its_transforms_make_alike(steps: str, arguments: str) -> None:
+    code = OWN.replace("STEPS", steps).replace("ARGUMENTS", arguments)
+
+    assert "torch.backends.cudnn.benchmark = True" in run(CudnnBenchmark, code).after
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        pytest.param("[transforms.ToTensor()]", "the images of an object of class Photos are not cropped", id="none"),
+        pytest.param(
+            "[transforms.Resize(64)]", "the images of an object of class Photos are not cropped", id="one side"
+        ),
+        pytest.param("[transforms.CenterCrop(64), lambda x: x[:9]]", "what a lambda does to the size", id="cut later"),
+    ],
+)
+def test_images_of_an_own_class_that_may_differ(steps: str, reason: str) -> None:
+    code = OWN.replace("STEPS", steps).replace("ARGUMENTS", "")
+
+    assert f"input size not provably fixed: {reason}" in run(CudnnBenchmark, code).sites[0].message
