@@ -375,7 +375,7 @@ def test_a_fault_in_the_configuration_is_one_line(torchfast: Run, naive: Path) -
 def test_no_interrupted_run_leaves_a_traceback(naive: Path) -> None:
     command = [sys.executable, "-m", "autotune_rewrite", "rewrite", "-"]
     process = subprocess.Popen(command, cwd=naive.parent, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(1)  # it waits for its standard input
+    time.sleep(2)  # it waits for its standard input; an interrupt while it imports may be swallowed by Python
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=10)
 
