@@ -226,6 +226,7 @@ print(json.dumps(report))
 def test_what_breaks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, kind: str) -> None:
     tool = tmp_path / "tool" / "autotune_rewrite"
     tool.mkdir(parents=True)
+    (tool / "__init__.py").touch()  # else the installed one is found first
     (tool / "__main__.py").write_text(FAKE.format(body=body), encoding="utf-8")
     monkeypatch.setattr(run, "PROJECT", tmp_path / "tool")
     root = tmp_path / "a+b"
