@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
-_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
+"""Directories of what nobody wrote by hand."""
+ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+"""What the directory of an environment holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +183,8 @@ def _walk(root: Path) -> Iterator[str]:
             each
             for each in directories
             if not each.startswith(".")
-            and each not in _SKIPPED
-            and not any((here / each / mark).exists() for mark in _ENVIRONMENT_MARKS)
+            and each not in SKIPPED
+            and not any((here / each / mark).exists() for mark in ENVIRONMENT_MARKS)
             and not ignores.cover(here / each, directory=True)
         )
         for file in sorted(files):

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from autotune_rewrite.files import ENVIRONMENT_MARKS, SKIPPED
 from codemods.facts.kinds import FRAMEWORKS
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _LIBRARIES = {each.partition(".")[0] for each in FRAMEWORKS} | {
     *("torch", "torchvision", "torchaudio", "torchtext", "timm", "transformers", "numpy", "scipy", "sklearn"),
     *("pandas", "tqdm", "PIL", "yaml", "hydra", "omegaconf", "tensorboard", "wandb", "apex", "torch_geometric"),
 }
-_SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 _IMPORT = re.compile(
     # In the text of a notebook each line is in quotes.
     rb'(?m)(?:^|[;:"])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;#]*)|import[ \t]+([\w., \t]+))'
@@ -396,10 +396,10 @@ def _walk(top: str) -> Iterator[str]:
         except OSError:
             continue
         left -= len(found)
-        if len(found) > _ENTRIES_OF_CODE or any(each.name in {"pyvenv.cfg", "conda-meta"} for each in found):
+        if len(found) > _ENTRIES_OF_CODE or any(each.name in ENVIRONMENT_MARKS for each in found):
             continue
         for entry in sorted(found, key=lambda each: each.name):
-            if entry.name.startswith(".") or entry.name in _SKIPPED:
+            if entry.name.startswith(".") or entry.name in SKIPPED:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)

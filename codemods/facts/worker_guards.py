@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import HUGGING_FACE, Kind, described, kind
+from codemods.facts.loops import module_of
 from codemods.facts.names import bound_names
 from codemods.facts.pinning import formats
 from codemods.facts.source import FUNCTIONS, is_main_guard
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from codemods.facts.flow import Flow
-    from codemods.facts.source import Callee, Module
+    from codemods.facts.source import Callee
     from codemods.facts.values import Value
     from codemods.facts.worker_code import WorkerCode
 
@@ -229,7 +230,7 @@ def _not_pickled(code: WorkerCode, value: Value) -> str | None:
     flow = code.flow
     site = value.site
     if isinstance(site, ast.Lambda):
-        home = "a module that is imported" if _home(flow, site).notebook else "the module"
+        home = "a module that is imported" if module_of(flow, site).notebook else "the module"
         return f"a lambda {_CANNOT} ({code.where(site)}): make it a function of {home}"
     if isinstance(site, ast.GeneratorExp):
         return f"a generator {_CANNOT} ({code.where(site)})"
@@ -254,7 +255,7 @@ def _makes_generator(code: WorkerCode, statement: ast.Assign) -> bool:
 
 def _hidden(flow: Flow, definition: ast.AST) -> str | None:
     """Where the definition stands that a worker process cannot import, in words."""
-    module = _home(flow, definition)
+    module = module_of(flow, definition)
     for above in module.ancestors(definition):
         if isinstance(above, FUNCTIONS):
             return "inside a function"
@@ -263,14 +264,10 @@ def _hidden(flow: Flow, definition: ast.AST) -> str | None:
     return "in the notebook" if module.notebook else None
 
 
-def _home(flow: Flow, node: ast.AST) -> Module:
-    return next(module for module in flow.modules if module.holds(node))
-
-
 def _way_out(code: WorkerCode, definition: ast.ClassDef | Callee) -> str:
     """Where it is defined and, of a notebook, what to do about that: a worker that is not forked cannot import one."""
     place = f" ({code.where(definition)})"
-    return f"{place}: import it from a module" if _home(code.flow, definition).notebook else place
+    return f"{place}: import it from a module" if module_of(code.flow, definition).notebook else place
 
 
 # --- what several copies would get wrong ----------------------------------------------------------------------------
