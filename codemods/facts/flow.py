@@ -1,8 +1,9 @@
 """Where a value comes from and goes to, over all functions, classes and modules of the script.
 
 An abstract interpretation to a fixpoint. Attributes, items of containers, parameters and returns are joined over all
-places that write them. A *unit* (a module's or a function's own code, see ``interpretation``) is interpreted again
-whenever something that it read has grown, in rounds whose order is that of the text: one script has one set of facts.
+places that write them. A *unit* (a module's or a function's own code, see ``interpretation``) is interpreted where it
+is called first, and again whenever something that it read has grown, in rounds whose order is that of the text: one
+script has one set of facts.
 """
 
 from __future__ import annotations
@@ -88,6 +89,10 @@ class Flow:
         self._callers: defaultdict[Callee, list[ast.Call]] = defaultdict(list)
         self._escaped: set[Callee] = set()
         self._dirty: set[Unit] = set()
+        self._begun: set[Unit] = set()
+        """The units that were interpreted once, or are being."""
+        self._depth = 0
+        """How many units are being interpreted, each at a call in the one before."""
         self._unit: Unit | None = None
         """The unit that is being interpreted: whatever is read then is a reason to interpret it again."""
         self._filled: set[Callee] = set()
@@ -680,6 +685,10 @@ class Flow:
             for name in named - given.keys() - {each.arg for each in function.args.args[:skip]}:
                 self.write("parameter", function, name, unknown(f"'{name}' may be filled by a ** argument"))
         self._fill_stars(function.args, arguments, arguments.positional[len(positional) :], named)
+        unit = self._units.get(function)
+        if unit is not None and unit not in self._begun and self._depth < _DEEPEST:
+            # Otherwise the caller would have to be interpreted again, for what this returns and writes.
+            self._interpret(unit)
         return self.read("return", function)
 
     def _fill_stars(
@@ -734,11 +743,25 @@ class Flow:
 
     def _settle(self) -> None:
         while self._dirty:
-            for unit in sorted(self._dirty, key=lambda each: each.index):
-                self._dirty.discard(unit)
-                self._unit = unit
-                Interpretation(self, unit).run()
-        self._unit = None
+            called = [each for each in self._dirty if self._is_called(each)]
+            for unit in sorted(called or self._dirty, key=lambda each: each.index):
+                if unit in self._dirty:
+                    self._interpret(unit)
+
+    def _is_called(self, unit: Unit) -> bool:
+        """Whether it is known to be run: what its parameters are may be learned from those that are."""
+        return isinstance(unit.node, ast.Module) or bool(self._callers.get(unit.node)) or unit.node in self._escaped
+
+    def _interpret(self, unit: Unit) -> None:
+        """Interprets a unit once, maybe in the middle of another one."""
+        around, self._unit = self._unit, unit
+        applied, self._applied = self._applied, []
+        self._depth += 1
+        self._dirty.discard(unit)
+        self._begun.add(unit)
+        Interpretation(self, unit).run()
+        self._depth -= 1
+        self._unit, self._applied = around, applied
 
     def _open(self) -> None:
         """Says what stays open: parameters that nothing here fills, and choices that nothing here overwrites."""
@@ -765,6 +788,8 @@ class Flow:
 
 
 _NO_NAMES = Environment()
+_DEEPEST = 6
+"""Units that are interpreted one within the other: Python's stack is finite."""
 _CHOSEN_SORTS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.CONTAINER})
 """What a user may write into a file, or choose otherwise."""
 _UNKNOWN = Value(Sort.PLAIN)
