@@ -16,6 +16,7 @@ from codemods.facts.hazards import (
     data_parallel,
     located,
     mixed_precision_present,
+    no_cuda,
     other_precision,
     scripted,
 )
@@ -296,11 +297,7 @@ for x in torch.randn(4, 16, 8).cuda():
         if script.framework is not None:
             raise LeftError(f"the training step runs inside {script.framework}; use its own switch for mixed precision")
         if not conditions.are_about_cuda:
-            nothing = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
-            if script.default_device is not None:
-                where = located(script, script.default_device)
-                nothing = f"whether the default device is CUDA is not followed ({where}): move the model to it"
-            raise LeftError(conditions.why_not or nothing)
+            raise LeftError(conditions.why_not or no_cuda(script))
         other = other_precision(script)
         if other is not None:
             node, what = other

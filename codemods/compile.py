@@ -10,15 +10,17 @@ from codemods.edit_values import Insert, Replace
 from codemods.facts.called import Called, called_models, given_to_process, late_hook, traced_by
 from codemods.facts.derivatives import differentiated_inside, differentiated_twice
 from codemods.facts.devices import DeviceKind
-from codemods.facts.hazards import located, unknown_device
+from codemods.facts.hazards import located, no_cuda, unknown_device
 from codemods.facts.homes import Home, home, twins, unknown_models, unwrapped
-from codemods.facts.kinds import SELF_METHODS, Kind, described, kind, may, why
+from codemods.facts.iterations import EventKind
+from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, described, kind, may, why
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
 from codemods.facts.placement import bound_for, dominates
 from codemods.facts.source import walk
 from codemods.facts.tracing import draws, why_not_traced
-from codemods.facts.values import Sort, Value, without_none
+from codemods.facts.transfers import Transfer
+from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 _MESSAGE = "each operation of {} is launched from Python, and none are fused"
 _DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
 _PREPARES = SELF_METHODS | {"load_state_dict"}
-_NO_CUDA = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+_ON_CPU = "it is not moved to CUDA in this file"
 _SINGLE = "it is a single layer: there is nothing to fuse in it"
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
@@ -158,18 +160,23 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every model that training iterations call, one finding for those that are compiled at one place."""
-        said: set[tuple[ast.AST, str]] = set()
-        for finding in self._found(script):
-            # Models that one call may make, by their names, are left for one reason.
-            if finding.rewrites or (finding.node, finding.message) not in said:
-                said.add((finding.node, finding.message))
-                yield finding
-
-    def _found(self, script: Script) -> Iterator[Finding]:
         compiling = _compiles_already(script)
         if not script.iterations or compiling is script.module:
             return
         called = list(called_models(script.flow, script.iterations))
+        said: set[tuple[ast.AST, str]] = set()
+        nodes: set[ast.AST] = set()
+        for finding in self._found(script, called, compiling):
+            # Models that one call may make, by their names, are left for one reason.
+            if finding.rewrites or (finding.node, finding.message) not in said:
+                said.add((finding.node, finding.message))
+                nodes.add(finding.node)
+                yield finding
+        for value in _optimized(script, called):
+            if value.site is not None and value.site not in nodes and script.module.holds(value.site):
+                yield self.left(script.module, value.site, because=_why_not_called(script, value, called))
+
+    def _found(self, script: Script, called: Sequence[Called], compiling: Module | None) -> Iterator[Finding]:
         twice = differentiated_twice(script.flow, script.modules, tuple(each.model for each in called))
         ready: list[tuple[Called, Home]] = []
         left: set[Value] = set()
@@ -190,7 +197,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         named = {value for _, place in ready for value in script.flow.values(place.name)}
         for each in on_cpu:
             if each.model.value not in named:
-                yield self.left(script.module, _site(script, each), because="it is not moved to CUDA in this file")
+                yield self.left(script.module, _site(script, each), because=_ON_CPU)
         yield from self._compiled(script, ready, left)
         yield from self._only_methods(script, called)
         yield from self._not_known(script)
@@ -270,16 +277,27 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 
     def _not_known(self, script: Script) -> Iterator[Finding]:
         """What is moved to CUDA, has parameters and is called in training like a model, but is not known to be one."""
-        called = {ast.unparse(each.func) for each in _trained_calls(script)}
-        for name, move in unknown_models(script.flow, script.module):
-            if name in called:
-                called.discard(name)
-                reason = why(script.flow, script.flow.values(move.receiver), Kind.MODEL)
-                yield self.left(script.module, move.call, because=reason)
+        calls = list(_trained_calls(script))
+        said: set[str] = set()
+        for name, move in unknown_models(script.flow, script.modules):
+            is_here = move.module is script.module
+            values = without_none(script.flow.values(move.receiver))
+            same = [each for each in calls if is_here and ast.unparse(each.func) == name]
+            # By another name, in a function that is given it.
+            same += [
+                each for each in calls if isinstance(each.func, ast.Name) and values & script.flow.values(each.func)
+            ]
+            if same and name not in said:
+                said.add(name)
+                reason = why(script.flow, values, Kind.MODEL)
+                if is_here:
+                    yield self.left(script.module, move.call, because=reason)
+                else:
+                    what = f"what {ast.unparse(same[0].func)} is there is not known"
+                    yield self.left(script.module, same[0], because=f"{what}: {reason}")
         for value in _made_of_models(script):
             if value.site is not None and script.module.holds(value.site):
-                reason = f"{described(value)} takes the model, and what it returns is not known to be one"
-                yield self.left(script.module, value.site, because=reason)
+                yield self.left(script.module, value.site, because=_taken(value))
 
 
 # Which models.
@@ -308,12 +326,72 @@ def _made_of_models(script: Script) -> Iterator[Value]:
     """What a library's function has made of a model that may train on CUDA, and the training calls."""
     found: dict[Value, None] = {}
     for call in _trained_calls(script) if script.may_use_cuda else ():
-        for value in script.flow.values(call.func):
-            if value.sort is Sort.MADE and isinstance(value.site, ast.Call) and kind(script.flow, value) is None:
-                given = (*value.site.args, *(each.value for each in value.site.keywords))
-                if any(may(script.flow, script.flow.values(each), Kind.MODEL) for each in given):
-                    found[value] = None
+        found.update(dict.fromkeys(each for each in script.flow.values(call.func) if _is_made_of_model(script, each)))
     yield from found
+
+
+def _is_made_of_model(script: Script, value: Value, depth: int = 3) -> bool:
+    """Whether a library's function was given a model, or what another one made of that, and what it made is unknown."""
+    given = _given(script, value)
+    return may(script.flow, given, Kind.MODEL) or (
+        depth > 1 and any(_is_made_of_model(script, each, depth - 1) for each in given)
+    )
+
+
+def _given(script: Script, value: Value) -> Values:
+    """What the library's function was given that made something which is not known."""
+    if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or kind(script.flow, value) is not None:
+        return NOTHING
+    given = (*value.site.args, *(each.value for each in value.site.keywords))
+    return NOTHING.union(*(script.flow.values(each) for each in given))
+
+
+def _optimized(script: Script, called: Sequence[Called]) -> Iterator[Value]:
+    """The models whose parameters the script's optimizers are given, but those that are called, and parts of models."""
+    flow, found = script.flow, dict[Value, None]()
+    for made in script.optimizers:
+        for node in ast.walk(made.call):
+            if isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
+                owners = (each for each in flow.values(node.value) if kind(flow, each) is Kind.MODEL)
+                found.update(dict.fromkeys(part for each in owners for part in unwrapped(flow, each)))
+    parts = {layer for each in script.models if each.value.name not in WRAPPERS for layer in each.layers[1:]}
+    done = parts | {each.model.value for each in called if not each.is_single}
+    yield from (each for each in found if each not in done)
+
+
+def _moved_to_cuda(script: Script) -> Iterator[Value]:
+    """Whatever is moved to what may be a CUDA device, known to be a model or tensor or not."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
+                move = Transfer(script.flow, module, call)
+                if move.may_reach_cuda:
+                    yield from script.flow.values(move.receiver)
+
+
+def _taken(value: Value) -> str:
+    return f"{described(value)} takes the model, and what it returns is not known to be one"
+
+
+def _why_not_called(script: Script, value: Value, called: Sequence[Called]) -> str:
+    """Why a model that an optimizer trains is not to be compiled, where its calls are not seen, or all it calls."""
+    place = home(script.flow, script.modules, value)
+    if script.framework is not None:
+        return _in_framework(script.framework)
+    moved = list(_moved_to_cuda(script)) if place is None else []
+    taker = next((each for each in moved if value in _given(script, each)), None)
+    if taker is not None:
+        return _taken(taker)
+    if place is None and not moved and not script.may_use_cuda:
+        return no_cuda(script)
+    if any(each.model.value == value for each in called):
+        return _SINGLE
+    if not isinstance(place, Home):
+        return place or _ON_CPU
+    events = (event for each in script.iterations for event in each.of(EventKind.FORWARD))
+    if any(value in unwrapped(script.flow, subject) for event in events for subject in event.subjects):
+        return why_not_traced(Model(script.flow, value), script.module) or "what its layers do is not known"
+    return "no training iteration is seen to call it"
 
 
 def _compiles_already(script: Script) -> Module | None:
@@ -350,7 +428,7 @@ def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
 def _why_in_vain(script: Script, called: Called, place: Home | str | None, compiling: Module | None) -> str | None:
     """Why there is nothing to gain."""
     if place is None and not script.may_use_cuda:
-        return unknown_device(script, script.transfers) or _NO_CUDA
+        return unknown_device(script, script.transfers) or no_cuda(script)
     if called.is_single:
         return _SINGLE
     return None if compiling is None else f"{compiling.path} compiles already"
@@ -376,11 +454,15 @@ def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | No
     if elsewhere is not None:
         return elsewhere
     if script.framework is not None:
-        return f"the training loop runs inside {script.framework}, which has a switch of its own for this"
+        return _in_framework(script.framework)
     tf32 = _new_tf32(script)
     if tf32 is not None:
         return f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} (line {tf32.lineno})"
     return why_not_traced(called.model, script.module)
+
+
+def _in_framework(name: str) -> str:
+    return f"the training loop runs inside {name}, which has a switch of its own for this"
 
 
 def _used_elsewhere(script: Script, called: Called) -> str | None:

@@ -10,6 +10,7 @@ from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Insert
 from codemods.facts import names
 from codemods.facts.devices import DeviceKind, device
+from codemods.facts.hazards import no_cuda, unknown_device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.placement import dominates
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
@@ -33,6 +34,7 @@ _SEEDS = frozenset(
 _STARTERS = frozenset(
     {f"{package}.{name}" for package in ("torch.multiprocessing", "multiprocessing") for name in ("Process", "spawn")}
 )
+_USES_CUDA = "Accelerate"
 _SMALL = 12
 """Statements of a helper that seeds; a longer function that seeds first is none."""
 _RESIZING = (".interpolate", ".functional.resize", ".functional.crop", ".functional.resized_crop")
@@ -115,7 +117,7 @@ for images, labels in loader:
 
     def find(self, script: Script) -> Iterator[Finding]:
         """One site a script: where its first convolutional network is made."""
-        if not script.backwards or not script.may_use_cuda or any(_is_true(value) for _, _, value in _settings(script)):
+        if not script.backwards or any(_is_true(value) for _, _, value in _settings(script)):
             return
         if script.module not in script.entries or not any(_sites_here(script, each) for _, each in script.backwards):
             return
@@ -131,7 +133,7 @@ for images, labels in loader:
 
     def _site(self, script: Script, model: Model, site: ast.AST) -> Finding:
         module = script.module
-        reason = _why_decided(script) or _why_size_varies(script, model)
+        reason = _why_no_cuda(script) or _why_decided(script) or _why_size_varies(script, model)
         if reason is not None:
             return self.left(module, site, because=reason)
         place = _place(script, site)
@@ -141,6 +143,13 @@ for images, labels in loader:
         after_imports = isinstance(place, (ast.Import, ast.ImportFrom, ast.Try))
         code = f"\n{flag} = True" if after_imports else f"{flag} = True"
         return self.rewrites(module, site, _MESSAGE, Insert(module, place, code, "after"))
+
+
+def _why_no_cuda(script: Script) -> str | None:
+    """Why the flag would do nothing; Accelerate trains on CUDA where it is found."""
+    if script.may_use_cuda or script.framework == _USES_CUDA:
+        return None
+    return unknown_device(script, script.transfers) or no_cuda(script)
 
 
 def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, ast.expr | None]]:

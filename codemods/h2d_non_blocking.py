@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeGuard
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
-from codemods.facts.kinds import described
+from codemods.facts.kinds import Kind, described, may
 from codemods.facts.loops import loop_around, module_of, where
 from codemods.facts.transfers import is_element, is_field, is_value_of_dictionary
-from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order
+from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _FALSE = Value(Sort.LITERAL, "False")
 _MPS = "the device may be MPS, where a batch copied without blocking may be read too early: compare it with 'cuda'"
+_NO_BATCH = "what is moved is not known to be a batch"
 _NO_TENSOR = "its collate_fn may return something else than tensors"
 # Methods that end in an underscore and leave the elements as they are.
 _IN_PLACE = re.compile(r"[a-z]\w*[^_]_")
@@ -114,6 +115,15 @@ for images, labels in loader:
             elif {each for each in script.flow.values(given) if each.sort is not Sort.UNBOUND} == {_FALSE}:
                 yield self._parameter(script, move, given)
 
+        yield from self._in_place(script)
+
+    def _in_place(self, script: Script) -> Iterator[Finding]:
+        """What is not known, and moves itself."""
+        for call in script.module.nodes(ast.Call):
+            unknown = _unknown_in_place(script, call)
+            if unknown is not None:
+                yield self.left(script.module, call, because=f"{_NO_BATCH}: {unknown}")
+
     def _parameter(self, script: Script, move: Transfer, given: ast.expr) -> Finding:
         """A site where ``non_blocking`` is False wherever it comes from: the default of a parameter becomes True."""
         module, text = move.module, move.module.code(given)
@@ -191,7 +201,32 @@ def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
 
 def _why_no_batch(move: Transfer) -> str:
     unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
-    return f"what is moved is not known to be a batch: {unknown or 'no loader is seen to hand it out'}"
+    return f"{_NO_BATCH}: {unknown or 'no loader is seen to hand it out'}"
+
+
+def _unknown_in_place(script: Script, call: ast.Call) -> str | None:
+    """Why it is not known what moves itself, ``batch.to(device)``, and is used as batches are; None for all else."""
+    module, func = script.module, call.func
+    if not (isinstance(func, ast.Attribute) and func.attr in {"to", "cuda"} and isinstance(func.value, ast.Name)):
+        return None
+    given = any(each.arg == "non_blocking" for each in call.keywords)
+    if given or not isinstance(module.parent(call), ast.Expr) or not is_element(module, call):
+        return None
+    values = without_none(script.flow.values(func.value))
+    if not values or any(each.sort is not Sort.UNKNOWN for each in values):
+        return None
+    loop = next((each for each in module.ancestors(call) if isinstance(each, (ast.For, ast.AsyncFor))), module.tree)
+    return why_unknown(values) if any(_takes_apart(script, each, func.value.id) for each in ast.walk(loop)) else None
+
+
+def _takes_apart(script: Script, node: ast.AST, name: str) -> bool:
+    """``batch["x"]``, ``model(**batch)``, ``model(batch)``."""
+    match node:
+        case ast.Subscript(ast.Name(used)) | ast.keyword(None, ast.Name(used)):
+            return used == name
+        case ast.Call(func, [ast.Name(used), *_]):
+            return used == name and may(script.flow, script.flow.values(func), Kind.MODEL)
+    return False
 
 
 def _why_made(script: Script, move: Transfer) -> str:

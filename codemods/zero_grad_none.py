@@ -657,10 +657,10 @@ def _asks_for_gradient(test: ast.expr) -> bool:
 
 
 def _gradient_of(node: ast.expr) -> str | None:
-    """``p`` of ``p.grad`` and of ``p.grad.data``."""
+    """``p`` of ``p.grad`` and of ``p.grad.data``, as it is written."""
     match node:
-        case ast.Attribute(ast.Name(parameter), "grad") | ast.Attribute(
-            ast.Attribute(ast.Name(parameter), "grad"), "data"
-        ):
-            return parameter
+        case ast.Attribute(ast.Attribute(ast.Name() | ast.Attribute() as parameter, "grad"), "data"):
+            return ast.unparse(parameter)
+        case ast.Attribute(ast.Name() | ast.Attribute() as parameter, "grad"):
+            return ast.unparse(parameter)
     return None

@@ -72,6 +72,14 @@ def unknown_device(script: Script, moves: Iterable[Transfer]) -> str | None:
     return None
 
 
+def no_cuda(script: Script) -> str:
+    """What is said where nothing is moved to CUDA."""
+    if script.default_device is not None:
+        where = located(script, script.default_device)
+        return f"whether the default device is CUDA is not followed ({where}): move the model to it"
+    return "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+
+
 def located(script: Script, node: ast.expr | ast.stmt) -> str:
     """Where the node stands, as the user of the script's own module would say it."""
     return script.where(next((each for each in script.flow.modules if each.holds(node)), script.module), node)

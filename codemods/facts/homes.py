@@ -61,14 +61,17 @@ def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Trans
                     yield Transfer(flow, module, call)
 
 
-def unknown_models(flow: Flow, module: Module) -> Iterator[tuple[str, Transfer]]:
+def unknown_models(flow: Flow, modules: Iterable[Module]) -> Iterator[tuple[str, Transfer]]:
     """What may go to CUDA and has parameters, but is nothing that is known: its name, and the move."""
+    modules = tuple(modules)
     owners = {
         ast.unparse(each.value)
+        for module in modules
         for each in module.nodes(ast.Attribute)
         if each.attr in {"parameters", "named_parameters"}
     }
-    for call in module.nodes(ast.Call):
+    calls = ((module, each) for module in modules for each in module.nodes(ast.Call))
+    for module, call in calls:
         if not (isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}) or not _names_device(
             flow, call
         ):

@@ -25,6 +25,12 @@ _FUNCTIONAL_CONVOLUTIONS = frozenset(
 )
 # torchvision's and timm's constructors that make no convolutional network.
 _NO_CONVOLUTION = ("vit_", "swin_", "mlp_mixer", "mixer_", "deit_", "raft_")
+# Families of networks in timm, by what their names begin with, that begin with convolutions and go on with them.
+_CONVOLUTIONAL_FAMILIES = (
+    *("resnet", "resnext", "resnest", "res2net", "seresne", "wide_resnet", "ecaresnet", "skresne", "legacy_seresne"),
+    *("efficientnet", "tf_efficientnet", "mobilenet", "tf_mobilenet", "mnasnet", "regnet", "convnext", "densenet"),
+    *("vgg", "inception", "xception", "dla", "dpn", "hrnet", "rexnet", "repvgg", "darknet", "cspdarknet", "cspresne"),
+)
 # Layers that take another way, with other rounding, where no gradients are asked for.
 _ROUNDS_OTHERWISE = ("Transformer", "MultiheadAttention", "LSTM", "vit_", "maxvit", "VisionTransformer")
 _FUSED = ("scaled_dot_product_attention", "multi_head_attention_forward")
@@ -100,6 +106,8 @@ class Model:
                     return True
                 if package.startswith("torchvision.models") and not name.startswith(_NO_CONVOLUTION):
                     return True
+                if layer.name == "timm.create_model" and _named(self.flow, layer).startswith(_CONVOLUTIONAL_FAMILIES):
+                    return True
             elif (
                 layer.of is not None
                 and isinstance(layer.of.site, ast.ClassDef)
@@ -167,3 +175,12 @@ class Model:
                 ):
                     return False
         return True
+
+
+def _named(flow: Flow, layer: Value) -> str:
+    """The name of the network that a library's function was asked for; empty where it is not written out."""
+    given = layer.site.args[:1] if isinstance(layer.site, ast.Call) else []
+    given += [each.value for each in getattr(layer.site, "keywords", ()) if each.arg == "model_name"]
+    (name,) = flow.values(given[0]) if given and len(flow.values(given[0])) == 1 else (None,)
+    is_text = name is not None and name.sort is Sort.LITERAL and isinstance(name.literal, str)
+    return str(name.literal) if name is not None and is_text else ""

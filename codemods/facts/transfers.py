@@ -251,11 +251,17 @@ def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
 
 
 def is_element(module: Module, call: ast.Call) -> bool:
-    """Whether what is moved is named by a loop around the call, or by ``next()``, or is a part of that."""
+    """Whether what is moved is named by a loop around the call, or by ``next()``, or is a part or a view of that."""
     root: ast.expr = call.func
-    while isinstance(root, (ast.Attribute, ast.Subscript)):
-        root = root.value
-    return _is_next(root) or (isinstance(root, ast.Name) and _is_target(module, root))
+    while True:
+        if _is_next(root):
+            return True
+        if isinstance(root, (ast.Attribute, ast.Subscript)):
+            root = root.value
+        elif isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root is not call:
+            root = root.func.value
+        else:
+            return isinstance(root, ast.Name) and _is_target(module, root)
 
 
 def _is_target(module: Module, name: ast.Name) -> bool:

@@ -1010,3 +1010,111 @@ def test_a_device_of_batches_that_is_not_known_is_said() -> None:
     code = "import settings\n\nmodel = Net()\nfor x in torch.randn(4, 16, 8):\n    model(x.to(settings.where())).sum().backward()\n"
     because = "whether settings.where() is a CUDA device is not known (line 22): the device comes from settings.where()"
     check_leaves(Compile, HEAD + code, because)
+
+
+NOT_CALLED = {
+    "an unknown model that a function is given": (
+        """\
+import networks
+
+
+def train(net):
+    for x in torch.randn(4, 16, 8, device=device):
+        net(x).mean().backward()
+
+
+mine = networks.make()
+mine.to(device)
+optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
+train(mine)
+""",
+        "it comes from networks.make(), which is not known to be a model",
+    ),
+    "what functions of libraries make of each other": (
+        """\
+import wraps
+
+model = Net().to(device)
+whole = wraps.outer(wraps.inner(model))
+for x in torch.randn(4, 16, 8, device=device):
+    whole(x).mean().backward()
+""",
+        "wraps.outer() takes the model, and what it returns is not known to be one",
+    ),
+    "a single layer that another name hides": (
+        """\
+line = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(line.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8):
+    line(x.to(device)).mean().backward()
+""",
+        "it is a single layer: there is nothing to fuse in it",
+    ),
+    "a part of what is not known": (
+        """\
+import wraps
+
+encoder = Net()
+whole = wraps.Pair(encoder).to(device)
+optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8, device=device):
+    whole.loss(x).backward()
+""",
+        "wraps.Pair() takes the model, and what it returns is not known to be one",
+    ),
+    "a model that is called where nobody sees it": (
+        """\
+import losses
+
+model = Net().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8, device=device):
+    losses.of(model, x).backward()
+""",
+        "no training iteration is seen to call it",
+    ),
+    "a model of layers that are not known": (
+        """\
+from torch_geometric.nn import GATConv
+
+
+class Graph(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = GATConv(8, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+model = Graph().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+        + TRAINING,
+        "forward calls torch_geometric.nn.GATConv, which is not compiled (line 27)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), NOT_CALLED.values(), ids=NOT_CALLED)
+def test_what_an_optimizer_trains_is_left_with_a_reason(code: str, because: str) -> None:
+    check_leaves(Compile, HEAD + code, because)
+
+
+def test_a_default_device_that_is_not_followed_is_said() -> None:
+    code = """\
+torch.set_default_device(device)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8):
+    model.forward(x).mean().backward()
+"""
+    because = "whether the default device is CUDA is not followed (line 18): move the model to it"
+    check_leaves(Compile, HEAD + code, because)
+
+
+def test_a_part_of_a_model_that_is_compiled_needs_no_word() -> None:
+    before = HEAD + "model = Net().to(device)\noptimizer = torch.optim.SGD(model.first.parameters(), lr=0.1)\n"
+    assert [site.message for site in run(Compile, before + TRAINING).sites] == [
+        "each operation of model is launched from Python, and none are fused"
+    ]

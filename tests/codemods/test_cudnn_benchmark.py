@@ -583,6 +583,38 @@ def test_left_where_no_name_leads_to_cudnn() -> None:
     )
 
 
+def test_a_script_that_stays_on_the_cpu_is_left() -> None:
+    code = (IMPORTS + DATA + MODEL + TRAIN).replace(".cuda()", "")
+    check_leaves(CudnnBenchmark, code, "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
+
+
+ACCELERATE = (
+    IMPORTS
+    + """\
+import timm
+from accelerate import Accelerator
+"""
+)
+ACCELERATED = (
+    DATA
+    + """\
+accelerator = Accelerator()
+model = timm.create_model("resnet50d", in_chans=1)
+model, loader = accelerator.prepare(model, DataLoader(data, batch_size=64))
+for x, y in loader:
+    accelerator.backward(F.cross_entropy(model(x), y))
+"""
+)
+
+
+def test_accelerate_trains_on_cuda_where_it_is_found() -> None:
+    check_rewrites(CudnnBenchmark, ACCELERATE + ACCELERATED, ACCELERATE + "\n" + FLAG + ACCELERATED)
+
+
+def test_a_transformer_of_timm_has_no_convolutions_to_choose_for() -> None:
+    check_silent(CudnnBenchmark, (ACCELERATE + ACCELERATED).replace("resnet50d", "vit_base_patch16_224"))
+
+
 SILENT = {
     "a script that has set it": FLAG + DATA + MODEL + TRAIN,
     "a script that has set it through the module": """\
@@ -602,7 +634,6 @@ cudnn.benchmark = True
 for x, y in DataLoader(data):
     model(x.cuda())
 """,
-    "a script that stays on the CPU": DATA + MODEL.replace(".cuda()", "") + TRAIN.replace(".cuda()", ""),
     "a model without convolutions": DATA + "model = nn.Linear(784, 10).cuda()\n" + TRAIN,
     "a transformer of torchvision's": "from torchvision import models\n"
     + DATA

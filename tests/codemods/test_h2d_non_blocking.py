@@ -1098,6 +1098,31 @@ def test_what_another_loop_hands_out_has_a_reason(code: str, because: str) -> No
     leaves(code + "    x = x.to(device)\n", because)
 
 
+UNKNOWN_BATCHES = "import words\n\nloader = words.batches()\n"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "    x = batch.view(-1, 80).to(device)\n",
+        "    x = batch.text[0].long().to(device)\n",
+        "    batch.to(device)\n    print(batch['x'])\n",
+        "    batch.to(device)\n    net = nn.Linear(2, 2)\n    net(batch)\n",
+        "    batch.to(device)\n    nn.Linear(2, 2)(**batch)\n",
+    ],
+    ids=["a view", "a part of it", "itself, and its items are read", "itself, for a model", "itself, as arguments"],
+)
+def test_what_is_made_of_unknown_batches_has_a_reason(rest: str) -> None:
+    because = "what is moved is not known to be a batch: what iterating over words.batches() yields is not known"
+    leaves(UNKNOWN_BATCHES + "for batch in loader:\n" + rest, because)
+
+
+def test_unknown_things_that_move_themselves_and_are_no_batches_are_passed_over() -> None:
+    check_silent(
+        H2dNonBlocking, HEAD + UNKNOWN_BATCHES + "for part in loader:\n    part.to(device)\n    part.train()\n"
+    )
+
+
 SILENT = {
     "X1: to the CPU": """\
 for x, y in loader:

@@ -776,3 +776,19 @@ for x in loader:
     optimizer.step()
 """
     check_rewrites(ZeroGradNone, code, code.replace("zero_grad()", "zero_grad(set_to_none=True)"))
+
+
+def test_the_gradient_of_an_attribute_that_is_zeroed_is_one_tensor_s() -> None:
+    code = """\
+import torch
+
+
+class Line:
+    def __init__(self):
+        self.weight = torch.zeros(3, requires_grad=True)
+
+    def train(self, x):
+        (x @ self.weight).mean().backward()
+        self.weight.grad.zero_()
+"""
+    check_leaves(ZeroGradNone, code, "the gradient of a single tensor is zeroed")

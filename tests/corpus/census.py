@@ -49,7 +49,10 @@ _NO_GRADIENTS = re.compile(r"\bno_grad\b|\binference_mode\b|\bset_grad_enabled\b
 _TRAINS = re.compile(r"\.backward\(|\bautograd\.grad\b|\.step\(|requires_grad")
 _HOOKS = {"validation_step", "test_step", "validation_epoch_end", "test_epoch_end"}
 _UNIT_TEST = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$)")
-_NO_BATCHES = re.compile(r"\b(?:range|trange|parameters|modules|children|buffers|state|layers|param_groups)\b")
+_NO_BATCHES = re.compile(
+    r"\b(?:range|trange|(?:named_)?(?:parameters|modules|children|buffers)|state|layers|param_groups)\b"
+)
+_NO_MODEL = re.compile(r"param|rref", re.IGNORECASE)
 _NO_DEVICE = re.compile(
     r"dtype\b|^torch\.(?:b?float|half|double|long|short|u?int|bool|complex|channels)|^['\"]cpu|^torch\.device\(['\"]cpu"
 )
@@ -170,6 +173,7 @@ class Program:
             if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
                 receiver = ast.unparse(call.func.value)
                 is_other = _OTHERS_BACKWARD.search(receiver) or receiver.startswith(("super()", "ctx"))
+                is_other = is_other or (receiver == "self" and self.defines(call, "backward"))
                 other = "another library's or the script's own" if is_other else ""
                 found.append((call, other or ("" if trains else "nothing is trained")))
         return found
@@ -221,6 +225,11 @@ class Program:
     def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """The innermost function around a node."""
         return next((each for each in self.above(node) if isinstance(each, _FUNCTIONS)), None)
+
+    def defines(self, node: ast.AST, method: str) -> bool:
+        """Whether the class around a node has a method of that name."""
+        class_ = next((each for each in self.above(node) if isinstance(each, ast.ClassDef)), None)
+        return class_ is not None and any(isinstance(each, _FUNCTIONS) and each.name == method for each in class_.body)
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The innermost statement around a node, or the node itself."""
@@ -329,9 +338,21 @@ def _loaders(program: Program) -> Iterator[Site]:
         yield _at(
             program, "loader-pin", call, other or _given(program, call, "pin_memory", _argument(call, "pin_memory", 7))
         )
-        if workers is not None and not (isinstance(workers, ast.Constant) and not workers.value):
+        if workers is not None and not _is_zero(program, workers):
             settled = other or _given(program, call, "persistent_workers", _argument(call, "persistent_workers", 99))
             yield _at(program, "loader-persistent", call, settled or _read_once(program, call))
+
+
+def _is_zero(program: Program, node: ast.expr) -> bool:
+    """Whether it is 0, or a name that the file gives no other value."""
+    if isinstance(node, ast.Name):
+        stores = [each for each in ast.walk(program.tree) if getattr(each, "id", getattr(each, "arg", "")) == node.id]
+        stores = [
+            each for each in stores if isinstance(each, ast.arg) or isinstance(getattr(each, "ctx", 0), ast.Store)
+        ]
+        given = [getattr(program.parents[each], "value", None) for each in stores]
+        return bool(given) and all(isinstance(each, ast.Constant) and each.value == 0 for each in given)
+    return isinstance(node, ast.Constant) and not node.value
 
 
 def _is_torchs(program: Program, written: str) -> bool:
@@ -348,7 +369,8 @@ def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
 
 
 def _given(program: Program, call: ast.Call, name: str, value: ast.expr | None) -> str:
-    if value is not None and not (isinstance(value, ast.Constant) and value.value == 0 and value.value is not False):
+    is_none = value is None or (name == "num_workers" and _is_zero(program, value))
+    if not is_none:
         return f"{name} is given"
     spread = any(each.arg is None for each in call.keywords)
     if spread and re.search(rf"['\"]{name}['\"]|\b{name}\s*=", program.text):
@@ -548,7 +570,8 @@ def _trained(program: Program) -> Iterator[str]:
             yield ast.unparse(call.func.value)  # type: ignore[attr-defined]
         elif re.search("optim", ast.unparse(call.func), re.IGNORECASE):
             given = {ast.unparse(each) for each in call.args if isinstance(each, (ast.Name, ast.Attribute))}
-            yield from (each for each in given if each in program.models or _MODELISH.search(each))
+            modelish = {each for each in given if _MODELISH.search(each) and not _NO_MODEL.search(each)}
+            yield from given & program.models | modelish
 
 
 def _convolutions(program: Program) -> Iterator[Site]:

@@ -54,6 +54,13 @@ def test_a_file_without_torch_has_no_sites() -> None:
         pytest.param("DataLoader(data)", "loader-workers", "", id="no workers"),
         pytest.param("DataLoader(data, num_workers=0)", "loader-workers", "", id="no workers, and it says so"),
         pytest.param("DataLoader(data, num_workers=2)", "loader-workers", "num_workers is given", id="workers"),
+        pytest.param("N = 0; DataLoader(data, num_workers=N)", "loader-workers", "", id="a name of 0"),
+        pytest.param(
+            "N = 0; f = lambda N: DataLoader(d, num_workers=N)",
+            "loader-workers",
+            "num_workers is given",
+            id="another 0",
+        ),
         pytest.param(
             "DataLoader(d, 8, True, None, None, n)", "loader-workers", "num_workers is given", id="by position"
         ),
@@ -84,7 +91,8 @@ def test_loaders(code: str, rule: str, settled: str) -> None:
 
 
 def test_a_loader_without_workers_has_none_that_could_stay() -> None:
-    assert found("DataLoader(data)\nDataLoader(data, num_workers=0)", "loader-persistent") == []
+    code = "N = 0\nDataLoader(data)\nDataLoader(data, num_workers=0)\nDataLoader(data, num_workers=N)"
+    assert found(code, "loader-persistent") == []
 
 
 @pytest.mark.parametrize(
@@ -104,6 +112,9 @@ def test_a_loader_without_workers_has_none_that_could_stay() -> None:
         pytest.param("for x in loader:\n    h.to(device)", "nothing that a loop hands out", id="a state"),
         pytest.param("for i, x in enumerate(b):\n    h[i].to(device)", "nothing that a loop hands out", id="beside"),
         pytest.param("for i in range(9):\n    i.to(device)", "nothing that a loop hands out", id="a number"),
+        pytest.param(
+            "for name, part in net.named_modules():\n    part.to(d)", "nothing that a loop hands out", id="layers"
+        ),
     ],
 )
 def test_moves_under_loops(code: str, settled: str) -> None:
@@ -206,6 +217,11 @@ def test_convolutions(code: str, settled: list[str]) -> None:
     [
         pytest.param("with torch.autocast('cuda'):\n    loss.backward()", "mixed precision is there", id="there"),
         pytest.param("accelerator.backward(loss)", "another library's or the script's own", id="another library's"),
+        pytest.param(
+            "class Net:\n    def backward(self, x): pass\n    def train(self, x): self.backward(x)",
+            "another library's or the script's own",
+            id="a method of its class",
+        ),
     ],
 )
 def test_backward_calls_that_need_nothing(code: str, settled: str) -> None:
@@ -219,6 +235,11 @@ def test_without_a_model_nothing_is_trained() -> None:
 def test_a_part_of_a_model_is_not_trained_by_itself() -> None:
     code = "class Net(nn.Module):\n    def __init__(self):\n        self.part = nn.LSTM(1, 1)\n"
     assert found(f"{code}        for p in self.part.parameters(): print(p)\n{TRAINING}", "compile") == [(5, "")]
+
+
+def test_a_list_of_parameters_is_no_model() -> None:
+    code = TRAINING.replace("net.parameters()", "model_params").replace("net = ", "model_params = get()\nnet = ")
+    assert found(code, "compile") == []
 
 
 def test_comments_and_a_device_that_is_the_cpu_count_for_nothing() -> None:
