@@ -16,7 +16,7 @@ from codemods.facts.modes import Modes, given_arguments, is_named
 from codemods.facts.names import bound_names
 from codemods.facts.needs import called_forwards, needs_gradients
 from codemods.facts.source import FUNCTIONS
-from codemods.facts.values import Sort, Value, Values, instance, without_none
+from codemods.facts.values import TENSOR_SORTS, Sort, Value, Values, instance, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -118,8 +118,9 @@ class Evaluations:
                     if region.calls:
                         yield region
             done: set[ast.stmt] = set()
-            for region in (*self._inlined(module, whole), *self._volatile(module, whole)):
-                if not done.intersection(region.statements):
+            for region in (*self._inlined(module, whole), *self._volatile(module, whole), *self._looped(module, whole)):
+                nodes = (each for statement in region.statements for each in ast.walk(statement))
+                if done.isdisjoint((*nodes, *module.ancestors(region.statements[0]))):
                     done.update(region.statements)
                     yield region
 
@@ -412,6 +413,29 @@ class Evaluations:
                 )
                 yield EvaluationRegion(self._flow, module, None, (each,), calls, (), why_not)
                 return
+
+    # Loops over data without ``model.eval()``.
+
+    def _looped(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """The loops that only feed models with batches, as those that test beside the training.
+
+        One that cannot do without gradients is a site only where its loader's name says that it evaluates.
+        """
+        for loop in module.nodes(ast.For):
+            function = module.function(loop)
+            if function in whole or (function is not None and self._is_no_place(module, function)):
+                continue
+            if self._iterations.why_trains(loop) is None and any(map(self._is_fed, own(loop, ast.Call))):
+                for region in self._stretch(module, (loop,)):
+                    if region.why_not is None or any(
+                        _EVALUATES.search(ast.unparse(each)) for each in own(loop.iter, ast.expr)
+                    ):
+                        yield region
+
+    def _is_fed(self, call: ast.Call) -> bool:
+        """Whether the call runs a model on what a loader handed out."""
+        values = (value for each in given_arguments(call) for value in self._flow.values(each))
+        return self._modes.calls(call) and any(value.sort in TENSOR_SORTS and value.of is not None for value in values)
 
     # ``Variable(x, volatile=True)``.
 

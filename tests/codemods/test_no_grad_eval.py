@@ -590,6 +590,48 @@ REWRITES = {
         validate(Net())
         """,
     ),
+    "a loop over data beside the training, without model.eval()": (
+        """\
+        batches = torch.utils.data.DataLoader(loader, batch_size=None)
+        for epoch in range(2):
+            for x, y in batches:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            right = 0
+            for x, y in batches:
+                output = model(x)
+                right += (output.argmax(1) == y).sum().item()
+            print(right)
+        """,
+        """\
+        batches = torch.utils.data.DataLoader(loader, batch_size=None)
+        for epoch in range(2):
+            for x, y in batches:
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+            right = 0
+            with torch.no_grad():
+                for x, y in batches:
+                    output = model(x)
+                    right += (output.argmax(1) == y).sum().item()
+            print(right)
+        """,
+    ),
+    "a loop over data around model.eval()": (
+        """\
+        for x, y in torch.utils.data.DataLoader(loader, batch_size=None):
+            model.eval()
+            print(model(x).argmax(1))
+        """,
+        """\
+        for x, y in torch.utils.data.DataLoader(loader, batch_size=None):
+            model.eval()
+            with torch.no_grad():
+                print(model(x).argmax(1))
+        """,
+    ),
     "volatile variables in a function": (
         """\
         def test():
@@ -717,6 +759,25 @@ LEAVES = {
         None,
     ),
     "a model without evaluation is trained": (TRAIN, None),
+    "losses of all batches are trained on at once": (
+        """\
+        losses = []
+        for x, y in torch.utils.data.DataLoader(loader, batch_size=None):
+            losses.append(criterion(model(x), y))
+        sum(losses).backward()
+        """,
+        None,
+    ),
+    "losses of the test data are trained on": (
+        """\
+        test_batches = torch.utils.data.DataLoader(loader, batch_size=None)
+        total = 0
+        for x, y in test_batches:
+            total = total + criterion(model(x), y)
+        total.backward()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 5})",
+    ),
     "sampling between iterations is no evaluation": (
         TRAIN
         + """\
