@@ -263,6 +263,8 @@ def _why_not(script: Script, move: Transfer) -> str | None:
 def _why_other(move: Transfer) -> str | None:
     """Why what is moved may be something for which a copy must block, or that knows no ``non_blocking``."""
     for source in move.sources:
+        if source.sort is Sort.CHOICE:
+            continue  # a text or number of the command line, as fire.Fire() would pass, has no such method at all
         if source.sort not in TENSOR_SORTS:
             other = described(source)
             return "what is moved may be something else than a batch" + (f": {other}" if other != "a value" else "")

@@ -537,6 +537,8 @@ class Interpretation:
 
     def _binop(self, node: ast.BinOp) -> Values:
         left, right = self._evaluate(node.left), self._evaluate(node.right)
+        if not left or not right:
+            return NOTHING  # what a number makes of a tensor that is yet to come is no number
         start = leading_text(left) if isinstance(node.op, (ast.Add, ast.Mod)) else None
         if start is not None:
             return text_starting(start)

@@ -1060,6 +1060,44 @@ def test_declined_because_of(code: str, because: str, but: str) -> None:
     leaves(code, because)
 
 
+def test_what_a_command_line_passes_has_no_batches() -> None:
+    code = "def validate(loader):\n    for x, _ in loader:\n        x.to(device)\n\nvalidate(loader)\n"
+    start = "import fire\n"
+    end = "if __name__ == '__main__':\n    fire.Fire()\n"
+    rewrites(start + code + end, start + code.replace("device)", "device, non_blocking=True)") + end)
+
+
+def test_a_number_times_a_moved_batch_is_a_moved_batch() -> None:
+    before = """\
+class Mixed:
+    def __init__(self, share, loader):
+        self.share = share
+        self.loader = loader
+
+    def mixed(self, loader):
+        def mix(share, x):
+            return share * x + (1 - share) * x.flip(0)
+
+        for x, y in loader:
+            x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+            yield mix(self.share, x), y
+
+    def __iter__(self):
+        return self.mixed(self.loader)
+
+def main(mixup):
+    batches = loader
+    if mixup:
+        batches = Mixed(0.2, batches)
+    def train():
+        for x, y in batches:
+            x = x.cuda()
+    train()
+main(True)
+"""
+    rewrites(before, before.replace("cuda()", "cuda(non_blocking=True)"))
+
+
 def test_batches_that_a_class_hands_on_are_those_of_its_loader() -> None:
     code = """\
 class Endless(DataLoader):
