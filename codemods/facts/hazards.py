@@ -59,8 +59,13 @@ _WITHOUT_KERNEL = frozenset(
             "nanquantile",
         ),
         *("stft", "istft", "view_as_complex", "cholesky_solve", "cholesky_inverse", "matrix_exp"),
+        *("spmm", "smm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"),
     )
 )
+_SPARSE = re.compile(
+    r"^(torch\.sparse_(coo|csr|csc|bsr|bsc|compressed)_tensor|torch\.(cuda\.)?sparse\.\w*Tensor|to_sparse\w*)$"
+)
+"""What makes a tensor that is stored sparsely; CUDA multiplies few of those in 16 bits."""
 
 
 def unknown_device(script: Script, moves: Iterable[Transfer]) -> str | None:
@@ -267,6 +272,8 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
         for scaled in own(node, ast.BinOp):
             if isinstance(scaled.op, ast.Mult) and _overflows(reach.flow, where, scaled):
                 yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
+            if isinstance(scaled.op, ast.MatMult) and _makes_sparse(reach.flow):
+                yield Hazard(where, scaled, f"{where.code(scaled)} {_OF_SPARSE}")
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
 
@@ -286,6 +293,8 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[tuple[str, 
         yield f"{name}(out=...) is not cast by autocast; assign what it returns", False
     if isinstance(call.func, ast.Attribute) and not list(project_functions(flow.values(call.func))):
         yield from _of_method(flow, call, call.func, externals)
+        if name in _PRODUCTS and _makes_sparse(flow):
+            yield f"{name}() {_OF_SPARSE}", False
 
 
 def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[tuple[str, bool]]:
@@ -310,6 +319,20 @@ def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: s
         yield f".{name}() is not cast by autocast; use {name[:-1]}()", False
 
 
+@lru_cache(maxsize=16)  # each product asks
+def _makes_sparse(flow: Flow) -> bool:
+    """Whether the project makes a sparse tensor anywhere: which of its tensors those are is not followed."""
+    calls = (call for module in flow.modules for call in module.nodes(ast.Call))
+    return any(_SPARSE.match(name) for call in calls for name in _called_names(flow, call))
+
+
+def _called_names(flow: Flow, call: ast.Call) -> set[str]:
+    """The qualified names of the library's functions that are called, or the name of the method."""
+    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    return names or ({call.func.attr} if isinstance(call.func, ast.Attribute) else set())
+
+
+_OF_SPARSE = "may multiply a sparse matrix, for which CUDA may have no 16-bit kernel"
 _OPERATIONS_OF_OTHERS = ("torch.ops.", "torch.utils.cpp_extension.")
 _ONE_FORMAT = "needs both tensors in one number format; convert what is written with .to(dtype) of the other"
 

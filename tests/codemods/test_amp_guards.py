@@ -436,6 +436,31 @@ model =""",
         network("return torch.fft.rfft(h).abs().repeat(1, 2)[:, :4]"),
         "torch.fft.rfft has no 16-bit kernel (line 17)",
     ),
+    "a product with a sparse matrix": (
+        network("return torch.eye(16, device=x.device).to_sparse() @ h"),
+        "torch.eye(16, device=x.device).to_sparse() @ h may multiply a sparse matrix, for which CUDA may have no 16-bit"
+        " kernel (line 17)",
+    ),
+    "a product that only sparse matrices have": (
+        network("return torch.spmm(torch.eye(16, device=x.device), h)"),
+        "torch.spmm has no 16-bit kernel (line 17)",
+    ),
+    "a product with what may be sparse": (
+        network("return torch.mm(self.graph, h)")
+        .replace(
+            "\nmodel = Net",
+            """
+def use(model, graph):
+    model.graph = graph.coalesce()
+
+
+graph = torch.sparse_coo_tensor(torch.arange(16).repeat(2, 1), torch.ones(16), device=device)
+model = Net""",
+            1,
+        )
+        .replace("optimizer =", "use(model, graph)\noptimizer ="),
+        "mm() may multiply a sparse matrix, for which CUDA may have no 16-bit kernel (line 17)",
+    ),
     "an inverse": (
         network("return h @ (h.t() @ h + torch.eye(4, device=x.device)).inverse()"),
         ".inverse() has no 16-bit kernel (line 17)",
