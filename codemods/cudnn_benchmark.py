@@ -12,8 +12,10 @@ from codemods.facts import names
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.hazards import no_cuda, unknown_device
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.loops import module_of
 from codemods.facts.placement import dominates
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
+from codemods.facts.stacking import has_one_size
 from codemods.facts.values import NONE, Sort, why_unknown, without_none
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class CudnnBenchmark(Codemod):
 
     When it is left:
         The size of the images is not provably fixed: each new size is measured again, which takes longer than it saves.
+        It is fixed where transforms make it so, and where several images that are shuffled are stacked to a batch.
         The script asks for determinism (the measured choice differs from run to run). The flag is written already.
 
     Results:
@@ -217,6 +220,8 @@ def _size_varies(script: Script, model: Model) -> str | None:
     feeding = [each for each in script.loaders if each.transfers or each.converted]
     for loader in feeding or script.loaders:
         reason = loader.unknown_arguments or loader.dataset.why_size_varies
+        if reason is not None and has_one_size(script, loader):
+            continue
         if reason is not None:
             return reason
         collate = loader.arguments.get("collate_fn")
@@ -247,7 +252,8 @@ def _why_images_change(script: Script) -> str | None:
 
 def _cuts_to_a_computed_size(node: ast.Subscript) -> bool:
     """Whether it may cut images, ``x[:, :, :size, :size]``, by bounds that are no plain numbers."""
-    if not isinstance(node.slice, ast.Tuple) or len(node.slice.elts) < _DIMENSIONS:
+    is_read = isinstance(node.ctx, ast.Load)
+    if not is_read or not isinstance(node.slice, ast.Tuple) or len(node.slice.elts) < _DIMENSIONS:
         return False
     images = node.slice.elts[-2:]
     bounds = [each for part in images if isinstance(part, ast.Slice) for each in (part.lower, part.upper, part.step)]
@@ -268,10 +274,14 @@ def _stacks(script: Script, collates: Values) -> bool:
     )
 
 
-def _in_model(script: Script, module: Module, node: ast.AST) -> bool:
-    """Whether the node stands in a method of a model, where sizes follow from the input's."""
+def _in_model(script: Script, module: Module, node: ast.AST, depth: int = 3) -> bool:
+    """Whether the node runs in a method of a model and nowhere else, where sizes follow from the input's."""
     classes = [each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)]
-    return any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes)
+    if any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes):
+        return True
+    function = module.function(node)
+    callers = script.flow.callers(function) if function is not None and depth else ()
+    return bool(callers) and all(_in_model(script, module_of(script.flow, each), each, depth - 1) for each in callers)
 
 
 # Where a colleague would set the flag.

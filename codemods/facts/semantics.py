@@ -678,8 +678,10 @@ def _aggregate(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
     return TENSOR if any(each.sort in may_hold for each in arguments.all()) else PLAIN
 
 
-def _int(_: Flow, __: ast.Call, ___: Arguments) -> Values:
-    return NUMBER
+def _int(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
+    given = arguments.get(0, "")
+    are_integers = all(each.sort is Sort.LITERAL and type(each.literal) is int for each in given)
+    return given if given and are_integers else NUMBER
 
 
 def _not_followed(_: Flow, node: ast.Call, __: Arguments) -> Values:

@@ -573,6 +573,132 @@ def test_left_because_the_size_is_not_fixed_with(rest: str, because: str) -> Non
     check_leaves(CudnnBenchmark, IMPORTS + rest, UNKNOWN_SIZE + because)
 
 
+OWN = """\
+class Own(Dataset):
+    def __init__(self, size=64):
+        self.size = size
+        self.prepare()
+
+    def prepare(self):
+        self.images = read(self.size)
+
+    def __getitem__(self, i):
+        return self.images[i], i
+"""
+SHUFFLED = TRAIN.replace("batch_size=64", "batch_size=64, shuffle=True")
+COLLATE = """\
+def collate(items):
+    images, boxes = [], []
+    for item in items:
+        images.append(item[0])
+        boxes.append(torch.FloatTensor(item[1]))
+    return torch.stack(images, 0), boxes
+"""
+ONE_SIZE = {
+    "a data set of the script's own": OWN + "data = Own()\n" + MODEL + SHUFFLED,
+    "a data set of torchvision's": 'data = datasets.ImageFolder("data", transform=transforms.ToTensor())\n'
+    + MODEL
+    + SHUFFLED,
+    "another of its class, in order": OWN
+    + "data, held_out = Own(), Own()\n"
+    + MODEL
+    + SHUFFLED
+    + "for x, y in DataLoader(held_out, batch_size=2):\n    print(model(x.cuda()).mean())\n",
+    "a function that stacks them as they are": OWN
+    + COLLATE
+    + "data = Own()\n"
+    + MODEL
+    + SHUFFLED.replace("shuffle=True", "shuffle=True, collate_fn=collate"),
+    "a number of them that an option has by default": OWN
+    + "import argparse\nparser = argparse.ArgumentParser()\n"
+    + 'parser.add_argument("--batch", type=int, default=32)\nargs = parser.parse_args()\ndata = Own()\n'
+    + MODEL
+    + SHUFFLED.replace("64", "args.batch"),
+    "a number of them that is read as an integer": OWN
+    + 'config = {"batch": 32}\ndata = Own()\n'
+    + MODEL
+    + SHUFFLED.replace("64", 'int(config["batch"])'),
+}
+
+
+@pytest.mark.parametrize("rest", ONE_SIZE.values(), ids=ONE_SIZE)
+def test_images_that_meet_in_any_batch_have_one_size_in(rest: str) -> None:
+    result = run(CudnnBenchmark, IMPORTS + rest).after
+
+    assert result == IMPORTS + "\n" + FLAG + rest
+    compile(result, "train.py", "exec")
+
+
+NOT_ONE_SIZE = {
+    "batches of one": OWN + "data = Own()\n" + MODEL + SHUFFLED.replace("64", "1"),
+    "an option of one by default": OWN
+    + "import argparse\nparser = argparse.ArgumentParser()\n"
+    + 'parser.add_argument("--batch", type=int, default=1)\nargs = parser.parse_args()\ndata = Own()\n'
+    + MODEL
+    + SHUFFLED.replace("64", "args.batch"),
+    "a sampler that may put like to like": OWN
+    + "data = Own()\n"
+    + MODEL
+    + SHUFFLED.replace("shuffle=True", "shuffle=True, batch_sampler=Buckets()"),
+    "items in their order": OWN + "data = Own()\n" + MODEL + TRAIN,
+    "a size that the training sets": OWN + "data = Own()\n" + MODEL + "for data.size in 32, 64:\n" + indented(SHUFFLED),
+    "a size that a method sets": OWN
+    + "    def grow(self):\n        self.size += 1\n\ndata = Own()\n"
+    + MODEL
+    + SHUFFLED,
+    "a function that pads": OWN
+    + COLLATE.replace("item[0]", "F.pad(item[0], (0, 9))")
+    + "data = Own()\n"
+    + MODEL
+    + SHUFFLED.replace("shuffle=True", "shuffle=True, collate_fn=collate"),
+    "a function that keeps the images apart": OWN
+    + COLLATE.replace("torch.stack(images, 0), boxes", "images, torch.stack(boxes)")
+    + "data = Own()\n"
+    + MODEL
+    + SHUFFLED.replace("shuffle=True", "shuffle=True, collate_fn=collate"),
+}
+
+
+@pytest.mark.parametrize("rest", NOT_ONE_SIZE.values(), ids=NOT_ONE_SIZE)
+def test_the_size_is_not_known_with(rest: str) -> None:
+    because = UNKNOWN_SIZE + "the size of the images of an object of class Own is not known"
+    check_leaves(CudnnBenchmark, IMPORTS + rest, because)
+
+
+LOSS = """\
+def loss(output, n):
+    return output[:, :, :n].mean()
+
+
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Conv2d(1, 8, 3)
+
+    def forward(self, x):
+        return loss(self.net(x), 2)
+
+
+model = Whole().cuda()
+for x, y in DataLoader(data, batch_size=64):
+    model(x.cuda()).backward()
+"""
+
+
+def test_what_only_a_model_calls_follows_the_size_of_its_input() -> None:
+    check_rewrites(CudnnBenchmark, IMPORTS + DATA + LOSS, IMPORTS + "\n" + FLAG + DATA + LOSS)
+
+
+def test_what_the_training_calls_too_may_cut_images() -> None:
+    because = UNKNOWN_SIZE + "images are cropped (line 8)"
+    check_leaves(CudnnBenchmark, IMPORTS + DATA + LOSS + "    loss(x, int(y[0]))\n", because)
+
+
+def test_what_is_written_into_is_no_crop() -> None:
+    rest = DATA + MODEL + TRAIN + "heat = torch.zeros(4, 8, 8)\nfor i in range(4):\n    heat[0, i, i : i + 2] = 1\n"
+    check_rewrites(CudnnBenchmark, IMPORTS + rest, IMPORTS + "\n" + FLAG + rest)
+
+
 def test_left_where_no_name_leads_to_cudnn() -> None:
     imports = IMPORTS.replace("import torch\n", "").replace(
         "import torch.nn.functional as F", "from torch.nn import functional as F"
