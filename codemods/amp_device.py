@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.hazards import unknown_device
 from codemods.facts.kinds import Kind, kind, may
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
-from codemods.facts.placement import means_the_same
+from codemods.facts.placement import dominates, means_the_same
 from codemods.facts.reach import own
 from codemods.facts.transfers import Transfer, makings
-from codemods.facts.values import Sort
+from codemods.facts.values import Sort, leading_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ class Conditions:
         certain = [each for each in self._moves if each.device.kind is DeviceKind.CUDA and not each.branches]
         # Where some moves depend on a choice, another function's `.cuda()` may be one that this choice never runs.
         if certain and (len(certain) == len(self._moves) or any(self._runs_with(each, place) for each in certain)):
-            return Condition(None)
+            return Condition(None, self._indexed(certain, place))
         for move in (each for each in self._moves if each.module is self._module):
             found = self._flag(move, place) or self._device(move, place)
             if found is not None:
@@ -116,9 +116,27 @@ class Conditions:
         return None
 
     def _runs_with(self, move: Transfer, place: ast.stmt) -> bool:
-        """Whether the move stands in the place's function, or in no function."""
-        function = move.module.function(move.call)
-        return function is None or (move.module is self._module and function is self._module.function(place))
+        """Whether the move stands in the place's function, or in no function; of a module's code only what runs first.
+
+        ``model.to("cuda:0")`` in a notebook's last cell says nothing of the training above it.
+        """
+        function, here = move.module.function(move.call), self._module.function(place)
+        if move.module is self._module and function is None and here is None:
+            moving = self._module.statement(move.call)
+            return moving is place or moving in self._module.ancestors(place) or dominates(self._module, moving, place)
+        return function is None or (move.module is self._module and function is here)
+
+    def _indexed(self, moves: Sequence[Transfer], place: ast.stmt) -> str:
+        """How the place can say that the device is not the first: ``DEVICE`` where it is ``"cuda:2"``; else nothing."""
+        for move in (each for each in moves if each.module is self._module):
+            node = move.device.node
+            if node is not None and self._has_index(node) and means_the_same(self._flow, self._module, node, place):
+                return self._module.code(node)
+        return ""
+
+    def _has_index(self, node: ast.expr) -> bool:
+        texts = [node, *(each.site.args[0] for each in self._flow.values(node) if _is_made_of_one(each.site))]
+        return any(":" in (leading_text(self._flow.values(each)) or "") for each in texts)
 
     def _moved(self, move: Transfer) -> Values:
         """What it moves, and what it returns."""
@@ -171,6 +189,11 @@ class Conditions:
         functions = [self._module.function(each) for each in writes if ast.unparse(each) == text]
         names = {each.name for each in functions if isinstance(each, ast.FunctionDef)}
         return names == {"__init__"} and here not in functions
+
+
+def _is_made_of_one(site: ast.AST | None) -> TypeGuard[ast.Call]:
+    """``torch.device("cuda:2")``."""
+    return isinstance(site, ast.Call) and len(site.args) == 1
 
 
 def _is_self_of(value: Value, layers: set[Value]) -> bool:

@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind
+from codemods.facts.gram import is_gram
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.names import bound_names
 from codemods.facts.reach import is_model_call, own, project_functions
@@ -269,6 +270,9 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             yield from (Hazard(where, call, *each) for each in _of_call(reach.flow, where, call))
         for assignment in own(node, ast.Assign):
             yield from (Hazard(where, assignment, *each) for each in _of_assignment(reach.flow, where, assignment))
+        for made, left, right in _products(node):
+            if is_gram(reach.flow, where, left, right):
+                yield Hazard(where, made, f"{where.code(made)} {_GRAM}")
         for scaled in own(node, ast.BinOp):
             if isinstance(scaled.op, ast.Mult) and _overflows(reach.flow, where, scaled):
                 yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
@@ -276,6 +280,23 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
                 yield Hazard(where, scaled, f"{where.code(scaled)} {_OF_SPARSE}")
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
+
+
+def _products(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+    """The products of two matrices in the code, each with its operands."""
+    for each in own(node, ast.BinOp):
+        if isinstance(each.op, ast.MatMult):
+            yield each, each.left, each.right
+    for call in own(node, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_MATRICES:
+            operands = [*([] if len(call.args) == _BOTH else [call.func.value]), *call.args]
+            if len(operands) == _BOTH:
+                yield call, operands[0], operands[1]
+
+
+_BOTH = 2
+_OF_MATRICES = frozenset({"mm", "bmm", "matmul"})
+_GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold: compute it with autocast off"
 
 
 def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[tuple[str, bool]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.flow import class_of
 from codemods.facts.hazards import Hazard
+from codemods.facts.loops import may_run
 from codemods.facts.reach import own
 from codemods.facts.values import TENSOR_SORTS, Sort, Value
 
@@ -55,7 +56,9 @@ def leak(reach: Reach, modules: Sequence[Module], module: Module, nodes: Sequenc
     """
     parts = list(reach.code(module, nodes))
     functions = [(where, part) for where, part in parts if isinstance(part, ast.FunctionDef)]
-    hook = next((each for here in modules for each in _hooks(here)), None)
+    hook = next(
+        (each for here in modules for each in _hooks(here) if may_run(reach.flow, module, here, each.node)), None
+    )
     if hook is not None:
         return hook
     inside = {node for _, part in parts for node in own(part, ast.Attribute)}

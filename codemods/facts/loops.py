@@ -90,6 +90,44 @@ def loop_around(
     return None
 
 
+def may_run(flow: Flow, entry: Module, module: Module, node: ast.AST) -> bool:
+    """Whether code may run with the entry's: its own, and that of other modules but for functions that nobody calls.
+
+    A package brings modules along of whose classes nothing makes an object.
+    """
+    return module is entry or _may_run(flow, module.function(node), set())
+
+
+def _may_run(flow: Flow, function: Callee | None, seen: set[ast.AST]) -> bool:
+    if function is None or isinstance(function, ast.Lambda) or flow.escapes(function):
+        return True
+    if function in seen:
+        return False
+    seen.add(function)
+    owner, places = flow.owner(function), list(runs(flow, function))
+    if owner is None:
+        is_called_unseen = bool(function.decorator_list)
+    elif not any(_runs_at(flow, each, seen) for each in _makings(flow, owner)):
+        return False
+    else:
+        name = function.name
+        is_called_unseen = bool(function.decorator_list) or (name.startswith("__") and name != "__init__")
+    return is_called_unseen or any(_runs_at(flow, each, seen) for each in places)
+
+
+def _runs_at(flow: Flow, place: ast.expr, seen: set[ast.AST]) -> bool:
+    return _may_run(flow, module_of(flow, place).function(place), seen)
+
+
+def _makings(flow: Flow, class_: ast.ClassDef) -> Iterator[ast.Call]:
+    """The calls that make an object of the class, or of one that derives from it."""
+    family = flow.family(class_)
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            if any(each.sort is Sort.INSTANCE and class_of(each) in family for each in flow.values(call)):
+                yield call
+
+
 def module_of(flow: Flow, node: ast.AST) -> Module:
     """The module in which the node stands."""
     return next(module for module in flow.modules if module.holds(node))

@@ -2621,3 +2621,18 @@ for layer in layers:
     layer.fit(torch.randn(4, 8, device=device))
 """
     assert "            self.scaler.scale(loss).backward()\n" in rewritten(code, "auto")
+
+
+def test_what_moves_the_model_after_the_training_says_nothing_of_it() -> None:
+    step = STEPS["a plain step"]
+    check_rewrites(Amp, HEAD + step[0] + 'model.to("cuda:0")\n', HEAD + HEADER + step[1] + 'model.to("cuda:0")\n')
+
+
+@pytest.mark.parametrize("device", ['"cuda:2"', 'torch.device("cuda:2")'])
+def test_another_device_than_the_first_is_asked_what_it_can(device: str) -> None:
+    chosen = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    capability = "torch.cuda.get_device_capability(device)[0]"
+
+    after = run(Amp, HEAD.replace(chosen, device) + STEPS["a plain step"][0]).after
+
+    assert f"amp_dtype = torch.bfloat16 if {capability} >= 8 else torch.float16\n" in after

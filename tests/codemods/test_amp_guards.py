@@ -1171,3 +1171,64 @@ def test_what_a_model_keeps_may_be_read_where_16_bits_are_right(use: str) -> Non
 def test_a_forward_hook_is_given_no_16_bits(hook: str) -> None:
     code = KEEPS.replace("optimizer =", f"kept = []\nmodel.first.register_forward_hook({hook})\noptimizer =")
     check_leaves(Amp, code.replace("    USE\n", ""), "a forward hook would be given tensors in 16 bits (line 18)")
+
+
+GRAM = (
+    START
+    + """\
+model = nn.Conv2d(3, 8, 3, padding=1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+style = torch.zeros(4, 8, 8, device=device)
+
+
+def gram(y):
+    b, c, h, w = y.size()
+    GRAM
+
+
+for x in torch.rand(3, 4, 3, 16, 16):
+    x = x.to(device)
+    optimizer.zero_grad()
+    loss = F.mse_loss(gram(model(x)), style)
+    loss.backward()
+    optimizer.step()
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "product"),
+    [
+        pytest.param(
+            ["f = y.view(b, c, h * w)", "g = f.transpose(1, 2)", "return f.bmm(g) / (c * h * w)"],
+            "f.bmm(g)",
+            id="under two names",
+        ),
+        pytest.param(
+            ["y = y.reshape(b, c, -1)", "return torch.bmm(y, torch.transpose(y, 1, 2)) / (c * h * w)"],
+            "torch.bmm(y, torch.transpose(y, 1, 2))",
+            id="under its own name",
+        ),
+        pytest.param(["return y.flatten(2) @ y.flatten(2).mT"], "y.flatten(2) @ y.flatten(2).mT", id="in one line"),
+    ],
+)
+def test_no_gram_matrix_is_made_in_16_bits(lines: list[str], product: str) -> None:
+    code = GRAM.replace("GRAM", "\n    ".join(lines))
+    reason = "sums over all positions (a Gram matrix), which 16 bits do not hold: compute it with autocast off"
+    check_leaves(Amp, code, f"{product} {reason} (line {code[: code.index(product)].count(chr(10)) + 1})")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["y = y.mean((2, 3))", "return y @ y.t()"], id="items are compared, not positions"),
+        pytest.param(
+            ["y = F.normalize(y.view(b, -1), dim=1)", "return y @ y.t()"], id="vectors of length one are compared"
+        ),
+        pytest.param(
+            ["q, k = y.view(b, c, -1), y.relu().view(b, c, -1)", "return q @ k.transpose(1, 2)"], id="two tensors"
+        ),
+    ],
+)
+def test_other_products_of_a_tensor_may_be_made_in_16_bits(lines: list[str]) -> None:
+    assert "torch.autocast" in run(Amp, GRAM.replace("GRAM", "\n    ".join(lines))).after

@@ -298,3 +298,30 @@ Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1)).fit(torch.randn(4, 6
     after, _ = asked(Amp, "trainer", {"train": train, "trainer": trainer, "base": base, "models": MODELS})
 
     assert "            self.output = self.output.float()\n" in after
+
+
+HOOKED = """\
+class Watched:
+    def __init__(self, net):
+        self.net = net
+        self.watch()
+
+    def watch(self):
+        self.net.first.register_forward_hook(self.keep)
+
+    def keep(self, _, __, output):
+        self.kept = output.numpy()
+"""
+
+
+def test_hooks_that_nothing_makes_see_no_tensors() -> None:
+    training = STEP + "\n\n" + STEPPING.replace("from steps import step\n", "")
+    files = {"train": training, "models": MODELS, "hooks": HOOKED}
+    watching = training.replace("model = build().cuda()", "model = build().cuda()\nWatched(model)")
+
+    alone, _ = asked(Amp, "train", files | {"train": "import hooks\n" + training})
+    watched, [(_, message)] = asked(Amp, "train", files | {"train": "from hooks import Watched\n" + watching})
+
+    assert "torch.autocast" in alone
+    assert "torch.autocast" not in watched
+    assert message == "a forward hook would be given tensors in 16 bits (hooks.py, line 7)"
