@@ -177,6 +177,8 @@ for epoch in range(10):
         reason = why_workers_end(script, facts.code(loader))
         if reason is not None:
             return reason
+        if any("get_start_method" in count.text for count in workers.counts):
+            return "whether it has workers is worked out in the call: give their number a name, to say workers > 0"
         for other in (each for count in workers.counts for each in facts.users(count.site)):
             reason = why_workers_end(script, facts.code(other))
             if reason is not None:

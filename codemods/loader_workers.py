@@ -30,14 +30,17 @@ class LoaderWorkers(Codemod):
 
         A worker that is not forked (Windows, macOS, Python 3.14) imports the script first. Where that would read a
         loader, the code from where loaders are made goes under ``if __name__ == "__main__":``; imports, definitions
-        and settings stay, with up to three such blocks around and between definitions.
+        and settings stay, with up to three such blocks around and between definitions. Where the data set cannot be
+        pickled (a lambda, a function in a function, a class in a notebook), there are workers only where they are
+        forked.
 
     When it is left:
         The items are in memory already, and reading one does no work. The data set uses CUDA, is iterable and not
-        sharded, keeps an open file or a random number generator, changes when it is read or while it is, or cannot be
-        pickled (lambdas, functions in functions). It reads what only running the script sets. It is not known what
-        runs in a worker. The batches stay on the CPU, are kept, or only the first one is read. The process that reads
-        may not start others (``Pool.map``). One worker, or none by default, is the script's own choice.
+        sharded, keeps an open file or a random number generator, or changes when it is read or while it is. It reads
+        what only running the script sets. It cannot be pickled, and the script has an option for the number of workers
+        or chooses how processes start. It is not known what runs in a worker. The batches stay on the CPU, are kept,
+        or only the first one is read. The process that reads may not start others (``Pool.map``). One worker, or none
+        by default, is the script's own choice.
 
     Results:
         The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments, or
@@ -148,17 +151,6 @@ for (x,) in loader:
 """,
             because="its data set is in memory: to send its items from a worker takes longer than to index them",
         ),
-        Leaves(
-            code="""\
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-flat = transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda image: image.flatten())])
-for images, labels in DataLoader(datasets.MNIST("data", transform=flat), batch_size=50):
-    images = images.cuda()
-""",
-            because="a lambda cannot be sent to a worker process (line 4): make it a function of the module",
-        ),
     )
 
     def find(self, script: Script) -> Iterator[Finding]:
@@ -180,4 +172,6 @@ for images, labels in DataLoader(datasets.MNIST("data", transform=flat), batch_s
                 continue
             promise = Promise.RANDOM if found.draws else Promise.BITWISE
             message = _MESSAGE if found.unguarded is None else _GUARDED
+            if found.why_forked is not None:
+                message = f"{message}; only where they are forked are there workers: {found.why_forked}"
             yield self.rewrites(loader.module, loader.call, message, *changes, promise=promise)

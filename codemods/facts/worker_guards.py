@@ -209,14 +209,20 @@ def why_on_device(code: WorkerCode) -> str | None:
 # --- what cannot be sent --------------------------------------------------------------------------------------------
 
 
-def why_not_sent(code: WorkerCode) -> str | None:
-    """What cannot be pickled, and so not be sent to a worker that is not forked; None where nothing is known."""
+def why_not_sent(code: WorkerCode, *, forked: bool = False) -> str | None:
+    """What cannot be pickled, and so not be sent to a worker that is not forked; None where nothing is known.
+
+    Args:
+        code: What runs in the workers.
+        forked: Whether they are forked, which definitions need not be pickled for; what is open or runs is still
+            theirs and the script's at once.
+    """
     for value in code.objects:
-        reason = _not_pickled(code, value)
+        reason = (None if forked else _undefined_there(code, value)) or _not_pickled(code, value)
         if reason is not None:
             return reason
     for class_ in code.classes:
-        where = _hidden(code.flow, class_)
+        where = None if forked else _hidden(code.flow, class_)
         if where is not None:
             objects = f"objects of class {class_.name}"
             return f"{objects}, which is defined {where}, {_CANNOT}{_way_out(code, class_)}"
@@ -226,16 +232,23 @@ def why_not_sent(code: WorkerCode) -> str | None:
     return None
 
 
-def _not_pickled(code: WorkerCode, value: Value) -> str | None:
+def _undefined_there(code: WorkerCode, value: Value) -> str | None:
+    """A function that a worker does not find by its name."""
     flow = code.flow
     site = value.site
     if isinstance(site, ast.Lambda):
         home = "a module that is imported" if module_of(flow, site).notebook else "the module"
         return f"a lambda {_CANNOT} ({code.where(site)}): make it a function of {home}"
-    if isinstance(site, ast.GeneratorExp):
-        return f"a generator {_CANNOT} ({code.where(site)})"
     if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
         return f"{value.name}(), which is defined {where}, {_CANNOT}{_way_out(code, site)}"
+    return None
+
+
+def _not_pickled(code: WorkerCode, value: Value) -> str | None:
+    flow = code.flow
+    site = value.site
+    if isinstance(site, ast.GeneratorExp):
+        return f"a generator {_CANNOT} ({code.where(site)})"
     if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
         return f"{described(value)} opens its database before the workers start"
     if kind(flow, value) in _STAY_BEHIND or (value.sort is Sort.MADE and value.name.endswith("SummaryWriter")):

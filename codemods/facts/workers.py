@@ -37,6 +37,7 @@ _COUNTS_PROCESSORS = frozenset(
 )
 # Arguments that DataLoader refuses without workers.
 _NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
+_START_METHOD = "torch.multiprocessing.get_start_method"
 _ONLY_FIRST = "only its first batch is read"
 
 
@@ -67,6 +68,8 @@ class Workers:
     """Whether other workers mean other random draws, or another order."""
     unguarded: Unguarded | None = None
     """What has to go under a guard first."""
+    why_forked: str | None = None
+    """Why there are none where they would not be forked."""
 
 
 @dataclass(eq=False)
@@ -209,21 +212,38 @@ class WorkerFacts:
             few = self._why_few(argument)
             return few if few is not None and self._why_not(loader) is None else self._of_unread(loader, argument)
         reason = self._why_not(loader)
-        if reason is not None:
+        why_forked = None if counts or self._option is not None else self._why_forked(loader)
+        if reason is not None and why_forked is None:
             return f"{reason}; the script's option {self._unread.flag} is never read" if self._unread else reason
         if not counts:
-            found = self._new_count(loader, argument)
+            found = self._new_count(loader, argument, forked=why_forked is not None)
             if isinstance(found, str):
                 return found
             counts = (found,)
         others = [each for count in counts for each in self.users(count.site) if each is not loader]
         for other in others:
-            reason = self._why_not(other)
+            reason = self._why_not(other, forked=why_forked is not None)
             if reason is not None:
                 return f"it shares its arguments with the loader in {loader.where(other.call)}: {reason}"
         own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
         draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
-        return Workers(counts, are_new=True, draws=draws, unguarded=self._unguarded(loader))
+        unguarded = None if why_forked is not None else self._unguarded(loader)
+        return Workers(counts, are_new=True, draws=draws, unguarded=unguarded, why_forked=why_forked)
+
+    def _why_forked(self, loader: Loader) -> str | None:
+        """Why workers of the call's loaders have to be forked; None where they need not be, or must not be given."""
+        sharing = [each for each in self.script.loaders if each.call is loader.call]
+        reasons = [self._why_not(each) for each in sharing]
+        if any(self._why_not(each, forked=True) is not None for each in sharing) or self._chooses_start_method:
+            return None
+        return next((each for each in reasons if each is not None), None)
+
+    @cached_property
+    def _chooses_start_method(self) -> bool:
+        """Whether the script says how processes start, which it may not once that has been asked for."""
+        attributes = (each.attr for module in self.script.modules for each in module.nodes(ast.Attribute))
+        names = (each.name for module in self.script.modules for each in module.nodes(ast.alias))
+        return "set_start_method" in {*attributes, *names}
 
     def _is_ordered_late(self, loader: Loader) -> bool:
         """Whether something may draw between the start of a pass and its first batch, where workers draw the order.
@@ -260,7 +280,7 @@ class WorkerFacts:
                 return f"the number of workers is the user's, and {option.default} by default: {start}"
         return None
 
-    def _new_count(self, loader: Loader, argument: Argument | None) -> Count | str:
+    def _new_count(self, loader: Loader, argument: Argument | None, *, forked: bool) -> Count | str:
         module, place = loader.module, loader.module.statement(loader.call)
         if argument is not None and argument.node is None:
             return "num_workers is 0 in a dictionary that is given with **"
@@ -276,11 +296,15 @@ class WorkerFacts:
         condition = self.script.cuda_condition(_with_all_moves(loader), loader.call)
         is_imported = condition is not None
         condition = condition or "torch.cuda.is_available()"
+        if forked:
+            start_method = self.script.spelled(module, _START_METHOD, place)
+            is_imported = is_imported and start_method is not None
+            condition = _both(condition, f"{start_method or _START_METHOD}() == {_quoted(self.script, module, 'fork')}")
         text = str(self.number) if condition == "True" else f"{self.number} if {condition} else 0"
         return Count(loader.call, now, text, condition, is_imported)
 
-    def _why_not(self, loader: Loader) -> str | None:
-        """Why the loader cannot, or should not, have workers."""
+    def _why_not(self, loader: Loader, *, forked: bool = False) -> str | None:
+        """Why the loader cannot, or should not, have workers; or such as are forked."""
         if loader.unknown_arguments is not None:
             return loader.unknown_arguments
         if loader.passing is not loader.call:
@@ -291,10 +315,10 @@ class WorkerFacts:
             if name in loader.arguments:
                 return f"it is given {name}, which DataLoader refuses without workers"
         code = self.code(loader)
-        in_worker = self._why_not_in_workers(loader, code)
+        in_worker = self._why_not_in_workers(loader, code, forked=forked)
         return in_worker or self._why_not_read(loader) or _why_not_cuda(self.script, loader)
 
-    def _why_not_in_workers(self, loader: Loader, code: WorkerCode) -> str | None:
+    def _why_not_in_workers(self, loader: Loader, code: WorkerCode, *, forked: bool) -> str | None:
         """Why its data set cannot, or should not, be read in a worker process."""
         if loader.dataset.is_in_memory:
             return "its data set is in memory: to send its items from a worker takes longer than to index them"
@@ -314,7 +338,7 @@ class WorkerFacts:
             return "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
         if not code.does_work:
             return "its items are made of what is in memory: to send one from a worker takes longer than to make it"
-        reason = why_on_device(code) or why_not_sent(code) or why_not_copied(code)
+        reason = why_on_device(code) or why_not_sent(code, forked=forked) or why_not_copied(code)
         return reason or why_not_shared(code)
 
     def _why_not_read(self, loader: Loader) -> str | None:
@@ -351,6 +375,21 @@ class WorkerFacts:
                         place = loader.where(module.statement(node))
                         return f"its batches are kept, and each tensor from a worker holds a file open ({place})"
         return None
+
+
+def _both(condition: str, other: str) -> str:
+    """The two conditions together; the first may be ``"True"``."""
+    if condition == "True":
+        return other
+    is_loose = isinstance(ast.parse(condition, mode="eval").body, (ast.IfExp, ast.Lambda, ast.NamedExpr)) or any(
+        isinstance(each, ast.Or) for each in ast.walk(ast.parse(condition))
+    )
+    return f"({condition}) and {other}" if is_loose else f"{condition} and {other}"
+
+
+def _quoted(script: Script, module: Module, text: str) -> str:
+    quote = script.quote(module)
+    return f"{quote}{text}{quote}"
 
 
 def _keeping(node: ast.AST, loops: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr | None]]:

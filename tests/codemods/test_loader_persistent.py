@@ -424,3 +424,19 @@ def test_nothing_is_said_where_the_guard_is_not_wanted() -> None:
     result = both(main_guard=False)
     assert result.after == NEW
     assert {site.rule for site in result.sites} == {"loader-workers"}
+
+
+def test_workers_that_are_only_forked_are_counted_in_a_name_first() -> None:
+    code = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+data = datasets.MNIST("data", transform=transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda x: x)]))
+loader = DataLoader(data, 64, num_workers=4 if torch.multiprocessing.get_start_method() == "fork" else 0)
+for epoch in range(10):
+    for x, y in loader:
+        x = x.cuda()
+"""
+    because = "whether it has workers is worked out in the call: give their number a name, to say workers > 0"
+    check_leaves(LoaderPersistent, code, because)

@@ -363,10 +363,6 @@ CLASSES = {
         + "    def note(self, index):\n        self.last = index\n",
         f"{OWN_COPY} (line [self.last])",
     ),
-    "holds a lambda": (
-        IMAGES.replace("self.transform = transform", "self.transform = lambda x: x"),
-        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
-    ),
     "reads what only a function of the script sets": (
         IMAGES.replace("        return to", "        print(size)\n        return to")
         + "def choose():\n    global size\n    size = 3\n\n\nsize = 2\n",
@@ -436,28 +432,6 @@ def test_a_stream_that_is_sharded() -> None:
 
 ONE = "one worker is the script's own choice: 4 would read 4 batches side by side"
 LEFT = {
-    "a lambda as collate_fn": (
-        "loader = DataLoader(data, 64, collate_fn=lambda items: items)\n" + ON_CUDA,
-        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
-    ),
-    "a lambda as transform": (
-        'data = datasets.MNIST("data", transform=transforms.Compose([transforms.Lambda(lambda x: x), to_tensor]))\n'
-        "loader = DataLoader(data, 64)\n" + ON_CUDA,
-        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
-    ),
-    "a lambda as worker_init_fn": (
-        "loader = DataLoader(data, 64, worker_init_fn=lambda i: None)\n" + ON_CUDA,
-        "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module",
-    ),
-    "a function of a function as collate_fn": (
-        "def collate(items):\n    return items\nloader = DataLoader(data, 64, collate_fn=collate)\n" + ON_CUDA,
-        "collate(), which is defined inside a function, cannot be sent to a worker process (line [def collate])",
-    ),
-    "a class of a function as transform": (
-        "class Blur:\n    def __call__(self, image):\n        return to_tensor(image)\n"
-        'loader = DataLoader(datasets.MNIST("data", transform=Blur()), 64)\n' + ON_CUDA,
-        f"objects of class Blur, which is defined inside a function, {NOT_SENT} (line [class Blur])",
-    ),
     "collate_fn uses CUDA": (
         "loader = DataLoader(data, 64, collate_fn=on_gpu)\n" + ON_CUDA,
         "its collate_fn moves tensors to a device itself (line [torch.stack])",
@@ -654,8 +628,81 @@ def test_a_class_that_is_only_defined_under_the_guard() -> None:
         + guarded
         + ('    loader = DataLoader(Images(["a"]), 64)\n    for x, y in loader:\n        x = x.cuda()\n')
     )
-    check_leaves(
-        LoaderWorkers,
-        code,
-        f"objects of class Images, which is defined under the __main__ guard, {NOT_SENT} (line 14)",
+    forked(code, f"objects of class Images, which is defined under the __main__ guard, {NOT_SENT} (line 14)")
+
+
+FORK = 'torch.multiprocessing.get_start_method() == "fork"'
+LAMBDA = "a lambda cannot be sent to a worker process (line [lambda]): make it a function of the module"
+
+
+def on_one_line(code: str) -> str:
+    """The code with arguments where the first one stands: long ones go to a line of their own."""
+    return re.sub(r",\n +", ", ", code)
+
+
+def forked(code: str, why: str) -> None:
+    """There are workers only where they are forked; ``(line [text])`` as above."""
+    marked = re.search(r"\(line \[(.*?)\]\)", why)
+    why = why.replace(marked[0], f"(line {line_of(code, marked[1])})") if marked is not None else why
+
+    after = run(LoaderWorkers, code).after
+    assert on_one_line(after) == on_one_line(re.sub(r"(loader = DataLoader\(.*)\)\n", rf"\1, {COUNT})\n", code))
+    assert run(LoaderWorkers, after).after == after
+    assert [each.message for each in run(LoaderWorkers, code).sites] == [
+        "the training waits while each batch is read and transformed;"
+        f" only where they are forked are there workers: {why}"
+    ]
+
+
+COUNT = f"num_workers=4 if {FORK} else 0"
+UNSENT = {
+    "a lambda as collate_fn": (MNIST + "loader = DataLoader(data, 64, collate_fn=lambda items: items)\n", LAMBDA),
+    "a lambda as transform": (
+        'data = datasets.MNIST("data", transform=transforms.Compose([transforms.Lambda(lambda x: x), to_tensor]))\n'
+        "loader = DataLoader(data, 64)\n",
+        LAMBDA,
+    ),
+    "a lambda as worker_init_fn": (MNIST + "loader = DataLoader(data, 64, worker_init_fn=lambda i: None)\n", LAMBDA),
+    "a function of a function as collate_fn": (
+        MNIST + "def collate(items):\n    return items\nloader = DataLoader(data, 64, collate_fn=collate)\n",
+        f"collate(), which is defined inside a function, {NOT_SENT} (line [def collate])",
+    ),
+    "a class of a function as transform": (
+        "class Blur:\n    def __call__(self, image):\n        return to_tensor(image)\n"
+        'loader = DataLoader(datasets.MNIST("data", transform=Blur()), 64)\n',
+        f"objects of class Blur, which is defined inside a function, {NOT_SENT} (line [class Blur])",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "why"), UNSENT.values(), ids=UNSENT)
+def test_what_cannot_be_pickled_is_read_in_workers_that_are_forked(code: str, why: str) -> None:
+    forked(HEAD + main(code + ON_CUDA), why)
+
+
+def test_a_lambda_that_the_data_set_holds_is_read_in_workers_that_are_forked() -> None:
+    forked(own_data(IMAGES.replace("self.transform = transform", "self.transform = lambda x: x")), LAMBDA)
+
+
+def test_where_cuda_is_chosen_both_are_asked() -> None:
+    before = MNIST + ANY_DEVICE + "loader = DataLoader(data, 64, collate_fn=lambda i: i)\n" + ON_DEVICE
+    after = run(LoaderWorkers, HEAD + main(before)).after
+
+    assert f', num_workers=4 if device.type == "cuda" and {FORK} else 0)\n' in on_one_line(after)
+
+
+def test_a_script_that_says_how_processes_start_is_not_asked() -> None:
+    starting = (
+        'torch.multiprocessing.set_start_method("spawn")\nloader = DataLoader(data, 64, collate_fn=lambda i: i)\n'
+    )
+    leaves(MNIST + starting + ON_CUDA, LAMBDA)
+
+
+def test_a_script_with_an_option_for_workers_is_left() -> None:
+    option = (
+        'parser = argparse.ArgumentParser()\nparser.add_argument("--workers", type=int)\nargs = parser.parse_args()\n'
+    )
+    leaves(
+        option + MNIST + "loader = DataLoader(data, 64, collate_fn=lambda i: i)\n" + ON_CUDA,
+        f"{LAMBDA}; the script's option --workers is never read",
     )

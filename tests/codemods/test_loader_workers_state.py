@@ -151,14 +151,6 @@ class Trainer:
 
 """
 SENT = {
-    "a partial lambda": (
-        made("self.odd = functools.partial(lambda x: x)"),
-        f"a lambda {UNSENT}: make it a function of the module",
-    ),
-    "a lambda by default": (
-        made("self.odd = paths or (lambda x: x)"),
-        f"a lambda {UNSENT}: make it a function of the module",
-    ),
     "a generator": (made("self.odd = (path for path in paths)"), f"a generator {UNSENT}"),
     "what a method yields": (
         made("self.odd = self.use()").replace(
@@ -176,6 +168,13 @@ SENT = {
         "torch.utils.data.DataLoader() would be sent to each worker process, as its data set or collate_fn holds it",
     ),
 }
+
+
+@pytest.mark.parametrize("odd", ["functools.partial(lambda x: x)", "paths or (lambda x: x)"])
+def test_a_lambda_is_only_there_where_workers_are_forked(odd: str) -> None:
+    after = run(LoaderWorkers, made(f"self.odd = {odd}")).after
+
+    assert 'shuffle=True, num_workers=4 if mp.get_start_method() == "fork" else 0)' in after
 
 
 @pytest.mark.parametrize(("code", "because"), SENT.values(), ids=SENT.keys())
