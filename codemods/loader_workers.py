@@ -173,5 +173,5 @@ for (x,) in loader:
             promise = Promise.RANDOM if found.draws else Promise.BITWISE
             message = _MESSAGE if found.unguarded is None else _GUARDED
             if found.why_forked is not None:
-                message = f"{message}; only where they are forked are there workers: {found.why_forked}"
+                message = f"{message}; workers only where they are forked: {found.why_forked}"
             yield self.rewrites(loader.module, loader.call, message, *changes, promise=promise)

@@ -73,6 +73,13 @@ _KEEPS_SIZE = frozenset(
 )
 
 
+# Methods of tensors and of PIL's images whose results are as large as those of another image of the same size.
+_OF_FORM = frozenset(
+    {"mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "pow", "neg", "abs", "sqrt", "exp", "log", "clamp"}
+    | {"clamp_", "round", "floor", "ceil", "sigmoid", "tanh", "float", "double", "half", "long", "int", "byte", "bool"}
+    | {"repeat", "expand", "view", "reshape", "flatten", "permute", "transpose", "unsqueeze", "squeeze", "contiguous"}
+    | {"type", "clone", "convert", "copy"}
+)
 _BY_NAME_ONLY = 99
 # Where torchvision's data sets take ``transform`` by position, counted from 0 (torchvision 0.29).
 _TRANSFORM_POSITIONS = {
@@ -259,6 +266,8 @@ class Dataset:
             name = step.name.rpartition(".")[2]
             if name in _SIZING or (name in {"Resize", "Scale"} and self._names_both_sides(step)):
                 fixed, unknown = True, None
+            elif name == "Lambda" and _lambda_keeps_form(self.flow, step):
+                continue
             elif name == "RandomRotation":
                 fixed = fixed and not any(each.arg == "expand" for each in getattr(step.site, "keywords", ()))
             # Resize(256) makes the shorter side 256 long and keeps the aspect ratio.
@@ -275,6 +284,36 @@ class Dataset:
         size = next((each.value for each in call.keywords if each.arg == "size"), call.args[0] if call.args else None)
         values = self.flow.values(size) if size is not None else NOTHING
         return bool(values) and all(each.sort is Sort.CONTAINER and self.flow.keys(each) == {0, 1} for each in values)
+
+
+def _lambda_keeps_form(flow: Flow, step: Value) -> bool:
+    """Whether ``Lambda(lambda x: x * 255)`` makes images of one size of images of one size."""
+    given = [*getattr(step.site, "args", ()), *(each.value for each in getattr(step.site, "keywords", ()))]
+    functions = [each.site for argument in given for each in flow.values(argument)]
+    return bool(functions) and all(
+        isinstance(each, ast.Lambda)
+        and len(each.args.args) == 1
+        and _keeps_form(flow, each.body, each.args.args[0].arg)
+        for each in functions
+    )
+
+
+def _keeps_form(flow: Flow, node: ast.expr, name: str) -> bool:
+    """Whether an expression's form follows from that of the image of this name: arithmetic, and methods of such."""
+    inner: list[ast.expr] = []
+    match node:
+        case ast.Constant() | ast.Name():
+            return isinstance(node, ast.Constant) or node.id == name
+        case ast.UnaryOp(_, operand):
+            inner = [operand]
+        case ast.BinOp(left, _, right):
+            inner = [left, right]
+        case ast.List(elements) | ast.Tuple(elements):
+            inner = elements
+        case ast.Call(ast.Attribute(owner, method) as function, arguments, _):
+            joins = {each.name for each in flow.values(function)} & {"torch.cat", "torch.stack"}
+            inner = arguments if joins else [owner, *arguments] if method in _OF_FORM else []
+    return bool(inner) and all(_keeps_form(flow, each, name) for each in inner)
 
 
 def _line(value: Value) -> tuple[int, int]:

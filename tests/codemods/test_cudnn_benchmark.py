@@ -455,7 +455,7 @@ args = argparse.ArgumentParser().parse_args()
         "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
     ),
     "a transform that is not known": (
-        image_folder("transforms.CenterCrop(9), transforms.Lambda(lambda image: image)") + MODEL + TRAIN,
+        image_folder("transforms.CenterCrop(9), transforms.Lambda(lambda image: image.crop(box))") + MODEL + TRAIN,
         "what torchvision.transforms.Lambda() does to the size of an image is not known",
     ),
     "a data set of the script's own": (
@@ -862,3 +862,19 @@ def test_images_of_an_own_class_that_may_differ(steps: str, reason: str) -> None
     code = OWN.replace("STEPS", steps).replace("ARGUMENTS", "")
 
     assert f"input size not provably fixed: {reason}" in run(CudnnBenchmark, code).sites[0].message
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["x.mul(255)", "-(x - 0.5) / 0.5", "x.repeat(3, 1, 1)", "torch.cat([x, x, x], 0)", 'x.convert("L").copy()'],
+)
+def test_a_lambda_that_keeps_images_alike(body: str) -> None:
+    data = image_folder(f"transforms.CenterCrop(9), transforms.Lambda(lambda x: {body})")
+    assert FLAG in run(CudnnBenchmark, IMPORTS + data + MODEL + TRAIN).after
+
+
+@pytest.mark.parametrize("body", ["x[: len(x) // 2]", "x[x > 0]", "x.crop(x.getbbox())", "x.reshape(size)"])
+def test_a_lambda_that_may_not(body: str) -> None:
+    data = image_folder(f"transforms.CenterCrop(9), transforms.Lambda(lambda x: {body})")
+    unknown = "what torchvision.transforms.Lambda() does to the size of an image is not known"
+    check_leaves(CudnnBenchmark, IMPORTS + data + MODEL + TRAIN, UNKNOWN_SIZE + unknown)

@@ -649,8 +649,7 @@ def forked(code: str, why: str) -> None:
     assert on_one_line(after) == on_one_line(re.sub(r"(loader = DataLoader\(.*)\)\n", rf"\1, {COUNT})\n", code))
     assert run(LoaderWorkers, after).after == after
     assert [each.message for each in run(LoaderWorkers, code).sites] == [
-        "the training waits while each batch is read and transformed;"
-        f" only where they are forked are there workers: {why}"
+        f"the training waits while each batch is read and transformed; workers only where they are forked: {why}"
     ]
 
 
