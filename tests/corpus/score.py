@@ -113,6 +113,7 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
     outcome = Outcome(script.repository, script.script)
     programs = {path: census.Program.read(root / path, path) for path in _paths(script)}
     exact = {label: [each for each in findings if _is_at(label, each, programs, 0)] for label in script.labels}
+    _leave_to_namesakes(exact, programs)
     taken = {id(each) for found in exact.values() for each in found}
     used = set(taken)
     for label in script.labels:
@@ -130,6 +131,23 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
         if each["status"] == "rewrites" and id(each) not in used
     ]
     return outcome
+
+
+def _leave_to_namesakes(found: dict[Label, list[dict[str, Any]]], programs: dict[str, census.Program | None]) -> None:
+    """Takes from a model's label what stands where another model of its name is made, and is labelled, too."""
+    made = {}
+    for label in found:
+        program = programs.get(label.path)
+        if label.rule == "compile" and label.line and program is not None:
+            line = program.line(label.cell, label.line)
+            made[label] = (label.path, _assigned(program, line), _statement(program, line), program)
+    for label, (path, name, own, program) in made.items():
+        others = [other for where, named, other, _ in made.values() if (where, named) == (path, name) and other != own]
+        found[label] = [
+            each
+            for each in found[label]
+            if not any(first <= program.line(each.get("cell"), each["line"]) <= last for first, last in others)
+        ]
 
 
 def _about_all(label: Label, findings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

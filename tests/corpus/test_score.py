@@ -98,6 +98,15 @@ def test_a_label_in_a_notebook_means_its_cell(tmp_path: Path) -> None:
     assert [each.done for each in outcome.answers] == ["silent", "rewritten"]
 
 
+def test_a_finding_speaks_of_the_model_that_is_made_there(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nnet = torch.nn.Linear(1, 1)\nnet = torch.nn.Linear(2, 1)\n")
+    labels = tuple(Label("train.py", line, "compile", "optional", "") for line in (2, 3))
+
+    outcome = score.judge(Script("a/b", "", "train.py", labels), tmp_path, [finding("compile", 3, "net runs so")])
+
+    assert [each.done for each in outcome.answers] == ["silent", "rewritten"]
+
+
 LABELS = {
     "repository": "a/b",
     "commit": "0",
@@ -130,7 +139,7 @@ def test_labels_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
     (outcome,) = json.loads((tmp_path / "answers.json").read_text(encoding="utf-8"))["outcomes"]
     assert status == 0
-    assert [each["done"] for each in outcome["answers"]] == ["rewritten", "left", "silent", "silent"]
+    assert [each["done"] for each in outcome["answers"]] == ["rewritten", "left", "left", "silent"]
     output = capsys.readouterr().out
     assert "all                        1/2   50.0%       0           0/1         0/1" in output
     assert "amp: no CUDA" in output
