@@ -678,8 +678,9 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     holders = (call, *module.ancestors(call))
     beside = (each for each in module.nodes(ast.Call) if each.lineno == last_row and each not in holders)
     alone = all(call in module.ancestors(each) for each in beside)
-    rows = {each.lineno for each in present}
-    one_per_line = len(present) > 1 and len(rows) == len(present)  # it has a layout that new arguments follow
+    # Where each of the last arguments has a line, new ones get lines, too.
+    rows = {each.lineno for each in present[-3:]}
+    one_per_line = len(present) > 1 and len(rows) == len(present[-3:])
     fits = width + sum(len(f", {text}") for text in texts) <= WIDEST
     if not present or not alone or one_per_line or fits or width > WIDEST:
         return [None] * len(added)
@@ -765,7 +766,7 @@ def _add(
     opening: BaseParenthesizableWhitespace,
     tail: BaseParenthesizableWhitespace,
 ) -> tuple[BaseParenthesizableWhitespace, BaseParenthesizableWhitespace]:
-    """Puts an item into a bracketed list in the list's own layout.
+    """Puts an item into a bracketed list in the list's own layout: on a line where the last two have lines.
 
     Args:
         items: The items there, each with its comma; the last one's comma, if any, is followed by ``tail``.
@@ -781,8 +782,9 @@ def _add(
         items.append(new)
         return (opening if _has_comment(opening) else _NOTHING), (tail if _has_comment(tail) else _NOTHING)
     gaps = [cast("cst.Comma", item.comma).whitespace_after for item in items[:-1]]
-    one_per_line = all(map(_breaks, gaps)) and (bool(gaps) or _breaks(opening))
-    gap = _line_break((gaps or [opening])[-1]) if one_per_line else _SPACE
+    all_own_lines = all(map(_breaks, gaps)) and (bool(gaps) or _breaks(opening))
+    last_own_lines = len(gaps) > 1 and all(map(_breaks, gaps[-2:]))
+    gap = _line_break((gaps or [opening])[-1]) if all_own_lines or last_own_lines else _SPACE
     if index < len(items):
         items.insert(index, new.with_changes(comma=cst.Comma(whitespace_after=gap)))
         return opening, tail

@@ -76,6 +76,12 @@ def edited(text: str, edits: Callable[[Module], Iterable[Edit]]) -> str:
         pytest.param("f(\n    a\n)", "f(\n    a,\n    new=1\n)", id="one argument on a line of its own"),
         pytest.param("f(\n    a, b\n)", "f(\n    a, b, new=1\n)", id="several on one line stay on one line"),
         pytest.param("f(a, b,\n  c)", "f(a, b,\n  c, new=1)", id="filled lines stay filled"),
+        pytest.param("f(a, b,\n  c,\n  d)", "f(a, b,\n  c,\n  d,\n  new=1)", id="the last ones on lines of their own"),
+        pytest.param(
+            "f(\n    a, b,\n    c,\n    d,\n)",
+            "f(\n    a, b,\n    c,\n    d,\n    new=1,\n)",
+            id="the last ones on lines of their own, with a last comma",
+        ),
         pytest.param("f([\n  1,\n])", "f([\n  1,\n], new=1)", id="after an argument of several lines"),
         pytest.param(
             "f(\n    a,  # why a\n    # b=2,\n)",
