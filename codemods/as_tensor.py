@@ -131,8 +131,11 @@ for i in range(100):
         array, items = arrays.array(module, data), arrays.list_of(module, data)
         is_tensor = not legacy and _is_tensor(script, data)
         if array is None and items is None and not is_tensor:
-            is_list = isinstance(data, (ast.List, ast.Tuple, ast.ListComp))  # of anything
-            return None if is_list else self.left(module, call, because="it is not known to be a NumPy array")
+            return (
+                None
+                if _is_list(script, data)
+                else self.left(module, call, because="it is not known to be a NumPy array")
+            )
         reason = _why_no_call(script, call)
         if reason is not None:
             return self.left(module, call, because=reason)
@@ -272,6 +275,14 @@ def _is_number(script: Script, node: ast.expr) -> bool:
     return bool(values) and all(
         each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
         for each in values
+    )
+
+
+def _is_list(script: Script, node: ast.expr) -> bool:
+    """Whether it is a list or a tuple, of whatever, which is copied in any case."""
+    values = script.flow.values(node)
+    return isinstance(node, (ast.List, ast.Tuple, ast.ListComp)) or (
+        bool(values) and all(each.sort is Sort.CONTAINER and each.name in {"list", "tuple"} for each in values)
     )
 
 

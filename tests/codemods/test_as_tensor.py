@@ -355,6 +355,7 @@ SILENT = {
     "it happens once": "x = torch.tensor(np.zeros(3))\n",
     "a number": LOOP + "    x = torch.tensor(i)\n    y = torch.tensor(3.5)\n",
     "a list of numbers": LOOP + "    x = torch.tensor([1.0, 2.0, i])\n    y = torch.tensor([j for j in range(3)])\n",
+    "a list that has a name": LOOP + "    x = [j + 1 for j in range(3)]\n    x = torch.tensor(x[:-1])\n",
     "the user's choice": "import argparse\n\nargs = argparse.ArgumentParser().parse_args()\n"
     + LOOP
     + "    x = torch.tensor(args.lr)\n",
