@@ -23,7 +23,7 @@ from codemods.facts.transfers import Transfer
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from codemods.declaration import Finding
     from codemods.edit_values import Edit
@@ -179,7 +179,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
     def _found(self, script: Script, called: Sequence[Called], compiling: Module | None) -> Iterator[Finding]:
         twice = differentiated_twice(script.flow, script.modules, tuple(each.model for each in called))
         ready: list[tuple[Called, Home]] = []
-        left: set[Value] = set()
+        left: dict[Value, ast.AST] = {}
         on_cpu: list[Called] = []
         for each in called:
             place = home(script.flow, script.modules, each.model.value)
@@ -192,8 +192,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             elif reason is None:
                 on_cpu.append(each)
             else:
-                left.add(each.model.value)
-                yield self.left(script.module, _site(script, each), because=reason)
+                left[each.model.value] = _site(script, each)
+                yield self.left(script.module, left[each.model.value], because=reason)
         named = {value for _, place in ready for value in script.flow.values(place.name)}
         for each in on_cpu:
             if each.model.value not in named:
@@ -202,13 +202,17 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         yield from self._only_methods(script, called)
         yield from self._not_known(script)
 
-    def _compiled(self, script: Script, ready: Sequence[tuple[Called, Home]], left: set[Value]) -> Iterator[Finding]:
+    def _compiled(
+        self, script: Script, ready: Sequence[tuple[Called, Home]], left: Mapping[Value, ast.AST]
+    ) -> Iterator[Finding]:
         """The findings for models that nothing stands against but, perhaps, the place."""
         places: dict[ast.stmt, list[tuple[Called, Home]]] = {}
         for each, place in ready:
             reason = _why_not_there(script, each, place, left)
             if reason is not None:
-                yield self.left(script.module, _site(script, each), because=reason)
+                site = _site(script, each)
+                if site not in left.values():  # which has its reason
+                    yield self.left(script.module, site, because=reason)
             elif _own_compile(each.model):
                 yield self._with_two_names(script, each, place)
             else:
@@ -508,7 +512,7 @@ def _is_switched_off(call: ast.Call) -> bool:
     return any(isinstance(each, ast.Constant) and not each.value for each in given)
 
 
-def _why_not_there(script: Script, called: Called, place: Home, left: set[Value]) -> str | None:
+def _why_not_there(script: Script, called: Called, place: Home, left: Container[Value]) -> str | None:
     """Why the model cannot be compiled at the place where it is on its device."""
     hook = late_hook(script.flow, script.module, script.modules, called, script.module.function(place.anchor))
     if hook is not None:

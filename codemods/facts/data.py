@@ -102,7 +102,10 @@ class Loader:
     def unknown_arguments(self) -> str | None:
         """Why there may be arguments that cannot be seen, or None where there are none."""
         if self.passing is None:
-            return f"how class {self.value.name} calls DataLoader's __init__ is not seen"
+            name = self.value.name
+            if self.own_iteration is not None:
+                return f"class {name} has an __iter__ of its own, which arguments of DataLoader may not reach"
+            return f"how class {name} calls DataLoader's __init__ is not seen"
         if any(isinstance(each, ast.Starred) for each in self.passing.args):
             return "its arguments are given with *"
         for keyword in self.passing.keywords:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.facts.devices import DeviceKind, cuda_branches
-from codemods.facts.loops import loop_around
+from codemods.facts.loops import loop_around, runs
 from codemods.facts.main_guard import Unguarded, unguarded
 from codemods.facts.options import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.passes import How
@@ -452,6 +452,9 @@ def why_not_in_epochs(script: Script, loader: Loader) -> str | None:
     if not whole:
         return _ONLY_FIRST
     place = loader.where(whole[0].module.statement(whole[0].node))
+    functions = [each.module.function(each.node) for each in whole]
+    if len(whole) > 1 or any(each is not None and len(list(runs(script.flow, each))) > 1 for each in functions):
+        return f"no loop over epochs reads it, so that its workers are started few times ({place})"
     return f"it is not seen to be read more than once ({place})"
 
 

@@ -588,6 +588,14 @@ def test_a_name_that_may_be_a_model_that_is_left_is_left_too() -> None:
     ]
 
 
+def test_models_that_one_call_may_make_are_left_for_one_reason() -> None:
+    networks = "class Recurrent(Net):\n    def __init__(self):\n        super().__init__()\n        self.rnn = nn.GRU(8, 8)\n\n\n"
+    code = (
+        "networks = {'plain': Net, 'recurrent': Recurrent}\nmodel = networks[torch.__version__]()\nmodel.to(device)\n"
+    )
+    check_leaves(Compile, HEAD + networks + code + TRAINING, "RNN model: TorchDynamo does not trace torch.nn.GRU()")
+
+
 def test_a_name_that_may_be_a_model_with_a_compile_of_its_own_is_left() -> None:
     own = "class Own(Net):\n    def compile(self):\n        return self\n\n\n"
     code = "model = Net() if len(torch.__version__) > 4 else Own()\nmodel.to(device)\n"

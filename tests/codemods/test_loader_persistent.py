@@ -247,6 +247,14 @@ LEFT = {
         MADE + "for x, y in loader:\n    print(x)\n",
         "it is not seen to be read more than once (line 13)",
     ),
+    "it is read at two places": (
+        MADE + "for x, y in loader:\n    print(x)\nfor x, y in loader:\n    print(y)\n",
+        "no loop over epochs reads it, so that its workers are started few times (line 13)",
+    ),
+    "what reads it is called twice": (
+        MADE + "def check():\n    for x, y in loader:\n        print(x)\n\ncheck()\ncheck()\n",
+        "no loop over epochs reads it, so that its workers are started few times (line 14)",
+    ),
     "nothing calls what reads it": (
         MADE + "def check():\n    for x, y in loader:\n        print(x)\n",
         "it is not seen to be read more than once (line 14)",

@@ -1164,6 +1164,18 @@ loader = Loader(data)
         + MOVED,
         "how class Loader calls DataLoader's __init__ is not seen",
     ),
+    "a class that makes its batches itself": (
+        """\
+class Loader(DataLoader):
+    def __init__(self, data):
+        self.rows = data
+    def __iter__(self):
+        yield from self.rows
+loader = Loader(data)
+"""
+        + MOVED,
+        "class Loader has an __iter__ of its own, which arguments of DataLoader may not reach",
+    ),
     "functools.partial": (
         """\
 from functools import partial
