@@ -15,15 +15,23 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee, Module
+    from codemods.facts.values import Value
 
 REPEATING = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 """Loops, and expressions that are loops."""
 
 
 def around(
-    flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None
+    flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None, given: Value | None = None
 ) -> Iterator[tuple[ast.AST, ast.AST]]:
     """What the node stands in, from the inside out, then what stands around where its function runs.
+
+    Args:
+        flow: The values of the project.
+        module: Where the node stands.
+        node: What runs.
+        seen: Functions that are looked into already.
+        given: What it has to run with: a call of its function that gives it something else does not count.
 
     Yields:
         Pairs: the outer node, and the one directly in it that holds the node, or what runs its function.
@@ -36,9 +44,27 @@ def around(
             if above not in seen:
                 seen.add(above)
                 for place in runs(flow, above):
-                    yield from around(flow, module_of(flow, place), place, seen)
+                    if given is None or _may_give(flow, above, node, place, given):
+                        yield from around(flow, module_of(flow, place), place, seen, given)
             return
         below = above
+
+
+def _may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value: Value) -> bool:
+    """Whether the function's node may have the value where the place runs it: not where it comes as an argument."""
+    parameters = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    of_call = (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ()
+    read = [getattr(node, "iter", None), *of_call] if not isinstance(node, ast.expr) or of_call else [node]
+    names = (each for part in read if part is not None for each in ast.walk(part) if isinstance(each, ast.Name))
+    if not isinstance(place, ast.Call) or not any(
+        each.id in parameters and value in flow.values(each) for each in names
+    ):
+        return True
+    arguments = [*place.args, *(each.value for each in place.keywords)]
+    spread = any(isinstance(each, ast.Starred) for each in arguments) or any(
+        each.arg is None for each in place.keywords
+    )
+    return spread or any(value in flow.values(each) for each in arguments)
 
 
 def runs(flow: Flow, function: Callee) -> Iterator[ast.expr]:
@@ -75,6 +101,7 @@ def loop_around(
     module: Module,
     node: ast.AST,
     kinds: tuple[type[ast.stmt | ast.expr], ...] = LOOPS,
+    given: Value | None = None,
 ) -> ast.stmt | ast.expr | None:
     """The innermost loop that runs the node more than once, in its function or around a call of it.
 
@@ -83,8 +110,9 @@ def loop_around(
         module: Where the node stands.
         node: What runs.
         kinds: What counts as a loop.
+        given: What it has to run with, where its function may be given that, or something else.
     """
-    for above, below in around(flow, module, node):
+    for above, below in around(flow, module, node, given=given):
         if isinstance(above, kinds) and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ())):
             return above
     return None

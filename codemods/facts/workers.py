@@ -444,7 +444,7 @@ def why_reading_is_unknown(script: Script, loader: Loader) -> str | None:
 def why_not_in_epochs(script: Script, loader: Loader) -> str | None:
     """Why the loader is not known to be read more than once, from the start to the end; None where it is."""
     whole = [each for each in loader.passes if each.how is not How.FIRST]
-    if any(loop_around(script.flow, each.module, each.node) is not None for each in whole):
+    if any(loop_around(script.flow, each.module, each.node, given=loader.value) is not None for each in whole):
         return None
     unknown = why_reading_is_unknown(script, loader)
     if unknown is not None:

@@ -448,3 +448,41 @@ for epoch in range(10):
 """
     because = "whether it has workers is worked out in the call: give their number a name, to say workers > 0"
     check_leaves(LoaderPersistent, code, because)
+
+
+EVALUATED = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+data = datasets.MNIST("data", transform=transforms.ToTensor())
+valid = DataLoader(data, 64, num_workers=2)
+test = DataLoader(data, 64, num_workers=2)
+
+
+def evaluate(model, batches):
+    return sum(model(x.cuda()).sum() for x, _ in batches)
+
+
+def validate(model):
+    return evaluate(model, valid)
+
+
+for epoch in range(10):
+    validate(print)
+evaluate(print, test)
+"""
+
+
+def test_a_function_reads_again_and_again_what_it_is_given_again_and_again() -> None:
+    result = run(LoaderPersistent, EVALUATED)
+
+    assert result.after == EVALUATED.replace("num_workers=2)", "num_workers=2, persistent_workers=True)", 1)
+    assert [each.message for each in result.sites][1] == "it is not seen to be read more than once (line 10)"
+
+
+@pytest.mark.parametrize(
+    "call", ["evaluate(*[print, test])", "evaluate(print, batches=test)", "evaluate(print, **{'batches': test})"]
+)
+def test_a_call_may_give_a_loader_in_other_ways(call: str) -> None:
+    code = EVALUATED.replace("    validate(print)\n", f"    validate(print)\n    {call}\n")
+    assert run(LoaderPersistent, code).after.count("persistent_workers=True") == 2
