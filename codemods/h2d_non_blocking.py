@@ -122,7 +122,7 @@ for images, labels in loader:
         for call in script.module.nodes(ast.Call):
             unknown = _unknown_in_place(script, call)
             if unknown is not None:
-                yield self.left(script.module, call, because=f"{_NO_BATCH}: {unknown}")
+                yield self.left(script.module, call, because=_in_accelerate(script) or f"{_NO_BATCH}: {unknown}")
 
     def _parameter(self, script: Script, move: Transfer, given: ast.expr) -> Finding:
         """A site where ``non_blocking`` is False wherever it comes from: the default of a parameter becomes True."""
@@ -248,7 +248,16 @@ def _on_cuda(script: Script, move: Transfer) -> str | None:
     return is_on_cuda(script.flow, node, move.module.code(node), script.quote(move.module))
 
 
+def _in_accelerate(script: Script) -> str | None:
+    """Why what its ``prepare()`` hands out needs no move; None where the script trains without it."""
+    is_there = script.framework == "Accelerate"
+    return "the training loop runs inside Accelerate, which moves the batches itself" if is_there else None
+
+
 def _why_not(script: Script, move: Transfer) -> str | None:
+    is_unknown = move.device.kind is DeviceKind.UNKNOWN or any(each.sort is Sort.UNKNOWN for each in move.sources)
+    if is_unknown and (reason := _in_accelerate(script)) is not None:
+        return reason
     if any(each.sort is Sort.UNKNOWN for each in move.sources):
         return _why_no_batch(move)
     if not move.loaders:

@@ -432,9 +432,10 @@ def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
 def why_reading_is_unknown(script: Script, loader: Loader) -> str | None:
     """Why it is not known how the loader is read; None where all that reads it is seen."""
     handed = next((each for each in loader.passes if each.how is How.HANDED), None)
-    if handed is not None:
+    is_prepared = handed is not None and script.framework == "Accelerate" and handed.reader.endswith(".prepare")
+    if handed is not None and not is_prepared:
         return f"{handed.reader}() reads it, in code that is not followed ({loader.where(handed.node)})"
-    if loader.passes:
+    if loader.passes and not is_prepared:
         return None
     if script.framework is not None:
         return f"the training loop runs inside {script.framework}, which reads it itself"

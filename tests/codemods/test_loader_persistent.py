@@ -486,3 +486,27 @@ def test_a_function_reads_again_and_again_what_it_is_given_again_and_again() -> 
 def test_a_call_may_give_a_loader_in_other_ways(call: str) -> None:
     code = EVALUATED.replace("    validate(print)\n", f"    validate(print)\n    {call}\n")
     assert run(LoaderPersistent, code).after.count("persistent_workers=True") == 2
+
+
+ACCELERATED = """\
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+accelerator = Accelerator()
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), 64, num_workers=2)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for epoch in range(10):
+    for x, y in loader:
+        x = x.to(accelerator.device)
+        optimizer.zero_grad()
+        accelerator.backward(model(x).sum())
+        optimizer.step()
+"""
+
+
+def test_accelerate_reads_the_loader() -> None:
+    check_leaves(LoaderPersistent, ACCELERATED, "the training loop runs inside Accelerate, which reads it itself")
