@@ -316,8 +316,11 @@ def _why_no_tensor(loader: Loader, move: Transfer) -> str | None:
         return None
     for value in collate.values:
         if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(value.site, (ast.FunctionDef, ast.Lambda)):
+            place = _place_in_batch(loader.flow, move)
             for returned in loader.flow.returned(value.site):
-                if _may_be_object(loader.flow, returned, set()):
+                is_known = returned.sort is Sort.CONTAINER and place in loader.flow.keys(returned)
+                parts = loader.flow.items(returned, place) if is_known else {returned}
+                if any(_may_be_object(loader.flow, each, set()) for each in parts):
                     return _NO_TENSOR
         elif value.name.startswith("transformers."):
             # A BatchEncoding, whose own `to` knows no non_blocking in all versions; its fields are tensors.
@@ -326,6 +329,33 @@ def _why_no_tensor(loader: Loader, move: Transfer) -> str | None:
         elif not value.name.startswith("torch."):
             return _NO_TENSOR
     return None
+
+
+def _place_in_batch(flow: Flow, move: Transfer) -> int:
+    """Which part of each batch is moved, counted from 0, where ``for …, (x, y) in …`` alone names it; else -1."""
+    module, name = move.module, move.receiver
+    if not isinstance(name, ast.Name):
+        return -1
+    found = set()
+    for store in module.nodes(ast.Name):
+        if store.id != name.id or not isinstance(store.ctx, ast.Store):
+            continue
+        if module.function(store) is not module.function(name) or module.statement(store) is module.statement(
+            move.call
+        ):
+            continue
+        parts = module.parent(store)
+        loop = module.parent(parts) if parts is not None else None
+        numbered = isinstance(loop, ast.Tuple) and len(loop.elts) == 2 and _is_number(flow, loop.elts[0])  # noqa: PLR2004
+        loop = module.parent(loop) if loop is not None and numbered else loop
+        is_part = isinstance(parts, ast.Tuple) and isinstance(loop, ast.For) and parts in ast.walk(loop.target)
+        found.add(parts.elts.index(store) if is_part else -1)  # type: ignore[union-attr]
+    return found.pop() if len(found) == 1 else -1
+
+
+def _is_number(flow: Flow, node: ast.expr) -> bool:
+    values = flow.values(node)
+    return bool(values) and all(each.sort is Sort.PLAIN for each in values)
 
 
 def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:

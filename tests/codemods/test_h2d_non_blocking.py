@@ -93,6 +93,11 @@ for x, y in loader:
     rewrites(loop.format(before), loop.format(after))
 
 
+WITH_SIZES = """\
+def collate(items):
+    images, sizes = zip(*items)
+    return torch.stack(images, 0), sizes
+"""
 BATCHES = {
     "in a tuple": (
         """\
@@ -477,6 +482,12 @@ def collate(items):
 for x, sizes in DataLoader(data, collate_fn=collate):
     x = x.to(device, non_blocking=True)
 """,
+    ),
+    "the tensors of a collate_fn that hands on whatever else items hold": (
+        WITH_SIZES + "for i, (x, sizes) in enumerate(DataLoader(data, collate_fn=collate)):\n    x = x.to(device)\n",
+        WITH_SIZES
+        + "for i, (x, sizes) in enumerate(DataLoader(data, collate_fn=collate)):\n"
+        + "    x = x.to(device, non_blocking=True)\n",
     ),
     "X1: moved again to the same device": (
         """\
@@ -1115,6 +1126,19 @@ for x, y in loader:
     x = x.to(device{})
 """
     rewrites(code.format(""), code.format(", non_blocking=True"))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for i, (x, sizes) in enumerate(DataLoader(data, collate_fn=collate)):\n    sizes = sizes.to(device)\n",
+        "for i, (x, y) in enumerate(DataLoader(data, collate_fn=collate)):\n    x = y if i else x\n    x = x.to(device)\n",
+        "for batch in DataLoader(data, collate_fn=collate):\n    x = batch[i].to(device)\n",
+    ],
+    ids=["it is the other part", "it may be the other part", "which part it is is not known"],
+)
+def test_a_part_of_a_batch_that_may_be_anything_is_left(loop: str) -> None:
+    leaves("import mine\n" + WITH_SIZES.replace("sizes\n", "mine.Sizes(sizes)\n", 2) + loop, NO_TENSOR)
 
 
 NO_LOADER = "what is moved is not known to be a batch: no loader is seen to hand it out"
