@@ -477,7 +477,9 @@ def test_a_function_reads_again_and_again_what_it_is_given_again_and_again() -> 
     result = run(LoaderPersistent, EVALUATED)
 
     assert result.after == EVALUATED.replace("num_workers=2)", "num_workers=2, persistent_workers=True)", 1)
-    assert [each.message for each in result.sites][1] == "it is not seen to be read more than once (line 10)"
+    assert [each.message for each in result.sites][1] == (
+        "no loop over epochs reads it, so that its workers are started few times (line 10)"
+    )
 
 
 @pytest.mark.parametrize(
