@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind
 from codemods.facts.gram import is_gram
-from codemods.facts.kinds import Kind, kind
+from codemods.facts.kinds import OWN_KERNELS, Kind, kind
 from codemods.facts.names import bound_names
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.values import TENSOR_SORTS, Sort
@@ -308,6 +308,12 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[tuple[str, 
             yield f"{external} has no 16-bit kernel", False
         if external.startswith(_OPERATIONS_OF_OTHERS):
             yield f"custom operation {external}, which autocast does not know", False
+    foreign = (each.name for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE})
+    yield from (
+        (f"{each}, whose kernels are not known to take 16 bits", False)
+        for each in foreign
+        if each.partition(".")[0] in OWN_KERNELS
+    )
     if name in _FILLS:
         yield from _of_fill(module, call, name)
     if name in _PRODUCTS and any(each.arg == "out" for each in call.keywords):

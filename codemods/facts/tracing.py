@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.facts.kinds import described
+from codemods.facts.kinds import OWN_KERNELS, described
 from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
@@ -19,20 +19,7 @@ if TYPE_CHECKING:
 _RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNNBase"})
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
 _CONVERTS = frozenset({"builtins.int", "builtins.float", "builtins.bool"})
-# Libraries with kernels of their own, and parts of PyTorch that Inductor hands back to eager mode.
-_OWN_KERNELS = frozenset(
-    {
-        "torch_geometric",
-        "torch_scatter",
-        "torch_sparse",
-        "torch_cluster",
-        "dgl",
-        "spconv",
-        "MinkowskiEngine",
-        "mmcv",
-        "apex",
-    }
-)
+# Parts of PyTorch that Inductor hands back to eager mode.
 _FALLS_BACK = (
     *("torch.utils.cpp_extension.", "torch.sparse", "torch.quantization.", "torch.ao.quantization.", "torch.fft."),
     *("torchvision.ops.DeformConv2d", "torchvision.ops.deform_conv2d"),
@@ -166,7 +153,7 @@ def _call_breaks(flow: Flow, call: ast.Call) -> str | None:
             return "forward prints"
         if callee.name in _CONVERTS and call.args and _is_tensor(flow, call.args[0]):
             return f"forward has data-dependent Python: {callee.name.removeprefix('builtins.')}() of a tensor"
-        if callee.name.partition(".")[0] in _OWN_KERNELS or callee.name.startswith(_FALLS_BACK):
+        if callee.name.partition(".")[0] in OWN_KERNELS or callee.name.startswith(_FALLS_BACK):
             return f"forward calls {callee.name}, which is not compiled"
         if callee.name in _ONE_SIZE:
             return f"forward calls {callee.name}, which fails compiled where batches differ in size"

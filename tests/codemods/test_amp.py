@@ -2636,3 +2636,40 @@ def test_another_device_than_the_first_is_asked_what_it_can(device: str) -> None
     after = run(Amp, HEAD.replace(chosen, device) + STEPS["a plain step"][0]).after
 
     assert f"amp_dtype = torch.bfloat16 if {capability} >= 8 else torch.float16\n" in after
+
+
+GRAPHS = """\
+import torch
+from torch import nn
+from torch_geometric.nn import GCNConv, global_mean_pool
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = {layer}
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x, edges):
+        return self.last({pooled})
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, edges in batches:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x.cuda(), edges.cuda()), x.cuda()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "pooled", "what"),
+    [
+        pytest.param("GCNConv(8, 8)", "self.first(x, edges)", "GCNConv", id="a layer"),
+        pytest.param("nn.Linear(8, 8)", "global_mean_pool(self.first(x), edges)", "global_mean_pool", id="a function"),
+    ],
+)
+def test_kernels_of_graph_libraries_are_left_in_32_bits(layer: str, pooled: str, what: str) -> None:
+    because = f"torch_geometric.nn.{what}, whose kernels are not known to take 16 bits (line 13)"
+    check_leaves(Amp, GRAPHS.format(layer=layer, pooled=pooled), because)
