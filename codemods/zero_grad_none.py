@@ -638,9 +638,21 @@ def _zeroed(statement: ast.AST) -> str | None:
             return _gradient_of(target)
         case ast.Expr(ast.Call(ast.Attribute(target, "fill_" | "mul_"), [ast.Constant(0)])):
             return _gradient_of(target)
-        case ast.Assign([target], ast.Call(ast.Attribute(_, "zeros_like"), [_])):
+        case ast.Assign([target], value) if _makes_zeros(value):
             return _gradient_of(target)
     return None
+
+
+def _makes_zeros(node: ast.expr) -> bool:
+    """``torch.zeros_like(p)``, ``data.new().resize_as_(data).zero_()``, and either in ``Variable(…)``."""
+    match node:
+        case ast.Call(ast.Name("Variable") | ast.Attribute(_, "Variable"), [inner]):
+            return _makes_zeros(inner)
+        case ast.Call(ast.Attribute(_, "zeros_like" | "new_zeros" | "zeros"), [_, *_]):
+            return True
+        case ast.Call(ast.Attribute(_, "zero_"), []):
+            return True
+    return False
 
 
 def _detaches(statement: ast.stmt) -> bool:

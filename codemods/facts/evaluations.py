@@ -135,9 +135,9 @@ class Evaluations:
         named = bool(_EVALUATES.search(function.name))
         switches = [call for call in own(function, ast.Call) if self._modes.sets(call, "eval")]
         if self._is_model_method(function):
-            # Its other methods serve its training; a part that is switched is a frozen part.
+            # Its other methods serve its training, but those that hand on no graph; a switched part is a frozen part.
             switches = [call for call in switches if ast.unparse(call.func) in {"self.eval", "self.train"}]
-            named = False
+            named = named and self._hands_on_no_graph(function)
         evaluates = bool(switches) or (function in self._called_after_eval and not self._is_model_method(function))
         if not (named or evaluates) or _is_unit_test(module, function) or self._is_frameworks(function):
             return None
@@ -155,6 +155,10 @@ class Evaluations:
         if why_not is None and all(self._tries_out(function, each) for each in open_calls):
             why_not = "it only tries out a model that it makes, on numbers that it makes"
         return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), self._kept_inside, why_not)
+
+    def _hands_on_no_graph(self, function: FunctionNode) -> bool:
+        """Whether no tensor that it computes with a graph is returned, kept or trained on: ``sample()`` of indices."""
+        return needs_gradients(self._flow, function) is None and _escape(self._inside.function(function)) is None
 
     def _tries_out(self, function: FunctionNode, call: ast.Call) -> bool:
         """Whether it is ``Net()(torch.randn(2, 3, 32, 32))``, as files that define models end with to see them run."""

@@ -1506,3 +1506,48 @@ for x in torch.randn(3, 8, 4):
 kept["output"].sum().backward()
 """
     check_leaves(NoGradEval, code, "a forward hook may keep tensors for later (line 12)")
+
+
+DECODER = """\
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.embed = nn.Embedding(4, 4)
+        self.bank = torch.zeros(3, 4)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def sample(self, x):
+        words = []
+        for i in range(3):
+            h = self.layer(x)
+            _, word = h.max(1)
+            words.append({kept})
+            x = self.embed(word)
+        return torch.stack(words, 1)
+
+
+decoder = Decoder()
+print(decoder.sample(torch.randn(2, 4)))
+"""
+
+
+def test_a_models_method_that_returns_indices_needs_no_graph() -> None:
+    before = script(DECODER.format(kept="word"))
+    check_rewrites(NoGradEval, before, before.replace("    def sample", "    @torch.no_grad()\n    def sample"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        DECODER.format(kept="h"),
+        DECODER.format(kept="word").replace("x = self.embed", "self.bank[i] = h[0]; x = self.embed"),
+        DECODER.format(kept="word").replace("x = self.embed", "self.last = h; x = self.embed"),
+        DECODER.format(kept="word").replace("sample", "indices"),
+    ],
+    ids=["it returns what has a graph", "it writes into a bank", "it keeps a tensor", "its name says nothing"],
+)
+def test_a_models_method_serves_its_training_where(code: str) -> None:
+    check_silent(NoGradEval, script(code))

@@ -817,3 +817,40 @@ for epoch in range(10):
 def test_accelerate_s_optimizer_knows_how_to_zero() -> None:
     because = "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
     check_leaves(ZeroGradNone, ACCELERATED, because)
+
+
+@pytest.mark.parametrize(
+    "zeros",
+    [
+        "Variable(data.new().resize_as_(data).zero_())",
+        "Variable(torch.zeros(*data.shape))",
+        "data.new_zeros(data.shape)",
+    ],
+)
+def test_new_zeros_for_each_gradient_are_zeroing_by_hand(zeros: str) -> None:
+    code = f"""\
+import torch
+from torch.autograd import Variable
+
+w, b = torch.randn(4, 2, requires_grad=True), torch.zeros(2, requires_grad=True)
+optimizer = torch.optim.SGD([w, b], lr=0.1)
+for x in torch.randn(10, 8, 4):
+    (x @ w + b).mean().backward()
+    optimizer.step()
+    for p in [w, b]:
+        data = p.grad.data
+        p.grad = {zeros}
+"""
+    check_leaves(ZeroGradNone, code, "what the zeroed parameters belong to is not known")
+
+
+def test_another_gradient_is_no_zero() -> None:
+    code = """\
+import torch
+
+w = torch.randn(4, 2, requires_grad=True)
+for x in torch.randn(10, 8, 4):
+    for p in [w]:
+        p.grad = torch.ones_like(p)
+"""
+    check_silent(ZeroGradNone, code)
