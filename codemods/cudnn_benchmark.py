@@ -132,16 +132,19 @@ for images, labels in loader:
         ]
         if found:
             # Rather one that is made when the script runs than one of a function that nothing calls.
-            yield self._site(script, *min(found, key=lambda each: not _runs(script, each[1])))
+            model, site = min(found, key=lambda each: not _runs(script, each[1]))
+            yield self._site(script, model, site, [each for _, each in found])
 
-    def _site(self, script: Script, model: Model, site: ast.AST) -> Finding:
+    def _site(self, script: Script, model: Model, site: ast.AST, others: Sequence[ast.AST]) -> Finding:
+        """The site; where torch is imported only after it, as cells of a notebook do, the flag is set at another."""
         module = script.module
         reason = _why_no_cuda(script) or _why_decided(script) or _why_size_varies(script, model)
         if reason is not None:
             return self.left(module, site, because=reason)
-        place = _place(script, site)
-        flag = script.spelled(module, _FLAG, _following(module, place)) if place is not None else None
-        if place is None or flag is None:
+        places = (place for each in (site, *others) if (place := _place(script, each)) is not None)
+        named = ((each, script.spelled(module, _FLAG, _following(module, each))) for each in places)
+        place, flag = next((each for each in named if each[1] is not None), (None, None))
+        if place is None:
             return self.left(module, site, because="torch.backends.cudnn cannot be named before the model is made")
         after_imports = isinstance(place, (ast.Import, ast.ImportFrom, ast.Try))
         code = f"\n{flag} = True" if after_imports else f"{flag} = True"

@@ -345,6 +345,8 @@ class WorkerFacts:
         """Why the way in which it is read makes workers a loss."""
         flow = self.script.flow
         found = loader.passes
+        if _is_prepared(self.script, loader):
+            return self._begun_anew(loader)
         unknown = why_reading_is_unknown(self.script, loader)
         if unknown is not None:
             return unknown
@@ -354,6 +356,20 @@ class WorkerFacts:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 return f"it is read anew for each batch, and workers would start each time ({loader.where(each.node)})"
         return self._made_in_pass(loader) or self._kept(loader) or why_changed_while_read(flow, loader)
+
+    def _begun_anew(self, loader: Loader) -> str | None:
+        """Where what Accelerate makes of the loader may be read anew for each batch: ``next(iter(loader))`` in a loop.
+
+        Epochs are loops over it, which call ``iter`` themselves.
+        """
+        flow = self.script.flow
+        for module in self.script.modules:
+            for call in module.nodes(ast.Call):
+                begins = isinstance(call.func, ast.Name) and call.func.id == "iter" and len(call.args) == 1
+                is_unknown = begins and any(each.sort is Sort.UNKNOWN for each in flow.values(call.args[0]))
+                if is_unknown and loop_around(flow, module, call) is not None:
+                    return f"it may be read anew for each batch, and workers start each time ({loader.where(call)})"
+        return why_changed_while_read(flow, loader)
 
     def _made_in_pass(self, loader: Loader) -> str | None:
         flow = self.script.flow
@@ -432,7 +448,7 @@ def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
 def why_reading_is_unknown(script: Script, loader: Loader) -> str | None:
     """Why it is not known how the loader is read; None where all that reads it is seen."""
     handed = next((each for each in loader.passes if each.how is How.HANDED), None)
-    is_prepared = handed is not None and script.framework == "Accelerate" and handed.reader.endswith(".prepare")
+    is_prepared = _is_prepared(script, loader)
     if handed is not None and not is_prepared:
         return f"{handed.reader}() reads it, in code that is not followed ({loader.where(handed.node)})"
     if loader.passes and not is_prepared:
@@ -440,6 +456,13 @@ def why_reading_is_unknown(script: Script, loader: Loader) -> str | None:
     if script.framework is not None:
         return f"the training loop runs inside {script.framework}, which reads it itself"
     return f"its batches are not read in {loader.files}"
+
+
+def _is_prepared(script: Script, loader: Loader) -> bool:
+    """Whether Accelerate's ``prepare()`` makes a loader with the same workers of it, to train with."""
+    handed = [each for each in loader.passes if each.how is How.HANDED]
+    is_known = all(each.reader.endswith(".prepare") for each in handed)
+    return bool(handed) and script.framework == "Accelerate" and is_known
 
 
 def why_not_in_epochs(script: Script, loader: Loader) -> str | None:
@@ -468,6 +491,8 @@ def _why_not_cuda(script: Script, loader: Loader) -> str | None:
     """Why its batches are not known to go to CUDA, where alone workers are sure to bring something."""
     moves = _with_all_moves(loader).transfers
     if any(each.may_reach_cuda for each in moves):
+        return None
+    if not moves and _is_prepared(script, loader):
         return None
     if script.framework is not None and not moves:
         return f"the training loop runs inside {script.framework}, which moves the batches itself"

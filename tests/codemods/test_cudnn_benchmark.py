@@ -878,3 +878,19 @@ def test_a_lambda_that_may_not(body: str) -> None:
     data = image_folder(f"transforms.CenterCrop(9), transforms.Lambda(lambda x: {body})")
     unknown = "what torchvision.transforms.Lambda() does to the size of an image is not known"
     check_leaves(CudnnBenchmark, IMPORTS + data + MODEL + TRAIN, UNKNOWN_SIZE + unknown)
+
+
+def test_torch_may_be_imported_after_the_first_model() -> None:
+    first = """\
+from torchvision import datasets, models, transforms
+from torch.utils.data import DataLoader
+
+print(models.resnet18())
+
+"""
+    second = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+    check_rewrites(
+        CudnnBenchmark,
+        first + second + DATA + MODEL + TRAIN,
+        first + second + "\n" + FLAG + DATA + MODEL + TRAIN,
+    )

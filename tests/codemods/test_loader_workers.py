@@ -705,3 +705,26 @@ def test_a_script_with_an_option_for_workers_is_left() -> None:
         option + MNIST + "loader = DataLoader(data, 64, collate_fn=lambda i: i)\n" + ON_CUDA,
         f"{LAMBDA}; the script's option --workers is never read",
     )
+
+
+PREPARED = """\
+from accelerate import Accelerator
+accelerator = Accelerator()
+model = torch.nn.Linear(4, 2)
+loader = DataLoader(data, 64)
+model, loader = accelerator.prepare(model, loader)
+for epoch in range(10):
+    for x, y in loader:
+        accelerator.backward(model(x).sum())
+"""
+
+
+def test_what_accelerate_prepares_keeps_its_workers() -> None:
+    workers = "num_workers=4 if torch.cuda.is_available() else 0"
+    rewrites(MNIST + PREPARED, MNIST + PREPARED.replace("(data, 64)", f"(data, 64, {workers})"))
+
+
+def test_what_accelerate_prepares_may_be_read_anew_for_each_batch() -> None:
+    reading = "    x, y = next(iter(loader))\n    accelerator.backward(model(x).sum())\n"
+    code = PREPARED[: PREPARED.index("    for x, y")] + reading
+    leaves(MNIST + code, "it may be read anew for each batch, and workers start each time (line [next(iter])")
