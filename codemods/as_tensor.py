@@ -326,4 +326,6 @@ def _default_type(script: Script) -> bool:
 
 def _shared(call: ast.Call, array: Array) -> str:
     owner = array.owner if isinstance(array.owner, ast.expr) else call.args[0]
+    if isinstance(owner, ast.Call):
+        return f"the tensor would share its memory with what {ast.unparse(owner)} returns, and that may be kept there"
     return f"the tensor would share its memory with '{ast.unparse(owner)}', which is used elsewhere"

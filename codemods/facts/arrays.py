@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.facts.source import walk
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
@@ -158,6 +159,8 @@ class Arrays:
         for callee in self._flow.values(call.func):
             if callee.sort is Sort.EXTERNAL and callee.name.startswith("numpy."):
                 return self._function(module, callee.name.removeprefix("numpy."), call)
+            if callee.sort is Sort.FUNCTION and isinstance(callee.site, ast.FunctionDef):
+                return self._returned(callee.site, call) if len(self._flow.values(call.func)) == 1 else None
         return self._method(module, call, call.func) if isinstance(call.func, ast.Attribute) else None
 
     def _function(self, module: Module, name: str, call: ast.Call) -> Array | None:
@@ -198,6 +201,23 @@ class Arrays:
             return Array(_same_float(arrays), is_new=True, has_axes=_any_axes(arrays), is_dense=_all_dense(arrays))
         (viewed,) = arrays if name in _VIEWS and len(arrays) == 1 else (None,)
         return None if viewed is None else replace(viewed, is_dense=_is_laid_out(name, viewed))
+
+    def _returned(self, function: ast.FunctionDef, call: ast.Call) -> Array | None:
+        """What a function of the project returns at each of its ends; it may keep hold of that."""
+        ends = [each for each in walk(function) if isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom))]
+        if function.decorator_list or not isinstance(function.body[-1], ast.Return):
+            return None
+        found = []
+        for end in ends:
+            value = end.value if isinstance(end, ast.Return) else None
+            array = self.array(self._flow.module_of(function), value) if value is not None else None
+            if array is None:
+                return None
+            found.append(array)
+        formats = {each.format for each in found}
+        format_ = next(iter(formats)) if len(formats) == 1 else None
+        axes = all(each.has_axes for each in found)
+        return Array(format_, owner=call, has_axes=axes, is_dense=_all_dense(found))
 
     def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
         if func.attr == "numpy" and not call.args:
@@ -320,6 +340,10 @@ class Arrays:
             return
         if node.id in self._written_from_inside(module):
             yield module, None
+            return
+        before = _set_before(module, node)
+        if before is not None:
+            yield module, before
             return
         scope = module.function(node)
         stores = self._stores(module, node.id)
@@ -474,6 +498,23 @@ class Arrays:
                     yield module, ast.List(elts=[call.args[0]], ctx=ast.Load())
                 elif parent.attr not in {"copy", "count", "index", "clear", "pop"}:
                     yield module, None
+
+
+def _set_before(module: Module, name: ast.Name) -> ast.expr | None:
+    """What a statement before this one, of the same suite, gives to the name, where none in between may do so too."""
+    statement = module.statement(name)
+    # What these bind, or run later, is another matter.
+    other = (ast.NamedExpr, ast.comprehension, ast.Lambda)
+    if hasattr(statement, "body") or any(isinstance(each, other) for each in ast.walk(statement)):
+        return None
+    suite = module.suite(statement)
+    index = next((i for i, each in enumerate(suite) if each is statement), 0)
+    for each in reversed(suite[:index]):
+        stores = [part for part in walk(each) if isinstance(part, ast.Name) and part.id == name.id]
+        if any(not isinstance(part.ctx, ast.Load) for part in stores):
+            is_plain = isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in stores
+            return each.value if is_plain and isinstance(each, ast.Assign) else None
+    return None
 
 
 def _given(module: Module, target: ast.expr) -> ast.expr | None:

@@ -564,3 +564,55 @@ def test_every_form_gives_the_same_bits_and_shares_nothing_that_is_written() -> 
         assert "x" in before, name
         # An array that nothing reads again may lend its memory to the tensor.
         assert {**before, "own": None} == {**after_, "own": None}, name
+
+
+MAPS = """\
+import numpy as np
+import torch
+
+
+def maps(boxes):
+    heat = np.zeros([len(boxes), 8, 8])
+    for i, box in enumerate(boxes):
+        heat[i, box] = 1.0
+    heat = heat.reshape(len(boxes), -1)
+    return heat
+
+
+for boxes in [[1, 2], [3]]:
+    boxes = [each % 8 for each in boxes]
+    boxes = maps(boxes)
+    boxes = torch.tensor(boxes).float()
+"""
+
+
+def test_what_a_function_returns_is_an_array_where_all_its_ends_are() -> None:
+    check_rewrites(AsTensor, MAPS, MAPS.replace("torch.tensor(boxes)", "torch.as_tensor(boxes)"))
+
+
+@pytest.mark.parametrize(
+    ("code", "because"),
+    [
+        (
+            MAPS.replace("boxes = torch.tensor(boxes).float()", "print(torch.tensor(boxes))"),
+            "the tensor would share its memory with what maps(boxes) returns, and that may be kept there",
+        ),
+        (
+            MAPS.replace("    heat = np.zeros", "    if not boxes:\n        return 0\n    heat = np.zeros"),
+            "it is not known to be a NumPy array",
+        ),
+        (
+            MAPS.replace(
+                "    boxes = maps(boxes)\n", "    boxes = maps(boxes)\n    if 3 in boxes:\n        boxes = []\n"
+            ),
+            "it is not known to be a NumPy array",
+        ),
+        (
+            MAPS.replace("torch.tensor(boxes)", "torch.stack([torch.tensor(boxes) for boxes in [boxes]])"),
+            "it is not known to be a NumPy array",
+        ),
+    ],
+    ids=["it may keep it", "not at each end", "the name may be given something else", "a comprehension binds the name"],
+)
+def test_what_a_function_returns_is_left_where(code: str, because: str) -> None:
+    check_leaves(AsTensor, code, because)
