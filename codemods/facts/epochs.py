@@ -72,7 +72,8 @@ def _why_at_once(flow: Flow, loader: Loader) -> str | None:
     for each in found:
         if each.how is How.HANDED:
             return f"{each.reader}() reads it, in code that is not followed ({loader.where(each.node)})"
-        if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in around(flow, each.module, each.node)):
+        outside = around(flow, each.module, each.node, given=loader.value)
+        if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in outside):
             return f"it is read twice at once, {one} ({loader.where(each.node)})"
     found = tuple(each for each in found if not _is_over(flow, each, found))
     kept = next((each for each in found if each.how is How.ITERATOR or _generator(each) is not None), None)

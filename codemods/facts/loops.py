@@ -52,19 +52,36 @@ def around(
 
 def _may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value: Value) -> bool:
     """Whether the function's node may have the value where the place runs it: not where it comes as an argument."""
-    parameters = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    given = function.args
+    parameters = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     of_call = (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ()
-    read = [getattr(node, "iter", None), *of_call] if not isinstance(node, ast.expr) or of_call else [node]
-    names = (each for part in read if part is not None for each in ast.walk(part) if isinstance(each, ast.Name))
-    if not isinstance(place, ast.Call) or not any(
-        each.id in parameters and value in flow.values(each) for each in names
-    ):
-        return True
-    arguments = [*place.args, *(each.value for each in place.keywords)]
-    spread = any(isinstance(each, ast.Starred) for each in arguments) or any(
-        each.arg is None for each in place.keywords
+    read = of_call or [getattr(node, "iter", node if isinstance(node, ast.expr) else None)]
+    names = [each for part in read if part is not None for each in ast.walk(part) if isinstance(each, ast.Name)]
+    through = {each.id for each in names if each.id in parameters and value in flow.values(each)}
+    is_bound = any(
+        isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id in through
+        for each in ast.walk(function)
     )
-    return spread or any(value in flow.values(each) for each in arguments)
+    if not isinstance(place, ast.Call) or not through or is_bound:
+        return True
+    return any(_gives(flow, function, place, each, value) for each in through)
+
+
+def _gives(flow: Flow, function: Callee, call: ast.Call, name: str, value: Value) -> bool:
+    """Whether the call may give the function's parameter the value."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    defaults = [*zip(positional[::-1], given.defaults[::-1], strict=False)]
+    defaults += [(one, each) for one, each in zip(given.kwonlyargs, given.kw_defaults, strict=True) if each is not None]
+    by_name = {one.arg: each for one, each in defaults}
+    is_spread = any(isinstance(each, ast.Starred) for each in call.args) or None in {each.arg for each in call.keywords}
+    if is_spread or getattr(function, "decorator_list", ()):
+        return True
+    taken = positional[1:] if flow.owner(function) is not None else positional
+    by_name |= dict(zip((each.arg for each in taken), call.args, strict=False))
+    by_name |= {each.arg: each.value for each in call.keywords if each.arg is not None}
+    values = flow.values(by_name[name]) if name in by_name else frozenset()
+    return not values or value in values or any(each.sort is Sort.UNKNOWN for each in values)
 
 
 def runs(flow: Flow, function: Callee) -> Iterator[ast.expr]:

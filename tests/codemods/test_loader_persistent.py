@@ -512,3 +512,32 @@ for epoch in range(10):
 
 def test_accelerate_reads_the_loader() -> None:
     check_leaves(LoaderPersistent, ACCELERATED, "the training loop runs inside Accelerate, which reads it itself")
+
+
+def nested(call: str, head: str = "def evaluate(model, batches):") -> str:
+    """The call in the loop over the batches of the loader ``valid``."""
+    training = f"    validate(print)\n    for x, _ in valid:\n        {call}\n"
+    code = EVALUATED.replace("    validate(print)\n", training)
+    return code.replace("def evaluate(model, batches):", head)
+
+
+def test_a_function_that_reads_another_loader_meanwhile_is_no_second_reading() -> None:
+    result = run(LoaderPersistent, nested("evaluate(print, test)"))
+    assert result.after.count("persistent_workers=True") == 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(nested("evaluate(print, valid)"), id="it is given the loader"),
+        pytest.param(nested("evaluate(print, [valid, test][epoch % 2])"), id="it may be given it"),
+        pytest.param(nested("evaluate(print)", "def evaluate(model, batches=valid):"), id="by default"),
+        pytest.param(
+            nested("evaluate(print, test)", "def evaluate(model, batches):\n    batches = batches or valid"),
+            id="it is read where none is given",
+        ),
+    ],
+)
+def test_a_function_that_may_read_the_loader_meanwhile_is_one(code: str) -> None:
+    [message] = [each.message for each in run(LoaderPersistent, code).sites if each.line == 5]
+    assert message.startswith("it is read twice at once")
