@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value
 
+# Decorators that pass a call's arguments on as they are.
+_SAME_ARGUMENTS = frozenset({"no_grad", "inference_mode"})
 REPEATING = (*LOOPS, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)
 """Loops, and expressions that are loops."""
 
@@ -75,7 +77,7 @@ def _gives(flow: Flow, function: Callee, call: ast.Call, name: str, value: Value
     defaults += [(one, each) for one, each in zip(given.kwonlyargs, given.kw_defaults, strict=True) if each is not None]
     by_name = {one.arg: each for one, each in defaults}
     is_spread = any(isinstance(each, ast.Starred) for each in call.args) or None in {each.arg for each in call.keywords}
-    if is_spread or getattr(function, "decorator_list", ()):
+    if is_spread or decorators(function) - _SAME_ARGUMENTS:
         return True
     taken = positional[1:] if flow.owner(function) is not None else positional
     by_name |= dict(zip((each.arg for each in taken), call.args, strict=False))

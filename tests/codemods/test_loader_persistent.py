@@ -541,3 +541,8 @@ def test_a_function_that_reads_another_loader_meanwhile_is_no_second_reading() -
 def test_a_function_that_may_read_the_loader_meanwhile_is_one(code: str) -> None:
     [message] = [each.message for each in run(LoaderPersistent, code).sites if each.line == 5]
     assert message.startswith("it is read twice at once")
+
+
+def test_a_function_that_evaluates_without_gradients_is_given_the_same() -> None:
+    code = "import torch\n" + EVALUATED.replace("def evaluate", "@torch.no_grad()\ndef evaluate")
+    assert run(LoaderPersistent, code).after.count("persistent_workers=True") == 1
