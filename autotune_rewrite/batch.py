@@ -275,20 +275,22 @@ def _start_process() -> None:
 
 
 def _in_processes(work: Callable[[Project], list[One]], groups: Sequence[Project]) -> Iterator[list[One | FileError]]:
-    """As ``map``, on all cores."""
+    """As ``map``, on all cores, the largest projects first."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
-    done = 0
     # A process that is forked has imported the rules already; where that is not safe, it is Python's to choose.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     with ProcessPoolExecutor(os.cpu_count(), context, _start_process) as pool:
+        order = sorted(range(len(groups)), key=lambda index: len(groups[index].parts), reverse=True)
+        futures = {index: pool.submit(work, groups[index]) for index in order}
         try:
-            for results in pool.map(work, groups):
-                yield [*results]
-                done += 1
-        except BrokenProcessPool:
-            for group in groups[done:]:
-                killed = "not processed: a worker process was killed"
-                yield [FileError(part.path, killed) for part in group.parts if part.asked]
+            for index, group in enumerate(groups):
+                if isinstance(futures[index].exception(), BrokenProcessPool):
+                    killed = "not processed: a worker process was killed"
+                    yield [FileError(part.path, killed) for part in group.parts if part.asked]
+                else:
+                    yield [*futures[index].result()]
+        finally:
+            pool.shutdown(cancel_futures=True)

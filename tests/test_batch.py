@@ -1,0 +1,57 @@
+"""Many projects at a time, in several processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autotune_rewrite import batch
+from autotune_rewrite.errors import FileError
+from autotune_rewrite.project import Part, Project
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _projects(*sizes: int) -> list[Project]:
+    return [
+        Project(tuple(Part(f"{number}_{part}.py") for part in range(size)), has_torch=True)
+        for number, size in enumerate(sizes)
+    ]
+
+
+def _paths(project: Project) -> list[str]:
+    return [part.path for part in project.parts]
+
+
+def _or_killed(project: Project) -> list[str]:
+    if project.parts[0].path == "3_0.py":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _paths(project)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([1, 2, 1], id="few files are done in this process"),
+        pytest.param([1, 9, 2, 4, 3], id="of many the largest project is begun first"),
+    ],
+)
+def test_results_come_in_the_order_of_the_projects(sizes: Sequence[int]) -> None:
+    groups = _projects(*sizes)
+    assert list(batch.in_turn(_paths, groups)) == [_paths(each) for each in groups]
+
+
+def test_a_killed_worker_process_leaves_an_error_for_each_file_that_it_had() -> None:
+    groups = _projects(*[4] * 8)
+    results = list(batch.in_turn(_or_killed, groups))
+    errors = [each for each in results[3] if isinstance(each, FileError)]
+    assert [each.path for each in errors] == _paths(groups[3])
+    assert {each.message for each in errors} == {"not processed: a worker process was killed"}
+    # Whatever else was under way then, every file is accounted for.
+    assert [[str(each).partition(":")[0] for each in several] for several in results] == [
+        _paths(each) for each in groups
+    ]
