@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
@@ -12,6 +11,7 @@ from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.kinds import Kind, described, may
 from codemods.facts.loops import loop_around, module_of, where
+from codemods.facts.source import lasting
 from codemods.facts.transfers import is_element, is_field, is_value_of_dictionary
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
 
@@ -396,7 +396,7 @@ def _calls_around(script: Script, move: Transfer) -> Iterator[tuple[Module, ast.
             todo.extend(script.flow.callers(function) if function is not None else ())
 
 
-@lru_cache(maxsize=32)
+@lasting
 def _writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
     """Where something is written in place, and what: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``, ``out=x``."""
     found: list[tuple[ast.expr, ast.expr]] = []
@@ -424,7 +424,7 @@ def _is_batch(script: Script, module: Module, node: ast.expr, loaders: frozenset
     return _is_array(node) and _is_batch(script, module, node.func.value, loaders)  # type: ignore[attr-defined]
 
 
-@lru_cache(maxsize=32)
+@lasting
 def _arrays(module: Module) -> tuple[tuple[str, ast.Call], ...]:
     """The names that arrays are assigned to: ``a = x.numpy()``."""
     return tuple(

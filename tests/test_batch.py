@@ -1,16 +1,20 @@
-"""Many projects at a time, in several processes."""
+"""Many projects, one after the other and in several processes."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from autotune_rewrite import batch
+from autotune_rewrite.config import Options
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import Part, Project
+from codemods.facts.flow import Flow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,3 +59,11 @@ def test_a_killed_worker_process_leaves_an_error_for_each_file_that_it_had() -> 
     assert [[str(each).partition(":")[0] for each in several] for several in results] == [
         _paths(each) for each in groups
     ]
+
+
+def test_what_is_understood_of_a_project_is_forgotten_after_it() -> None:
+    directory = Path(__file__).parent.parent / "fixtures"
+    for each in batch.found([str(directory)])[1]:
+        batch.process(each, Options(), check=True)
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, Flow)]

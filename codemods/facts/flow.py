@@ -11,13 +11,13 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from codemods.facts import names
 from codemods.facts.environments import Environment
 from codemods.facts.interpretation import Interpretation, Unit
-from codemods.facts.source import children, is_main_guard, kept
+from codemods.facts.source import children, is_main_guard, kept, lasting
 from codemods.facts.values import (
     ANY,
     CONFIGURATION,
@@ -160,8 +160,8 @@ class Flow:
         return self._units[function].module
 
     def owner(self, function: Callee) -> ast.ClassDef | None:
-        """The class of which the function is a method."""
-        return self._units[function].owner
+        """The class of which the function is a method; None of one whose definition is never reached."""
+        return self._units[function].owner if function in self._units else None
 
     def returned(self, function: Callee) -> Values:
         """What the project's function may return."""
@@ -256,12 +256,12 @@ class Flow:
         found = set().union(*(each for each in reached if module in each)) or self._imported_by(module)
         return tuple(each for each in self.modules if each in found)
 
-    @cache  # noqa: B019 - lives as long as the facts
+    @lasting
     def beside(self, module: Module) -> tuple[Module, ...]:
         """The modules that may run in one process with this one, whatever is run."""
         return self.together(module, self.modules)
 
-    @cache  # noqa: B019 - lives as long as the facts
+    @lasting
     def _imported_by(self, module: Module) -> frozenset[Module]:
         """The module and all that is imported with it."""
         found: set[Module] = set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from codemods.facts.gram import is_gram
 from codemods.facts.kinds import OWN_KERNELS, Kind, kind
 from codemods.facts.names import bound_names
 from codemods.facts.reach import is_model_call, own, project_functions
+from codemods.facts.source import lasting
 from codemods.facts.values import TENSOR_SORTS, Sort
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
     return next(((module, node) for module, node in found if node is not None), None)
 
 
-@lru_cache(maxsize=256)  # a module is asked about for each that imports it
+@lasting  # a module is asked about for each that imports it
 def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
     for alias in module.nodes(ast.alias):
         if alias.name.partition(".")[0] == "apex":
@@ -346,7 +346,7 @@ def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: s
         yield f".{name}() is not cast by autocast; use {name[:-1]}()", False
 
 
-@lru_cache(maxsize=16)  # each product asks
+@lasting  # each product asks
 def _makes_sparse(flow: Flow) -> bool:
     """Whether the project makes a sparse tensor anywhere: which of its tensors those are is not followed."""
     calls = (call for module in flow.modules for call in module.nodes(ast.Call))

@@ -9,14 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codemods.facts import names
 from codemods.facts.flow import class_of
 from codemods.facts.kinds import Kind, always, kind
 from codemods.facts.names import words
-from codemods.facts.source import FUNCTIONS, is_main_guard
+from codemods.facts.source import FUNCTIONS, is_main_guard, lasting
 from codemods.facts.values import NONE, Sort, Value
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def failure(flow: Flow, module: Module, entries: Collection[Module], target: Ver
     return None
 
 
-@lru_cache(maxsize=1)
+@lasting
 def _unimportable(flow: Flow, target: Version | None) -> Mapping[Module, str]:
     """The modules that import what is gone, or a module that does, and what that is."""
     course = _Course(flow, ())

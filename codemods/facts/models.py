@@ -6,15 +6,12 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.source import walk
+from codemods.facts.source import lasting, walk
 from codemods.facts.values import Sort, Value, Values, in_order, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from codemods.facts.flow import Flow
 
 _CONVOLUTIONS = frozenset(
@@ -40,11 +37,6 @@ _KNOWN = frozenset(
 _VARIABLE_INPUT = ("torchvision.models.detection", "torchvision.models.segmentation")
 
 
-_CONVOLUTIONAL: WeakKeyDictionary[Flow, dict[ast.ClassDef, bool]] = WeakKeyDictionary()
-_HELD: WeakKeyDictionary[Flow, dict[Value, tuple[Value, ...]]] = WeakKeyDictionary()
-"""The layers that each layer holds itself: those of large models are asked for again and again."""
-
-
 @dataclass(frozen=True, eq=False)
 class Model:
     """An ``nn.Module`` that the script makes."""
@@ -68,33 +60,8 @@ class Model:
             if value in found:
                 continue
             found[value] = None
-            held = _HELD.setdefault(self.flow, {})
-            if value not in held:
-                held[value] = tuple(self._inside(value))
-            todo.extend(held[value])
+            todo.extend(_inside(self.flow, value))
         return tuple(found)
-
-    def _inside(self, value: Value) -> Iterator[Value]:
-        """The layers that a layer holds itself."""
-        values: list[Values] = []
-        if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
-            values.extend(self.flow.attributes(value.of.site).values())
-        elif value.sort is Sort.MADE and isinstance(value.site, ast.Call):
-            arguments = (*value.site.args, *(each.value for each in value.site.keywords))
-            values.extend(self.flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
-            # What was added later: `layers.append(…)`, `model.fc = …`.
-            values.extend((self.flow.items(value), *self.flow.attributes(value.site).values()))
-        todo = [each for some in values for each in in_order(without_none(some))]
-        seen: set[Value] = set()
-        while todo:
-            each = todo.pop()
-            if each in seen:
-                continue
-            seen.add(each)
-            if each.sort is Sort.CONTAINER:
-                todo.extend(in_order(self.flow.items(each)))
-            elif kind(self.flow, each) is Kind.MODEL:
-                yield each
 
     @cached_property
     def has_convolution(self) -> bool:
@@ -111,30 +78,10 @@ class Model:
             elif (
                 layer.of is not None
                 and isinstance(layer.of.site, ast.ClassDef)
-                and self._is_convolutional(layer.of.site)
+                and _is_convolutional(self.flow, layer.of.site)
             ):
                 return True
         return False
-
-    def _is_convolutional(self, class_: ast.ClassDef) -> bool:
-        """Whether the class derives from a convolution or a convolutional network, or calls one as a function."""
-        known = _CONVOLUTIONAL.setdefault(self.flow, {})
-        if class_ not in known:
-            known[class_] = self._convolves(class_)
-        return known[class_]
-
-    def _convolves(self, class_: ast.ClassDef) -> bool:
-        for base in self.flow.bases(class_):
-            if isinstance(base, str) and (
-                base.rpartition(".")[2] in _CONVOLUTIONS or base.startswith("torchvision.models.")
-            ):
-                return True
-        return any(
-            value.sort is Sort.EXTERNAL and value.name in _FUNCTIONAL_CONVOLUTIONS
-            for node in walk(class_)
-            if isinstance(node, ast.Call)
-            for value in self.flow.values(node.func)
-        )
 
     @property
     def takes_any_size(self) -> bool:
@@ -175,6 +122,48 @@ class Model:
                 ):
                     return False
         return True
+
+
+@lasting  # those of large models are asked for again and again
+def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
+    """The layers that a layer holds itself."""
+    values: list[Values] = []
+    if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
+        values.extend(flow.attributes(value.of.site).values())
+    elif value.sort is Sort.MADE and isinstance(value.site, ast.Call):
+        arguments = (*value.site.args, *(each.value for each in value.site.keywords))
+        values.extend(flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
+        # What was added later: `layers.append(…)`, `model.fc = …`.
+        values.extend((flow.items(value), *flow.attributes(value.site).values()))
+    todo = [each for some in values for each in in_order(without_none(some))]
+    seen: set[Value] = set()
+    found: list[Value] = []
+    while todo:
+        each = todo.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each.sort is Sort.CONTAINER:
+            todo.extend(in_order(flow.items(each)))
+        elif kind(flow, each) is Kind.MODEL:
+            found.append(each)
+    return tuple(found)
+
+
+@lasting
+def _is_convolutional(flow: Flow, class_: ast.ClassDef) -> bool:
+    """Whether the class derives from a convolution or a convolutional network, or calls one as a function."""
+    for base in flow.bases(class_):
+        if isinstance(base, str) and (
+            base.rpartition(".")[2] in _CONVOLUTIONS or base.startswith("torchvision.models.")
+        ):
+            return True
+    return any(
+        value.sort is Sort.EXTERNAL and value.name in _FUNCTIONAL_CONVOLUTIONS
+        for node in walk(class_)
+        if isinstance(node, ast.Call)
+        for value in flow.values(node.func)
+    )
 
 
 def _named(flow: Flow, layer: Value) -> str:

@@ -8,7 +8,7 @@ import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar, overload
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeGuard, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +20,8 @@ Positioned: TypeAlias = "ast.expr | ast.stmt | ast.keyword | ast.arg | ast.excep
 Node = TypeVar("Node", bound=ast.AST)
 Other = TypeVar("Other", bound=ast.AST)
 Found = TypeVar("Found")
+Holder = TypeVar("Holder")
+Others = ParamSpec("Others")
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -48,6 +50,20 @@ def kept(compute: Callable[[ast.AST], Found]) -> Callable[[ast.AST], Found]:
         return found
 
     return update_wrapper(of, compute)
+
+
+def lasting(compute: Callable[Concatenate[Holder, Others], Found]) -> Callable[Concatenate[Holder, Others], Found]:
+    """As ``functools.cache``, but what was computed lives only as long as the first argument, and is kept by it."""
+    name = f"{compute.__module__}.{compute.__qualname__}"
+
+    def of(holder: Holder, /, *args: Others.args, **kwargs: Others.kwargs) -> Found:
+        known: dict[tuple[object, ...], Found] = holder.__dict__.setdefault(name, {})
+        if args not in known:
+            known[args] = compute(holder, *args, **kwargs)
+        return known[args]
+
+    update_wrapper(of, compute)
+    return of
 
 
 @kept

@@ -169,6 +169,7 @@ def hold(text: str, *others: str) -> None:
 @example(["def f(f=lambda: f): return f(f)(f)", "f(f)"])
 @example(["for f in f:", "    f = partial(f, f)", "    f(f)"])
 @example(["def f():", "    global f", "    f = f()", "f()"])
+@example(["raise x", "def f():", "    for x in x:", "        x += x"])
 def test_a_generated_program_has_facts(lines: list[str]) -> None:
     hold("\n".join(lines))
 
