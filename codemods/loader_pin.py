@@ -127,7 +127,7 @@ for (x,) in loader:
         reason = loader.why_left_unpinned
         if reason is not None:
             if script.framework is not None and not loader.transfers:
-                reason = f"the training loop runs inside {script.framework}, which moves the batches itself"
+                reason = f"{script.framework} moves its batches: give it pin_memory=True if it moves them to a GPU"
             return self.left(module, loader.call, because=reason)
         edits = _in_dictionary(script, loader)
         if not edits:

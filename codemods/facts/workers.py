@@ -470,6 +470,8 @@ def why_not_in_epochs(script: Script, loader: Loader) -> str | None:
     whole = [each for each in loader.passes if each.how is not How.FIRST]
     if any(loop_around(script.flow, each.module, each.node, given=loader.value) is not None for each in whole):
         return None
+    if script.framework is not None and not loader.passes:
+        return f"{script.framework} reads it: give it persistent_workers=True if it reads it in each epoch"
     unknown = why_reading_is_unknown(script, loader)
     if unknown is not None:
         return unknown
@@ -495,7 +497,7 @@ def _why_not_cuda(script: Script, loader: Loader) -> str | None:
     if not moves and _is_prepared(script, loader):
         return None
     if script.framework is not None and not moves:
-        return f"the training loop runs inside {script.framework}, which moves the batches itself"
+        return f"{script.framework} moves its batches: give it num_workers if it moves them to a GPU"
     if not moves:
         loss = "workers would take cores from training on the CPU"
         return f"its batches are not moved to a device in {loader.files}: {loss}"

@@ -270,7 +270,7 @@ LEFT = {
     "nothing is seen to read it": (MADE, "its batches are not read in this file"),
     "a framework reads it": (
         "import pytorch_lightning as pl\n" + MADE + "pl.Trainer()\n",
-        "the training loop runs inside Lightning, which reads it itself",
+        "Lightning reads it: give it persistent_workers=True if it reads it in each epoch",
     ),
     "a partial call makes it": (
         "import functools\nmake = functools.partial(DataLoader, num_workers=2)\nloader = make(data)\n" + EPOCHS,

@@ -1241,7 +1241,7 @@ class Model(L.LightningModule):
 loader = DataLoader(data)
 L.Trainer().fit(Model(), loader)
 """,
-        "the training loop runs inside Lightning, which moves the batches itself",
+        "Lightning moves its batches: give it pin_memory=True if it moves them to a GPU",
     ),
 }
 
