@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
+from codemods.facts.flow import class_of
 from codemods.facts.kinds import Kind, described, may
 from codemods.facts.loops import loop_around, module_of, where
 from codemods.facts.source import lasting
@@ -315,9 +316,12 @@ def _why_no_tensor(loader: Loader, move: Transfer) -> str | None:
         # The default collate_fn makes tensors, and containers of tensors, which have no such method.
         return None
     for value in collate.values:
-        if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(value.site, (ast.FunctionDef, ast.Lambda)):
+        class_ = class_of(value) if value.sort is Sort.INSTANCE else None
+        called = value.sort in {Sort.FUNCTION, Sort.METHOD}
+        function = value.site if called else class_ and loader.flow.method(class_, "__call__")
+        if isinstance(function, (ast.FunctionDef, ast.Lambda)):
             place = _place_in_batch(loader.flow, move)
-            for returned in loader.flow.returned(value.site):
+            for returned in loader.flow.returned(function):
                 is_known = returned.sort is Sort.CONTAINER and place in loader.flow.keys(returned)
                 parts = loader.flow.items(returned, place) if is_known else {returned}
                 if any(_may_be_object(loader.flow, each, set()) for each in parts):

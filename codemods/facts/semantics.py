@@ -98,6 +98,7 @@ _JOINS = words(
 # Methods that add a layer to a model → the position of the layer; those that name what they add.
 _ADDS_LAYER = {"append": 0, "extend": 0, "insert": 1, "add_module": 1, "register_module": 1, "update": 0}
 _REGISTERS = words("add_module register_module register_buffer register_parameter")
+_COLLATE = "torch.utils.data.default_collate"
 _DICTIONARY = "torch.nn.ModuleDict"
 _LAYER_CONTAINERS = words("torch.nn.Sequential torch.nn.ModuleList torch.nn.ModuleDict")
 # Objects that are nothing but the attributes they are given.
@@ -226,6 +227,8 @@ class TorchSemantics:
             # `raw["train"]`; a column, `train["text"]`, is taken for a data set, too.
             named = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
             return frozenset({owner}) if named and owner.name in HUGGING_FACE else TENSOR
+        if owner.name == _COLLATE:
+            return TENSOR
         return unknown(f"an item of {described(owner)} is not known")
 
     def iterate(self, flow: Flow, owner: Value, node: ast.AST) -> Values:  # noqa: ARG002 - other semantics may note where
@@ -239,7 +242,7 @@ class TorchSemantics:
         what = kind(flow, owner)
         if what is Kind.LOADER:
             return frozenset({Value(Sort.BATCH, of=owner)})
-        if what is Kind.DATASET:
+        if what is Kind.DATASET or owner.name == _COLLATE:
             return TENSOR
         if what is Kind.MODEL and owner.sort is Sort.MADE:
             return PLAIN if owner.name == _DICTIONARY else flow.items(owner)

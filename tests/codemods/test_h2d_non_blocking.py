@@ -1071,6 +1071,39 @@ def test_declined_because_of(code: str, because: str, but: str) -> None:
     leaves(code, because)
 
 
+COLLATOR = """\
+from torch.utils.data import default_collate
+
+class Flip:
+    def __init__(self, share):
+        self.share = share
+
+    def __call__(self, rows):
+        {made}
+
+loader = DataLoader(data, 64, pin_memory=True, collate_fn=Flip(0.5))
+for x, y in loader:
+    x = x.cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "x, y = default_collate(rows)\n        return x.flip(0) * self.share, y",
+        "batch = default_collate(rows)\n        return batch[0] * self.share, batch[1]",
+    ],
+    ids=["unpacked", "by index"],
+)
+def test_what_an_object_collates_are_tensors(made: str) -> None:
+    code = COLLATOR.format(made=made)
+    rewrites(code, code.replace("cuda()", "cuda(non_blocking=True)"))
+
+
+def test_what_an_object_collates_may_be_anything() -> None:
+    leaves(COLLATOR.format(made="return encode(rows), len(rows)"), NO_TENSOR)
+
+
 def test_what_a_command_line_passes_has_no_batches() -> None:
     code = "def validate(loader):\n    for x, _ in loader:\n        x.to(device)\n\nvalidate(loader)\n"
     start = "import fire\n"
