@@ -175,6 +175,14 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         for value in _optimized(script, called):
             if value.site is not None and value.site not in nodes and script.module.holds(value.site):
                 yield self.left(script.module, value.site, because=_why_not_called(script, value, called))
+        reported = {part for each in nodes for part in walk(each)}
+        named = {name for name, move in unknown_models(script.flow, script.modules) if move.call in nodes}
+        for owner in _owners(script) if any(True for _ in _trained_calls(script)) else ():
+            values = script.flow.values(owner)
+            is_new = ast.unparse(owner) not in named and not any(each.site in reported for each in values)
+            if is_new and script.module.holds(owner) and all(kind(script.flow, each) is None for each in values):
+                named.add(ast.unparse(owner))
+                yield self.left(script.module, owner, because=_why_unknown(script, owner))
 
     def _found(self, script: Script, called: Sequence[Called], compiling: Module | None) -> Iterator[Finding]:
         twice = differentiated_twice(script.flow, script.modules, tuple(each.model for each in called))
@@ -350,14 +358,29 @@ def _given(script: Script, value: Value) -> Values:
     return NOTHING.union(*(script.flow.values(each) for each in given))
 
 
-def _optimized(script: Script, called: Sequence[Called]) -> Iterator[Value]:
-    """The models whose parameters the script's optimizers are given, but those that are called, and parts of models."""
-    flow, found = script.flow, dict[Value, None]()
+def _owners(script: Script) -> Iterator[ast.expr]:
+    """What the optimizers of the script are given the parameters of."""
     for made in script.optimizers:
         for node in ast.walk(made.call):
             if isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
-                owners = (each for each in flow.values(node.value) if kind(flow, each) is Kind.MODEL)
-                found.update(dict.fromkeys(part for each in owners for part in unwrapped(flow, each)))
+                yield node.value
+
+
+def _why_unknown(script: Script, owner: ast.expr) -> str:
+    if script.framework is not None:
+        return _in_framework(script.framework)
+    if not script.may_use_cuda and not any(True for _ in _moved_to_cuda(script)):
+        return no_cuda(script)
+    what = f"what {ast.unparse(owner)} is there is not known"
+    return f"{what}: {why(script.flow, script.flow.values(owner), Kind.MODEL)}"
+
+
+def _optimized(script: Script, called: Sequence[Called]) -> Iterator[Value]:
+    """The models whose parameters the script's optimizers are given, but those that are called, and parts of models."""
+    flow, found = script.flow, dict[Value, None]()
+    for owner in _owners(script):
+        models = (each for each in flow.values(owner) if kind(flow, each) is Kind.MODEL)
+        found.update(dict.fromkeys(part for each in models for part in unwrapped(flow, each)))
     parts = {layer for each in script.models if each.value.name not in WRAPPERS for layer in each.layers[1:]}
     done = parts | {each.model.value for each in called if not each.is_single}
     yield from (each for each in found if each not in done)

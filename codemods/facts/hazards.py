@@ -110,11 +110,19 @@ def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
     for name in names:
         written = name.attr if isinstance(name, ast.Attribute) else name.id
         values = flow.values(name)
+        if _only_switches_off(module.parent(name)):
+            continue  # what has to stay in 32 bits wherever it runs
         if written in _AUTOCAST or any(
             each.name.rpartition(".")[2] in _AUTOCAST and each.name.startswith("torch.") for each in values
         ):
             return name
     return None
+
+
+def _only_switches_off(call: ast.AST | None) -> bool:
+    """``autocast("cuda", enabled=False)``."""
+    given = [each.value for each in call.keywords if each.arg == "enabled"] if isinstance(call, ast.Call) else []
+    return any(isinstance(each, ast.Constant) and each.value is False for each in given)
 
 
 def other_precision(script: Script) -> tuple[ast.Call, str] | None:

@@ -2673,3 +2673,40 @@ for x, edges in batches:
 def test_kernels_of_graph_libraries_are_left_in_32_bits(layer: str, pooled: str, what: str) -> None:
     because = f"torch_geometric.nn.{what}, whose kernels are not known to take 16 bits (line 13)"
     check_leaves(Amp, GRAPHS.format(layer=layer, pooled=pooled), because)
+
+
+ROTATED = """\
+import torch
+from torch import nn
+from torch.amp import autocast
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        with autocast("cuda", enabled={enabled}):
+            angle = x.float().sin()
+        return self.layer(x) * angle
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), x)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_code_that_keeps_itself_in_32_bits_is_no_mixed_precision_yet() -> None:
+    (site,) = run(Amp, ROTATED.format(enabled=False)).sites
+    assert site.edits
+
+
+@pytest.mark.parametrize("enabled", [True, "torch.cuda.is_available()"])
+def test_a_script_that_may_switch_autocast_on_has_it_already(enabled: object) -> None:
+    check_silent(Amp, ROTATED.format(enabled=enabled))

@@ -1058,6 +1058,28 @@ for x in torch.randn(4, 16, 8):
 """,
         "it is a single layer: there is nothing to fuse in it",
     ),
+    "an unknown model that nobody is seen to move": (
+        """\
+import networks
+
+mine = networks.make(device)
+optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8, device=device):
+    mine(x).mean().backward()
+""",
+        "what mine is there is not known: it comes from networks.make(), which is not known to be a model",
+    ),
+    "an unknown model on the CPU": (
+        """\
+import networks
+
+mine = networks.make()
+optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8):
+    mine(x).mean().backward()
+""",
+        "no CUDA: nothing in this file moves a model or its batches to a CUDA device",
+    ),
     "a part of what is not known": (
         """\
 import wraps
