@@ -281,7 +281,9 @@ class _Editor(cst.CSTTransformer):
     def _block(self, original: cst.IndentedBlock, updated: cst.IndentedBlock) -> cst.IndentedBlock:
         if not any(statement in self.statements for statement in original.body):
             return updated
-        suite = self._suite(original.body, cast("Sequence[_Statement]", updated.body))
+        # Of blocks that are indented otherwise than most, what is put into them follows them.
+        indent = self.tree.default_indent if original.indent is None else original.indent
+        suite = self._suite(original.body, cast("Sequence[_Statement]", updated.body), indent)
         if not any(suite.parts) and not any(suite.slots.values()):
             suite.parts[-1] = [cst.SimpleStatementLine([cst.Pass()])]
         return _filled(updated, [*suite.lines(), *updated.footer])
@@ -289,7 +291,7 @@ class _Editor(cst.CSTTransformer):
     def _module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
         if not self.imports and not any(statement in self.statements for statement in original.body):
             return updated
-        suite = self._suite(original.body, updated.body)
+        suite = self._suite(original.body, updated.body, self.indent)
         starts = [self.starts[statement] for statement in original.body]
         first: list[str] = []
         below_docstring: set[int] = set()
@@ -310,14 +312,14 @@ class _Editor(cst.CSTTransformer):
         newline = bool(statements or footer or updated.header) and (updated.has_trailing_newline or not original.body)
         return updated.with_changes(body=statements, footer=footer, has_trailing_newline=newline)
 
-    def _suite(self, original: Sequence[cst.CSTNode], updated: Sequence[_Statement]) -> _Suite:
-        suite = _Suite(updated, self.indent)
+    def _suite(self, original: Sequence[cst.CSTNode], updated: Sequence[_Statement], indent: str) -> _Suite:
+        suite = _Suite(updated, indent, self.tree.default_indent)
         at_start = {self.starts[node]: index for index, node in enumerate(original)}
         for index, node in enumerate(original):
             for edit in self.statements.get(node, ()):
                 match edit:
                     case Insert(_, _, code, where, outside):
-                        suite.slots[index, where, outside] += self._code(code)
+                        suite.slots[index, where, outside] += self._code(code, indent=indent)
                     case Wrap(module, statements, header, takes_along):
                         last = at_start[module.span(statements[-1])[0]]
                         suite.wraps.insert(0, _Around(index, last, header, takes_along))
@@ -327,14 +329,16 @@ class _Editor(cst.CSTTransformer):
                         suite.unwrap(index)
                     case Replace(_, _, template, holes):
                         filled = {name: self._hole(hole) for name, hole in holes}
-                        suite.replace(index, self._code(_with_placeholders(template, filled), filled))
+                        suite.replace(index, self._code(_with_placeholders(template, filled), filled, indent=indent))
         return suite
 
-    def _code(self, code: str, holes: Mapping[str, cst.BaseExpression] | None = None) -> _Lines:
+    def _code(
+        self, code: str, holes: Mapping[str, cst.BaseExpression] | None = None, *, indent: str | None = None
+    ) -> _Lines:
         """The statements and comment lines of some code, in the file's own newlines."""
         lines = code.removesuffix("\n").replace("\n", self.tree.default_newline) + self.tree.default_newline
         # Blocks without an indentation of their own get that of the tree they come into, which may not be the file's.
-        parsed = cst.parse_module(lines).visit(_Indented(self.indent))
+        parsed = cst.parse_module(lines).visit(_Indented(indent or self.indent))
         if holes:
             parsed = parsed.visit(_Fill(holes))
         return _Moved().lines([*parsed.header, *_lines_of(parsed.body), *parsed.footer])
@@ -378,9 +382,11 @@ class _Around:
 class _Suite:
     """The statements of one suite, and what goes before, after, around and in the place of each."""
 
-    def __init__(self, statements: Sequence[_Statement], indent: str) -> None:
+    def __init__(self, statements: Sequence[_Statement], indent: str, default: str) -> None:
         self.indent = indent
-        """The file's unit of indentation."""
+        """The unit of indentation of what is put into it."""
+        self.default = default
+        """That of blocks that say nothing of theirs."""
         self.above = [list(statement.leading_lines) for statement in statements]
         self.parts: list[_Lines] = [[statement.with_changes(leading_lines=())] for statement in statements]
         self.slots: defaultdict[tuple[int, str, bool], _Lines] = defaultdict(list)
@@ -392,7 +398,7 @@ class _Suite:
         (statement,) = self.parts[index]
         block = cast("cst.IndentedBlock", cast("cst.With | cst.If", statement).body)
         lines: _Lines = [*_lines_of(cast("Sequence[_Statement]", block.body)), *block.footer]
-        self.parts[index] = _Moved(drop=self.indent if block.indent is None else block.indent).lines(lines)
+        self.parts[index] = _Moved(drop=self.default if block.indent is None else block.indent).lines(lines)
 
     def replace(self, index: int, lines: _Lines) -> None:
         (old,) = self.parts[index]

@@ -436,6 +436,11 @@ def body(module: Module) -> list[ast.stmt]:
             "a\nwith w:\n  b(x,\n          y)\nif c:\n  d\n",
             id="by the unit of blocks, not of aligned arguments",
         ),
+        pytest.param(
+            "def f():\n    a\n    b\nif c:\n  d\nif e:\n  f\n",
+            "def f():\n    a\n    with w:\n        b\nif c:\n  d\nif e:\n  f\n",
+            id="by the unit of its own block, not of most",
+        ),
         pytest.param("def f():\n\ta\n\tb\n", "def f():\n\ta\n\twith w:\n\t\tb\n", id="by tabs"),
         pytest.param("def f():\r\n    a\r\n    b\r\n", "def f():\r\n    a\r\n    with w:\r\n        b\r\n", id="CRLF"),
         pytest.param(
