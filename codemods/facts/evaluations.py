@@ -36,6 +36,10 @@ _WORDS = (
     "|accuracy)"
 )
 _EVALUATES = re.compile(rf"(^|_){_WORDS}(_|\d|$)", re.IGNORECASE)
+_TEST_DATA = re.compile(
+    r"(^|_)(test|testing|valid|validation|val|eval|evaluation|dev)(_|\d|$|(data|set|load|iter|gen|dl))", re.IGNORECASE
+)
+_TRAINING = frozenset({"backward", "manual_backward", "step", "zero_grad"})
 _FLAGS = frozenset({"train", "training", "is_train", "is_training", "optimizer", "mode", "phase", "evaluate"})
 
 _MAY_CARRY = frozenset({Sort.TENSOR, Sort.MOVED, Sort.UNKNOWN, Sort.CONTAINER})
@@ -421,20 +425,20 @@ class Evaluations:
     # Loops over data without ``model.eval()``.
 
     def _looped(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
-        """The loops that only feed models with batches, as those that test beside the training.
+        """The loops over data for evaluation, by their name, that feed models, as those that test beside the training.
 
-        One that cannot do without gradients is a site only where its loader's name says that it evaluates.
+        A loop over other data may train in a way that is not seen: ``loss_scaler(loss, optimizer)`` of a library.
         """
         for loop in module.nodes(ast.For):
             function = module.function(loop)
             if function in whole or (function is not None and self._is_no_place(module, function)):
                 continue
-            if self._iterations.why_trains(loop) is None and any(map(self._is_fed, own(loop, ast.Call))):
-                for region in self._stretch(module, (loop,)):
-                    if region.why_not is None or any(
-                        _EVALUATES.search(ast.unparse(each)) for each in own(loop.iter, ast.expr)
-                    ):
-                        yield region
+            names = {each.id if isinstance(each, ast.Name) else each.attr for each in _names(loop.iter)}
+            if not any(map(_TEST_DATA.search, names)) or self._iterations.why_trains(loop) is not None:
+                continue
+            calls = [*own(loop, ast.Call)]
+            if any(map(self._is_fed, calls)) and not any(map(_serves_training, calls)):
+                yield from self._stretch(module, (loop,))
 
     def _is_fed(self, call: ast.Call) -> bool:
         """Whether the call runs a model on what a loader handed out."""
@@ -619,6 +623,15 @@ def _is_unit_test(module: Module, function: Callee) -> bool:
 
 def _escape(course: Course) -> ast.AST | None:
     return course.trained or course.kept or course.returned
+
+
+def _names(node: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
+    return (each for each in own(node, ast.expr) if isinstance(each, (ast.Name, ast.Attribute)))
+
+
+def _serves_training(call: ast.Call) -> bool:
+    """Whether the call has the name of a step of training, whatever it belongs to."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _TRAINING
 
 
 def _flag(function: FunctionNode) -> str | None:

@@ -590,22 +590,24 @@ REWRITES = {
         validate(Net())
         """,
     ),
-    "a loop over data beside the training, without model.eval()": (
+    "a loop over test data beside the training, without model.eval()": (
         """\
         batches = torch.utils.data.DataLoader(loader, batch_size=None)
+        test_batches = torch.utils.data.DataLoader(loader, batch_size=None)
         for epoch in range(2):
             for x, y in batches:
                 optimizer.zero_grad()
                 criterion(model(x), y).backward()
                 optimizer.step()
             right = 0
-            for x, y in batches:
+            for x, y in test_batches:
                 output = model(x)
                 right += (output.argmax(1) == y).sum().item()
             print(right)
         """,
         """\
         batches = torch.utils.data.DataLoader(loader, batch_size=None)
+        test_batches = torch.utils.data.DataLoader(loader, batch_size=None)
         for epoch in range(2):
             for x, y in batches:
                 optimizer.zero_grad()
@@ -613,7 +615,7 @@ REWRITES = {
                 optimizer.step()
             right = 0
             with torch.no_grad():
-                for x, y in batches:
+                for x, y in test_batches:
                     output = model(x)
                     right += (output.argmax(1) == y).sum().item()
             print(right)
@@ -759,6 +761,27 @@ LEAVES = {
         None,
     ),
     "a model without evaluation is trained": (TRAIN, None),
+    "a library may train on the losses": (
+        """\
+        from theirs import Scaler
+
+        scale = Scaler()
+        for x, y in torch.utils.data.DataLoader(loader, batch_size=None):
+            scale(criterion(model(x), y), optimizer)
+        """,
+        None,
+    ),
+    "a library may train on the losses of test data": (
+        """\
+        from theirs import Scaler
+
+        scale, test_batches = Scaler(), torch.utils.data.DataLoader(loader, batch_size=None)
+        for x, y in test_batches:
+            optimizer.zero_grad()
+            scale(criterion(model(x), y), optimizer)
+        """,
+        None,
+    ),
     "losses of all batches are trained on at once": (
         """\
         losses = []
