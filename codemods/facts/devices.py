@@ -142,7 +142,7 @@ def _name(text: str) -> str:
 def is_on_cuda(flow: Flow, node: ast.expr, text: str, quote: str) -> str | None:
     """The expression that says whether the device ``node``, written ``text``, is CUDA; None where none is certain.
 
-    A text such as ``"cuda:0"`` or the user's choice cannot be compared with ``"cuda"``.
+    The user's choice cannot be compared with ``"cuda"``, nor ``"cuda:0"``, which is told from ``"cpu"``.
     """
     values = without_none(flow.values(node))
     if values and all(kind(flow, each) is Kind.DEVICE for each in values):
@@ -151,6 +151,10 @@ def is_on_cuda(flow: Flow, node: ast.expr, text: str, quote: str) -> str | None:
         (each.sort is Sort.METHOD and each.name == "type") or _literal(each) in _PLAIN_NAMES for each in values
     ):
         return f"{text} == {quote}cuda{quote}"
+    literals = {_literal(each) for each in values}
+    others = literals - {"cpu"}
+    if others < literals and others and all(str(each).startswith("cuda:") for each in others):
+        return f"{text} != {quote}cpu{quote}"
     return None
 
 

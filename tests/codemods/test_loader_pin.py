@@ -424,8 +424,13 @@ print("found", "it", "there")
         TO_DEVICE,
         'device == "cuda"',
     ),
-    "the name of a device with an index, which is not compared": (
+    "the name of a device with an index": (
         'device = "cuda:0" if torch.cuda.is_available() else "cpu"\n',
+        TO_DEVICE,
+        'device != "cpu"',
+    ),
+    "the name of one of several devices": (
+        'device = "cuda:0" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n',
         TO_DEVICE,
         "torch.cuda.is_available()",
     ),
