@@ -10,6 +10,7 @@ from codemods.facts.homes import wrappings
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
+from codemods.facts.source import lasting
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def _in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
     )
 
 
+@lasting
 def _is_network(flow: Flow, value: Value) -> bool:
     """Whether there is something to fuse in the model."""
     package, _, name = value.name.rpartition(".")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.homes import unwrapped
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.source import FUNCTIONS, children, walk
+from codemods.facts.source import FUNCTIONS, children, lasting, walk
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
@@ -30,11 +30,7 @@ def differentiated_twice(flow: Flow, modules: Iterable[Module], models: tuple[Mo
     """
     found: dict[Value, ast.Call] = {}
     for module in modules:
-        for call in module.nodes(ast.Call):
-            parts = _differentiated(flow, call)
-            if parts is None:
-                continue
-            involved = _Slice(flow).models(module, call, *parts)
+        for call, involved in _twice_in(flow, module):
             meant = [each for each in models if each.value in involved or involved & set(each.layers)] or models
             for model in meant:
                 found.setdefault(model.value, call)
@@ -97,6 +93,17 @@ def _is_kept(flow: Flow, model: Model, attribute: str) -> bool:
         if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__"
         for node in walk(method)
     )
+
+
+@lasting
+def _twice_in(flow: Flow, module: Module) -> tuple[tuple[ast.Call, set[Value]], ...]:
+    """The calls in a module whose gradients may be differentiated again, each with the models that are involved."""
+    found = []
+    for call in module.nodes(ast.Call):
+        parts = _differentiated(flow, call)
+        if parts is not None:
+            found.append((call, _Slice(flow).models(module, call, *parts)))
+    return tuple(found)
 
 
 def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:

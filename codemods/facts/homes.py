@@ -10,6 +10,7 @@ from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
 from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.models import Model
+from codemods.facts.source import lasting
 from codemods.facts.transfers import Transfer, makings
 from codemods.facts.values import NOTHING, Sort, Value
 
@@ -53,12 +54,21 @@ def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
 def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Transfer]:
     """The moves of a model to a device, those by methods of its own class (``self.to(device)``) among them."""
     for module in modules:
-        for call in module.nodes(ast.Call):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
-                owners = flow.values(call.func.value)
-                own = value.of is not None and any(each.site is None and each.of == value.of for each in owners)
-                if (value in owners or own) and _names_device(flow, call):
-                    yield Transfer(flow, module, call)
+        for move in _moves_in(flow, module):
+            owners = flow.values(move.receiver)
+            own = value.of is not None and any(each.site is None and each.of == value.of for each in owners)
+            if value in owners or own:
+                yield move
+
+
+@lasting
+def _moves_in(flow: Flow, module: Module) -> tuple[Transfer, ...]:
+    """The calls of ``to`` and ``cuda`` that name a device, of whatever."""
+    return tuple(
+        Transfer(flow, module, call)
+        for call in module.nodes(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"} and _names_device(flow, call)
+    )
 
 
 def unknown_models(flow: Flow, modules: Iterable[Module]) -> Iterator[tuple[str, Transfer]]:
@@ -70,14 +80,8 @@ def unknown_models(flow: Flow, modules: Iterable[Module]) -> Iterator[tuple[str,
         for each in module.nodes(ast.Attribute)
         if each.attr in {"parameters", "named_parameters"}
     }
-    calls = ((module, each) for module in modules for each in module.nodes(ast.Call))
-    for module, call in calls:
-        if not (isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}) or not _names_device(
-            flow, call
-        ):
-            continue
-        move = Transfer(flow, module, call)
-        bound = _named(module, move)
+    for move in (each for module in modules for each in _moves_in(flow, module)):
+        bound = _named(move.module, move)
         if bound is None or ast.unparse(bound[1]) not in owners or not move.may_reach_cuda:
             continue
         values = flow.values(move.receiver)
@@ -97,9 +101,9 @@ def _names_device(flow: Flow, call: ast.Call) -> bool:
 
 def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | None:
     """The home of a model in these modules, or why none is certain; None for a model that stays on the CPU."""
-    layers = Model(flow, value).layers
+    layers = {each.site for each in Model(flow, value).layers}
     moved = list(moves(flow, modules, value))
-    found = moved or [each for each in makings(flow, modules) if any(layer.site is each.call for layer in layers)]
+    found = moved or [each for each in makings(flow, modules) if each.call in layers]
     found = found or [move for holder in _holders(flow, modules, value) for move in moves(flow, modules, holder)]
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
@@ -182,10 +186,17 @@ def _after_all(homes: list[Home]) -> Home:
 def _holders(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Value]:
     """The ``ModuleDict`` and ``ModuleList`` that hold the model."""
     for module in modules:
-        for call in module.nodes(ast.Call):
-            for holder in flow.values(call):
-                if holder.name in _HOLDERS and holder.site is call and value in Model(flow, holder).layers:
-                    yield holder
+        yield from (each for each in _holders_in(flow, module) if value in Model(flow, each).layers)
+
+
+@lasting
+def _holders_in(flow: Flow, module: Module) -> tuple[Value, ...]:
+    return tuple(
+        holder
+        for call in module.nodes(ast.Call)
+        for holder in flow.values(call)
+        if holder.name in _HOLDERS and holder.site is call
+    )
 
 
 def _as_part(flow: Flow, move: Transfer, value: Value) -> Home | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.kinds import Kind, is_dtype, kind
 from codemods.facts.loops import module_of
+from codemods.facts.source import lasting
 from codemods.facts.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -159,12 +160,20 @@ class Making(Transfer):
 def makings(flow: Flow, modules: Sequence[Module]) -> Iterator[Making]:
     """Every call that makes a model or a tensor on a device that it names."""
     for module in modules:
-        for call in module.nodes(ast.Call):
-            if any(each.arg == "device" for each in call.keywords) and any(
-                each.site is call and (each.sort is Sort.MOVED or kind(flow, each) is Kind.MODEL)
-                for each in flow.values(call)
-            ):
-                yield Making(flow, module, call)
+        yield from _makings_in(flow, module)
+
+
+@lasting
+def _makings_in(flow: Flow, module: Module) -> tuple[Making, ...]:
+    return tuple(
+        Making(flow, module, call)
+        for call in module.nodes(ast.Call)
+        if any(each.arg == "device" for each in call.keywords)
+        and any(
+            each.site is call and (each.sort is Sort.MOVED or kind(flow, each) is Kind.MODEL)
+            for each in flow.values(call)
+        )
+    )
 
 
 def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
