@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts import names
+from codemods.facts.flow import class_of
 from codemods.facts.kinds import (
     HUGGING_FACE,
     LOADER,
@@ -248,6 +249,8 @@ class TorchSemantics:
             return PLAIN if owner.name == _DICTIONARY else flow.items(owner)
         if owner.sort is Sort.METHOD and owner.name == "param_groups":
             return PLAIN
+        if what in {Kind.OPTIMIZER, Kind.SCHEDULER} or (what is Kind.MODEL and _is_no_sequence(flow, owner)):
+            return NOTHING  # one function makes them and the loader alike: the loop is over the loader
         return unknown(f"what iterating over {described(owner)} yields is not known")
 
     def fills_parameters(self, decorator: Value) -> bool:
@@ -754,3 +757,14 @@ def _copies(flow: Flow, index: ast.expr) -> bool:
 def _derived(value: Value) -> Values:
     """What comes out of an object of which nothing is known: only its root is kept, so that there are finitely many."""
     return frozenset({Value(Sort.MADE, value.name.removesuffix("(…)") + "(…)")})
+
+
+def _is_no_sequence(flow: Flow, model: Value) -> bool:
+    """Whether the model is of a class of the project whose objects cannot be iterated over."""
+    class_ = class_of(model)
+    if class_ is None or any(flow.method(class_, name) is not None for name in ("__iter__", "__getitem__")):
+        return False
+    return {each for each in flow.bases(class_) if isinstance(each, str)} <= _NO_SEQUENCES
+
+
+_NO_SEQUENCES = frozenset({"torch.nn.Module", "builtins.object", "abc.ABC"})

@@ -1326,3 +1326,31 @@ def test_accelerate_moves_the_batches() -> None:
     check_leaves(
         H2dNonBlocking, ACCELERATED, "the training loop runs inside Accelerate, which moves the batches itself"
     )
+
+
+def test_a_model_that_one_function_makes_like_the_loader_is_not_read() -> None:
+    before = """\
+import sys
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+
+def make(name):
+    if name == "net":
+        return Net()
+    if name == "adam":
+        return torch.optim.Adam([torch.zeros(1)])
+    return DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), 64, pin_memory=True)
+
+
+net, loader = make(sys.argv[1]), make(sys.argv[2])
+for x, y in loader:
+    net(x.to("cuda"))
+"""
+    check_rewrites(H2dNonBlocking, before, before.replace('to("cuda")', 'to("cuda", non_blocking=True)'))
