@@ -275,7 +275,7 @@ for x in torch.randn(4, 16, 8).cuda():
                 reason = f"{_fp16(finding)}; {_in_threads(site.script, spread)}"
                 finding = self.left(finding.module, finding.node, because=reason)
             return finding, site
-        finding = self._rewritten(site)
+        finding = self._rewritten(site, site.note)
         if finding.rewrites or site.is_delicate:
             return finding, site
         # Without fp16 there is no scaler, and GPUs without bf16 go on in 32 bits.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codemods.facts.phases import Block, Phase, Phases
     from codemods.facts.script import Script
 
-_SATURATED = "binary_cross_entropy of a sigmoid in fp16 has gradients that are no numbers"
+_SATURATED = "gradients of binary_cross_entropy of a sigmoid are no numbers in fp16"
 
 
 @dataclass(eq=False)
@@ -96,6 +96,12 @@ class Site:
             self._edits.extend(scaling.edits(wording.scaler_at))
             self._edits.extend(checkpoints(self.script, wording.scaler_at))
         return (*wording.edits, *self._edits)
+
+    @property
+    def note(self) -> str:
+        """Why it is written for bf16 alone where any form would do, as the end of a message."""
+        bce = self._bce() if self.form == "auto" else None
+        return "" if bce is None else f"; for bf16 alone: {_SATURATED} ({located(self.script, bce)})"
 
     @property
     def is_delicate(self) -> bool:

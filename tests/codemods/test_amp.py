@@ -1370,7 +1370,14 @@ def test_without_bf16_probabilities_are_those_of_32_bits() -> None:
 def test_probabilities_of_fp16_are_left(name: str) -> None:
     (site,) = found(HEAD + PROBABILITIES[name][0], "fp16")
     assert not site.rewrites
-    assert site.message.startswith("binary_cross_entropy of a sigmoid in fp16 has gradients that are no numbers")
+    assert site.message.startswith("gradients of binary_cross_entropy of a sigmoid are no numbers in fp16")
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_where_any_form_would_do_probabilities_say_why_it_is_bf16(name: str) -> None:
+    (site,) = found(HEAD + PROBABILITIES[name][0], "auto")
+    assert site.rewrites
+    assert "; for bf16 alone: gradients of binary_cross_entropy of a sigmoid are no numbers in fp16" in site.message
 
 
 def test_a_sigmoid_of_fp16_that_is_exactly_one_has_gradients_that_are_no_numbers() -> None:
