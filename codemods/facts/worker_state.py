@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.loops import around
 from codemods.facts.names import bound_names, declared_outer, words
-from codemods.facts.source import FUNCTIONS, is_main_guard, kept, walk
+from codemods.facts.source import FUNCTIONS, is_main_guard, kept, lasting, walk
 from codemods.facts.values import Sort, without_none
 
 if TYPE_CHECKING:
@@ -150,8 +150,10 @@ def _why_daemonic(flow: Flow, loader: Loader) -> str | None:
     return None
 
 
-def _daemons(flow: Flow) -> Iterator[ast.Call]:
+@lasting
+def _daemons(flow: Flow) -> tuple[ast.Call, ...]:
     """The calls that start pools' tasks and daemonic processes."""
+    found = []
     for module in flow.modules:
         stores = [each for each in module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
         set_later = {ast.unparse(each.value) for each in stores if each.attr == "daemon"}
@@ -161,7 +163,8 @@ def _daemons(flow: Flow) -> Iterator[ast.Call]:
             is_daemon = any(each.arg == "daemon" and getattr(each.value, "value", True) for each in call.keywords)
             is_process = any("multiprocessing" in name for name in _names(flow, call))
             if (is_process and (is_daemon or targets & set_later)) or _is_task(flow, call):
-                yield call
+                found.append(call)
+    return tuple(found)
 
 
 def _is_task(flow: Flow, call: ast.Call) -> bool:
