@@ -308,7 +308,7 @@ def accounts(program: Program, site: Site, finding: dict[str, Any], alone: bool)
     # What stands against mixed precision in a whole script is said once, at its first backward.
     is_about_all = alone and finding["status"] == "left" and site.rule == "amp"
     named = site.name and re.search(
-        rf"(?<![\w.]){re.escape(site.name)}\b", finding["message"] + program.lines[line - 1]
+        rf"(?<![\w.]){re.escape(site.name)}\b", f"{finding['message']} {program.lines[line - 1]}"
     )
     return bool(is_about_all or named or (line <= site.last and site.first <= end))
 

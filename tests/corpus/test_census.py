@@ -281,6 +281,11 @@ def test_one_reason_against_mixed_precision_holds_for_the_whole_script() -> None
     assert not accounted("amp", finding(1), finding(2))
 
 
+def test_a_name_at_the_start_of_a_line_is_one() -> None:
+    code = TRAINING.replace("optimizer = ", "net = wrap(net)\noptimizer = ")
+    assert accounted("compile", finding(2, message="it is not known"), code=code)
+
+
 def test_models_that_are_compiled_at_one_place_are_named_there() -> None:
     assert accounted("compile", finding(8, message="net and critic run operation by operation"))
     assert not accounted("compile", finding(8, message="critic runs operation by operation"))
