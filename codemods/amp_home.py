@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from codemods.amp_reasons import LeftError
 from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.reach import own, stores
+from codemods.facts.source import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -110,7 +111,7 @@ class Homes:
         (owner, *others) = owners
         if owner is None or others:
             raise LeftError("the optimizer is used outside its class")
-        code = [each for each in ast.walk(owner) if isinstance(each, _FUNCTIONS)]
+        code = [each for each in walk(owner) if isinstance(each, _FUNCTIONS)]
         return Home((self._after(names, code, uses),), owner)
 
     def _in_scope(self, scope: Callee | None, names: Sequence[str], uses: Sequence[ast.stmt]) -> Home:

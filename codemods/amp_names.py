@@ -13,7 +13,7 @@ from codemods.edit_values import WIDEST, AddArgument, AddParameter, Import, Inse
 from codemods.facts import placement
 from codemods.facts.names import bound_names
 from codemods.facts.placement import dominates
-from codemods.facts.source import is_main_guard
+from codemods.facts.source import is_main_guard, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,7 +207,7 @@ class Wording:
         if not any(map(is_guarded, anchors)):
             return False
         own_names = bound_names(function)
-        read = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        read = {each.id for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
         bindings: dict[str, list[bool]] = {}
         for name in module.nodes(ast.Name):
             if isinstance(name.ctx, ast.Store) and module.function(name) is None and name.id in read - own_names:

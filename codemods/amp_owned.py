@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.facts.source import walk
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _sources(flow: Flow, given: ast.expr) -> Iterator[ast.AST]:
     todo: list[ast.AST] = [given, *_made_at(flow, flow.values(given))]
     seen: set[ast.AST] = set()
     while todo:
-        for node in ast.walk(todo.pop()):
+        for node in walk(todo.pop()):
             if node in seen:
                 continue
             seen.add(node)
@@ -132,7 +133,7 @@ def _branch(flow: Flow, node: ast.expr) -> ast.stmt | None:
             if not (isinstance(parent, ast.If) and above in parent.orelse and _adds_always([parent])):
                 return above
         if isinstance(above, ast.For):
-            leaving = [each for each in ast.walk(above) if isinstance(each, (ast.Continue, ast.Break))]
+            leaving = [each for each in walk(above) if isinstance(each, (ast.Continue, ast.Break))]
             return next((each for each in leaving if not _leaves_frozen(module.parent(each))), None)
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
             break
@@ -163,7 +164,7 @@ def _says_none_is_left(flow: Flow, node: ast.AST) -> bool:
     module = _module_of(flow, node)
     return module is not None and any(
         module.function(each) is module.function(node)
-        and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) for part in ast.walk(each.test))
+        and any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) for part in walk(each.test))
         and ast.unparse(each.test).startswith(("len(", "not "))
         for each in module.nodes(ast.Assert)
     )

@@ -22,6 +22,7 @@ from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
 from codemods.facts.reach import own
+from codemods.facts.source import walk
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
@@ -347,7 +348,7 @@ class Scaling:
             step, statement = place
             suite = self._module.suite(statement)
             between = suite[suite.index(statement) : suite.index(step.statement)]
-            if any(isinstance(node, _LEAVES) for each in between for node in ast.walk(each)):
+            if any(isinstance(node, _LEAVES) for each in between for node in walk(each)):
                 return f"the step may be skipped after gradients were read ({line})"
             if any(
                 each.statement in between or any(inner in between for inner in self._module.ancestors(each.statement))
@@ -368,7 +369,7 @@ class Scaling:
             suite = self._module.suite(step.statement)
             for statement in suite[: suite.index(step.statement)]:
                 parts = (statement, *self.all_phases.reach.functions([statement]))
-                if statement.lineno > self._last_backward(step) and any(event.node in ast.walk(part) for part in parts):
+                if statement.lineno > self._last_backward(step) and any(event.node in walk(part) for part in parts):
                     return step, statement
             return None
         return None
@@ -530,7 +531,7 @@ class Scaling:
             ]
             parent = self._module.parent(here)
             is_loop_of_steps = isinstance(parent, ast.For) and not any(
-                each.statement in ast.walk(parent) for each in self.phases
+                each.statement in walk(parent) for each in self.phases
             )
             if (len(inside) == len(statements) and not is_loop_of_steps) or not isinstance(parent, ast.stmt):
                 return here

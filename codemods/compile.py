@@ -361,7 +361,7 @@ def _given(script: Script, value: Value) -> Values:
 def _owners(script: Script) -> Iterator[ast.expr]:
     """What the optimizers of the script are given the parameters of."""
     for made in script.optimizers:
-        for node in ast.walk(made.call):
+        for node in walk(made.call):
             if isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
                 yield node.value
 

@@ -388,7 +388,7 @@ def _seeds(script: Script, statement: ast.Expr) -> bool:
             return True
         helper = callee.site
         if callee.sort is Sort.FUNCTION and isinstance(helper, ast.FunctionDef) and len(helper.body) <= _SMALL:
-            calls = [each.func for each in ast.walk(helper) if isinstance(each, ast.Call)]
+            calls = [each.func for each in walk(helper) if isinstance(each, ast.Call)]
             if any(
                 value.sort is Sort.EXTERNAL and value.name in _SEEDS
                 for func in calls

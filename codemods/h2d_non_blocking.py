@@ -12,7 +12,7 @@ from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.flow import class_of
 from codemods.facts.kinds import Kind, described, may
 from codemods.facts.loops import loop_around, module_of, where
-from codemods.facts.source import lasting
+from codemods.facts.source import lasting, walk
 from codemods.facts.transfers import is_element, is_field, is_value_of_dictionary
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
 
@@ -192,7 +192,7 @@ def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
     if move.non_blocking is not None or any(each.sort is not Sort.HOST for each in move.sources):
         return False
     made = {each.site for each in move.sources}
-    if not made.isdisjoint(ast.walk(move.receiver)):
+    if not made.isdisjoint(walk(move.receiver)):
         return False
     calls = [each for each in move.module.nodes(ast.Call) if isinstance(each.func, ast.Attribute)]
     pinning = [each.func.value for each in calls if each.func.attr == "pin_memory"]  # type: ignore[attr-defined]
@@ -217,7 +217,7 @@ def _unknown_in_place(script: Script, call: ast.Call) -> str | None:
     if not values or any(each.sort is not Sort.UNKNOWN for each in values):
         return None
     loop = next((each for each in module.ancestors(call) if isinstance(each, (ast.For, ast.AsyncFor))), module.tree)
-    return why_unknown(values) if any(_takes_apart(script, each, func.value.id) for each in ast.walk(loop)) else None
+    return why_unknown(values) if any(_takes_apart(script, each, func.value.id) for each in walk(loop)) else None
 
 
 def _takes_apart(script: Script, node: ast.AST, name: str) -> bool:
@@ -352,7 +352,7 @@ def _place_in_batch(flow: Flow, move: Transfer) -> int:
         loop = module.parent(parts) if parts is not None else None
         numbered = isinstance(loop, ast.Tuple) and len(loop.elts) == 2 and _is_number(flow, loop.elts[0])  # noqa: PLR2004
         loop = module.parent(loop) if loop is not None and numbered else loop
-        is_part = isinstance(parts, ast.Tuple) and isinstance(loop, ast.For) and parts in ast.walk(loop.target)
+        is_part = isinstance(parts, ast.Tuple) and isinstance(loop, ast.For) and parts in walk(loop.target)
         found.add(parts.elts.index(store) if is_part else -1)  # type: ignore[union-attr]
     return found.pop() if len(found) == 1 else -1
 
@@ -450,6 +450,6 @@ def _may_follow(script: Script, module: Module, call: ast.Call, write: ast.expr)
         return True
     for loop in module.ancestors(call):
         if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) and loop in module.ancestors(write):
-            bound = [each for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+            bound = [each for each in walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
             return not any(value.sort is Sort.BATCH for name in bound for value in script.flow.values(name))
     return False

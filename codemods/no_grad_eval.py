@@ -9,6 +9,7 @@ from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.evaluations import is_volatile, may_be_volatile
 from codemods.facts.placement import is_free_for
+from codemods.facts.source import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +132,7 @@ def evaluate_attack(images, labels):
                 calls = [
                     call
                     for part in (region.statements or (region.node,))
-                    for call in ast.walk(part)
+                    for call in walk(part)
                     if isinstance(call, ast.Call) and is_volatile(script.flow, call)
                 ]
                 handled.update(calls)

@@ -11,6 +11,7 @@ from codemods.facts.gradients import depends, why_gradients_may_miss
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, always, kind, may, why
 from codemods.facts.models import Model
+from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ def _why_seen(script: Script, place: ast.AST) -> str | None:
 
 def _read_while_zero(script: Script, place: ast.AST) -> tuple[Module, ast.AST] | None:
     """A gradient that is read after this zeroing and before the next backward, in whichever pass of the loop."""
-    inside = set(ast.walk(place))
+    inside = set(walk(place))
     for iteration in script.iterations:
         zeroed = False
         for event in (*iteration.events, *iteration.events):
@@ -354,11 +355,11 @@ def _reads(event: Event) -> bool:
 
 def _read_outside(script: Script, place: ast.AST) -> tuple[Module, ast.AST] | None:
     """A gradient that is read where its order to the zeroing is not followed: after the loop, or by its name."""
-    followed = {event.node for iteration in script.iterations for event in iteration.events} | set(ast.walk(place))
+    followed = {event.node for iteration in script.iterations for event in iteration.events} | set(walk(place))
     for module in script.modules:
         for loop in module.nodes(ast.For):
             if _only_zeroes(loop):
-                followed |= set(ast.walk(loop))
+                followed |= set(walk(loop))
         for node in module.nodes(ast.Attribute, ast.Constant):
             if node not in followed and _reads_a_gradient(script, module, node):
                 return module, node
@@ -458,7 +459,7 @@ def _why_not_exactly(script: Script, place: ast.AST, owners: Values) -> str | No
 
 def _why_not_every_time(script: Script, place: ast.AST, models: list[Model]) -> str | None:
     """Why there may be a step between this zeroing and the next backward through the models."""
-    inside = set(ast.walk(place))
+    inside = set(walk(place))
     found = False
     for iteration in script.iterations:
         if not any(event.node in inside for event in iteration.events):
@@ -604,7 +605,7 @@ def _loop_over(module: Module, statement: ast.stmt, parameter: str) -> ast.For |
     """The loop that binds the parameter whose gradient the statement zeroes."""
     for above in module.ancestors(statement):
         if isinstance(above, ast.For) and any(
-            isinstance(each, ast.Name) and each.id == parameter for each in ast.walk(above.target)
+            isinstance(each, ast.Name) and each.id == parameter for each in walk(above.target)
         ):
             return above
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -622,7 +623,7 @@ def _only_zeroes(loop: ast.For) -> bool:
 
 def _dropped_in_place(module: Module, loop: ast.For) -> Iterator[Edit]:
     """``p.grad.zero_()`` → ``p.grad = None``."""
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.stmt) and _detaches(node):
             yield Remove(module, node)
         elif isinstance(node, ast.stmt) and _zeroed(node) is not None:

@@ -460,7 +460,7 @@ class Arrays:
         return False
 
     def _is_run(self, loop: ast.stmt) -> bool:
-        skips = any(isinstance(each, (ast.Break, ast.Continue)) for each in ast.walk(loop))
+        skips = any(isinstance(each, (ast.Break, ast.Continue)) for each in walk(loop))
         return isinstance(loop, ast.For) and self._runs(loop.iter) and not skips
 
     def _runs(self, iterated: ast.expr) -> bool:
@@ -505,7 +505,7 @@ def _set_before(module: Module, name: ast.Name) -> ast.expr | None:
     statement = module.statement(name)
     # What these bind, or run later, is another matter.
     other = (ast.NamedExpr, ast.comprehension, ast.Lambda)
-    if hasattr(statement, "body") or any(isinstance(each, other) for each in ast.walk(statement)):
+    if hasattr(statement, "body") or any(isinstance(each, other) for each in walk(statement)):
         return None
     suite = module.suite(statement)
     index = next((i for i, each in enumerate(suite) if each is statement), 0)

@@ -10,7 +10,7 @@ from codemods.facts.homes import wrappings
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
-from codemods.facts.source import lasting
+from codemods.facts.source import lasting, walk
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _is_network(flow: Flow, value: Value) -> bool:
     if class_ is None or any(isinstance(base, str) and base != "torch.nn.Module" for base in flow.bases(class_)):
         return True
     forward = flow.method(class_, "forward")
-    calls = [each for each in ast.walk(forward) if isinstance(each, ast.Call)] if forward is not None else []
+    calls = [each for each in walk(forward) if isinstance(each, ast.Call)] if forward is not None else []
     layers = len(model.layers) - 1
     if layers == len(calls) == 1:
         return False

@@ -14,6 +14,7 @@ from codemods.facts.kinds import LOADER, Kind, kind
 from codemods.facts.loops import where
 from codemods.facts.passes import passes
 from codemods.facts.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
+from codemods.facts.source import walk
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def _passes_on(class_: ast.ClassDef) -> bool:
 
 def _calls_of_init(class_: ast.ClassDef) -> Iterator[ast.Call]:
     """``super().__init__(…)`` in a class."""
-    for call in ast.walk(class_):
+    for call in walk(class_):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
             owner = call.func.value
             if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":

@@ -15,7 +15,7 @@ from codemods.facts.models import Model
 from codemods.facts.modes import Modes, given_arguments, is_named
 from codemods.facts.names import bound_names
 from codemods.facts.needs import called_forwards, needs_gradients
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, Value, Values, instance, without_none
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Evaluations:
                         yield region
             done: set[ast.stmt] = set()
             for region in (*self._inlined(module, whole), *self._volatile(module, whole), *self._looped(module, whole)):
-                nodes = (each for statement in region.statements for each in ast.walk(statement))
+                nodes = (each for statement in region.statements for each in walk(statement))
                 if done.isdisjoint((*nodes, *module.ancestors(region.statements[0]))):
                     done.update(region.statements)
                     yield region
@@ -466,7 +466,7 @@ class Evaluations:
                 for index, each in enumerate(run)
                 for inner in own(each, ast.Call)
                 if self._modes.calls(inner)
-                and any(isinstance(name, ast.Name) and name.id in names for name in ast.walk(inner))
+                and any(isinstance(name, ast.Name) and name.id in names for name in walk(inner))
             ]
             if fed:
                 yield from self._stretch(module, run[: fed[-1] + 1])

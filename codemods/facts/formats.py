@@ -398,7 +398,7 @@ class Formats:
                 )
             case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
                 inside = max(
-                    (self.of(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Call, ast.Attribute))),
+                    (self.of(each) for each in walk(node) if isinstance(each, (ast.Name, ast.Call, ast.Attribute))),
                     default=Format.OTHER,
                 )
                 return Format.OTHER if inside is Format.OTHER else Format.UNKNOWN
@@ -752,8 +752,5 @@ class Uses:
 def _certainly_written(statement: ast.Assign | ast.For) -> frozenset[str]:
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return frozenset(
-        ast.unparse(each)
-        for target in targets
-        for each in ast.walk(target)
-        if isinstance(each, (ast.Name, ast.Attribute))
+        ast.unparse(each) for target in targets for each in walk(target) if isinstance(each, (ast.Name, ast.Attribute))
     )

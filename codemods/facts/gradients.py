@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.graphs import DETACHING
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
+from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _why_class(model: Model) -> str | None:
     for base in flow.bases(class_):
         if isinstance(base, str) and base != "torch.nn.Module":
             return f"what {base} holds is not known"
-    for node in ast.walk(class_):
+    for node in walk(class_):
         if isinstance(node, ast.Call) and _last_name(node.func) in {
             "register_parameter",
             "add_module",
@@ -159,7 +160,7 @@ class _Reached:
 
     def through(self, method: FunctionNode) -> str | None:
         """Goes back through a straight method from what it returns; the reason where that cannot be done."""
-        for node in ast.walk(method):
+        for node in walk(method):
             if isinstance(node, _BRANCHES):
                 return f"{method.name} has a branch (line {node.lineno})"
             if isinstance(node, (ast.With, ast.AsyncWith)):
@@ -196,7 +197,7 @@ class _Reached:
             case _:
                 stored = (
                     each.id
-                    for each in ast.walk(statement)
+                    for each in walk(statement)
                     if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
                 )
                 self._live.difference_update(stored)
@@ -293,7 +294,7 @@ def _only_value(statements: list[ast.stmt], name: str) -> Iterator[ast.expr]:
     stores = [
         each
         for part in statements
-        for each in ast.walk(part)
+        for each in walk(part)
         if isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load)
     ]
     if len(stores) != 1:

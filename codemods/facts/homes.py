@@ -10,7 +10,7 @@ from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
 from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.models import Model
-from codemods.facts.source import lasting
+from codemods.facts.source import lasting, walk
 from codemods.facts.transfers import Transfer, makings
 from codemods.facts.values import NOTHING, Sort, Value
 
@@ -177,7 +177,7 @@ def _after_all(homes: list[Home]) -> Home:
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
             break
         if isinstance(above, ast.If) and any(
-            each.anchor in ast.walk(above) and each.anchor not in suite for each in others
+            each.anchor in walk(above) and each.anchor not in suite for each in others
         ):
             return Home(first.module, above, first.name, first.move)
     return first
@@ -238,7 +238,7 @@ def _loop_over_models(home_: Home) -> ast.For | None:
     for above in home_.module.ancestors(home_.anchor):
         if isinstance(above, ast.For) and any(
             isinstance(each, ast.Name) and isinstance(home_.name, ast.Name) and each.id == home_.name.id
-            for each in ast.walk(above.target)
+            for each in walk(above.target)
         ):
             return above
     return None

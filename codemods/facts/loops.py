@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.flow import class_of
 from codemods.facts.names import decorators
-from codemods.facts.source import FUNCTIONS, LOOPS
+from codemods.facts.source import FUNCTIONS, LOOPS, walk
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -58,11 +58,10 @@ def _may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, valu
     parameters = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     of_call = (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ()
     read = of_call or [getattr(node, "iter", node if isinstance(node, ast.expr) else None)]
-    names = [each for part in read if part is not None for each in ast.walk(part) if isinstance(each, ast.Name)]
+    names = [each for part in read if part is not None for each in walk(part) if isinstance(each, ast.Name)]
     through = {each.id for each in names if each.id in parameters and value in flow.values(each)}
     is_bound = any(
-        isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id in through
-        for each in ast.walk(function)
+        isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id in through for each in walk(function)
     )
     if not isinstance(place, ast.Call) or not through or is_bound:
         return True

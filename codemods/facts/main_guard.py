@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.names import bound_names, words
 from codemods.facts.passes import Top, tops
-from codemods.facts.source import FUNCTIONS, is_main_guard
+from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.worker_state import changes
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _is_weighty(script: Script, statement: ast.stmt) -> bool:
     """Whether the statement, run by each worker that imports the script, uses CUDA, or writes files."""
     if isinstance(statement, _DEFINITIONS):
         return False
-    for call in (each for each in ast.walk(statement) if isinstance(each, ast.Call)):
+    for call in (each for each in walk(statement) if isinstance(each, ast.Call)):
         if isinstance(call.func, ast.Attribute) and call.func.attr in _WEIGHTY_METHODS:
             return True
         names = {each.name for each in script.flow.values(call.func)}
@@ -226,7 +226,7 @@ def _needed_at_import(statement: ast.stmt, definitions: Mapping[str, ast.stmt]) 
         called = {each.func.id for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)}
         decorated = (each for each in nodes if isinstance(each, _DEFINITIONS))
         called |= {each.id for one in decorated for each in one.decorator_list if isinstance(each, ast.Name)}
-        todo.extend(list(ast.walk(definitions[each])) for each in called - seen if each in definitions)
+        todo.extend(list(walk(definitions[each])) for each in called - seen if each in definitions)
         seen |= called
     return frozenset(found)
 
@@ -257,12 +257,12 @@ def _is_idle(statement: ast.stmt) -> bool:
 
 def _definitions(statement: ast.stmt) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
     """The definitions in the statement, however deep."""
-    return (each for each in ast.walk(statement) if isinstance(each, _DEFINITIONS))
+    return (each for each in walk(statement) if isinstance(each, _DEFINITIONS))
 
 
 def _read_in(statement: ast.stmt) -> frozenset[str]:
     """The names that are read anywhere in the statement."""
-    names = (each for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+    names = (each for each in walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
     return frozenset(each.id for each in names)
 
 

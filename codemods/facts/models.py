@@ -112,7 +112,7 @@ class Model:
                 not base.startswith("torch.nn.") or base.rpartition(".")[2].startswith(_ROUNDS_OTHERWISE)
             ):
                 return False
-        for node in ast.walk(class_):
+        for node in walk(class_):
             for callee in self.flow.values(node.func) if isinstance(node, ast.Call) else ():
                 if callee.sort is Sort.UNKNOWN or (callee.sort is Sort.MADE and kind(self.flow, callee) is None):
                     return False

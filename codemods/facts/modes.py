@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.iterations import own
 from codemods.facts.kinds import MODULE_METHODS, Kind, kind, may
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Modes:
             isinstance(name, (ast.Name, ast.Attribute)) and is_named(self._flow, name, _OFF - _SET)
             for value in self._flow.values(made)
             if value.sort is Sort.FUNCTION and isinstance(value.site, FUNCTIONS)
-            for name in ast.walk(value.site)
+            for name in walk(value.site)
         )
 
 

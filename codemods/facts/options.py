@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.facts import names, placement
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import Sort, Value
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def unread_by_click(script: Script) -> Iterator[Option]:
 
 def _is_named(function: Callee, name: str) -> bool:
     """Whether the function names its parameter anywhere, or takes any by ``**``."""
-    inside = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+    inside = (each for each in walk(function) if isinstance(each, ast.Name))
     return function.args.kwarg is not None or any(each.id in {name, "locals"} for each in inside)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import HUGGING_FACE, Kind, is_dtype, kind
 from codemods.facts.loops import where
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import NONE, NOTHING, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _Search:
         if function in self._seen:
             return None
         self._seen.add(function)
-        for call in ast.walk(function):
+        for call in walk(function):
             if not isinstance(call, ast.Call):
                 continue
             if self._leaves_host(call):

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts import names
-from codemods.facts.source import is_main_guard
+from codemods.facts.source import is_main_guard, walk
 from codemods.facts.values import NONE, Sort, external
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def bound_inside(module: Module, node: ast.AST) -> frozenset[str]:
         if isinstance(above, ast.comprehension):
             continue
         for generator in getattr(above, "generators", ()):
-            found |= {each.id for each in ast.walk(generator.target) if isinstance(each, ast.Name)}
+            found |= {each.id for each in walk(generator.target) if isinstance(each, ast.Name)}
     return frozenset(found)
 
 

@@ -9,6 +9,7 @@ from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import Kind, may
 from codemods.facts.loops import REPEATING
 from codemods.facts.placement import dominates
+from codemods.facts.source import walk
 from codemods.facts.transfers import Transfer
 from codemods.facts.values import NONE, Sort, Value
 
@@ -33,7 +34,7 @@ def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bo
     if not isinstance(data, ast.Name) or array.owner is not data:
         return False
     scope = module.function(data) or module.tree
-    names = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == data.id]
+    names = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == data.id]
     stores = [each for each in names if isinstance(each.ctx, ast.Store)]
     others = [each for each in names if each is not data and each not in stores]
     if len(stores) != 1 or not all(_reads_metadata(module, each) for each in others):
@@ -164,7 +165,7 @@ def _is_returned(module: Module, call: ast.Call, function: ast.FunctionDef) -> b
     (target,) = statement.targets
     if not isinstance(target, ast.Name):
         return False
-    uses = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id == target.id]
+    uses = [each for each in walk(function) if isinstance(each, ast.Name) and each.id == target.id]
     returns = [(each, module.statement(each)) for each in uses if each is not target]
     return bool(returns) and all(
         isinstance(last, ast.Return) and _is_item(module, each, last) for each, last in returns

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import OWN_KERNELS, described
-from codemods.facts.source import FUNCTIONS
+from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _code(model: Model) -> Iterator[Callee]:
             continue
         seen.add(function)
         yield function
-        for call in ast.walk(function):
+        for call in walk(function):
             if isinstance(call, ast.Call):
                 called = flow.values(call.func)
                 todo.extend(
@@ -124,7 +124,7 @@ def _code(model: Model) -> Iterator[Callee]:
 
 def _own(function: Callee) -> Iterator[ast.expr | ast.stmt]:
     """The expressions and statements of a function in the order of the text."""
-    nodes = [each for each in ast.walk(function) if isinstance(each, (ast.expr, ast.stmt))]
+    nodes = [each for each in walk(function) if isinstance(each, (ast.expr, ast.stmt))]
     yield from sorted(nodes, key=lambda each: (each.lineno, each.col_offset))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.kinds import Kind, is_dtype, kind
 from codemods.facts.loops import module_of
-from codemods.facts.source import lasting
+from codemods.facts.source import lasting, walk
 from codemods.facts.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _is_next(node: ast.expr) -> bool:
 
 
 def _binds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target))
+    return any(isinstance(each, ast.Name) and each.id == name for each in walk(target))
 
 
 def _mentions_mps(flow: Flow, here: Module) -> bool:

@@ -10,6 +10,7 @@ from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import loop_around
 from codemods.facts.phases import read
 from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
+from codemods.facts.source import walk
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 def validations(script: Script, phases: Phases) -> Iterator[Block]:
     """Neighbouring statements in a loop, from a call of a model to the last loss that is computed from its output."""
     module, flow = script.module, script.flow
-    taken = {each for phase in phases.all for node in phase.code for each in ast.walk(node)}
+    taken = {each for phase in phases.all for node in phase.code for each in walk(node)}
     open_calls = {call for region in script.evaluations if region.why_not is None for call in region.calls}
     done: set[ast.stmt] = set()
     for call in module.nodes(ast.Call):

@@ -10,7 +10,7 @@ from codemods.facts.kinds import HUGGING_FACE, Kind, described, kind
 from codemods.facts.loops import module_of
 from codemods.facts.names import bound_names
 from codemods.facts.pinning import formats
-from codemods.facts.source import FUNCTIONS, is_main_guard
+from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import SEEDS, calls
 from codemods.facts.worker_state import CHANGING_METHODS
@@ -226,7 +226,7 @@ def why_not_sent(code: WorkerCode, *, forked: bool = False) -> str | None:
         if where is not None:
             objects = f"objects of class {class_.name}"
             return f"{objects}, which is defined {where}, {_CANNOT}{_way_out(code, class_)}"
-        for statement in ast.walk(class_):
+        for statement in walk(class_):
             if isinstance(statement, ast.Assign) and _makes_generator(code, statement):
                 return f"a generator {_CANNOT} ({code.where(statement)})"
     return None
@@ -263,7 +263,7 @@ def _makes_generator(code: WorkerCode, statement: ast.Assign) -> bool:
     ):
         return False
     called = (each.site for each in code.flow.values(statement.value.func) if isinstance(each.site, FUNCTIONS))
-    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for function in called for each in ast.walk(function))
+    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for function in called for each in walk(function))
 
 
 def _hidden(flow: Flow, definition: ast.AST) -> str | None:
@@ -308,7 +308,7 @@ def _opened(code: WorkerCode, function: Callee) -> str | None:
     """What is opened and kept before the workers start."""
     if _runs_only_there(code, function):
         return None
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(
             isinstance(each, ast.Attribute) for each in _set(node)
         ):
@@ -388,7 +388,7 @@ def why_changed(code: WorkerCode) -> str | None:
 
 def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
     roots = _outer_names(code, function)
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Global):
             return node
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
@@ -403,7 +403,7 @@ def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
 def _stored(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[ast.expr]:
     """The attributes and items that the statement writes; not ``self.size`` of ``x[: self.size] = 0``."""
     for target in _set(statement):
-        for each in ast.walk(target):
+        for each in walk(target):
             if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
                 yield each
 

@@ -221,7 +221,7 @@ def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
     if function in seen:
         return False
     seen.add(function)
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return True
         if isinstance(node, ast.Call):

@@ -14,6 +14,7 @@ from codemods.facts.main_guard import Unguarded, unguarded
 from codemods.facts.options import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.passes import How
 from codemods.facts.pinning import why_not_on_host
+from codemods.facts.source import walk
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import WorkerCode
 from codemods.facts.worker_guards import why_not_copied, why_not_sent, why_on_device, why_unknown
@@ -252,7 +253,7 @@ class WorkerFacts:
         """
         flow = self.script.flow
         for each in loader.passes:
-            calls = [node for node in ast.walk(getattr(each.node, "iter", each.node)) if isinstance(node, ast.Call)]
+            calls = [node for node in walk(getattr(each.node, "iter", each.node)) if isinstance(node, ast.Call)]
             zipped = any(value.name == "builtins.zip" for call in calls for value in flow.values(call.func))
             if each.how is How.ITERATOR or zipped:
                 return True
@@ -435,7 +436,7 @@ def _is_new_each_time(flow: Flow, module: Module, container: ast.expr, loops: Se
 
 
 def _holds(loop: ast.AST, site: ast.AST) -> bool:
-    return any(each is site for each in ast.walk(loop))
+    return any(each is site for each in walk(loop))
 
 
 def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
