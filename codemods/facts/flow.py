@@ -82,8 +82,6 @@ class Flow:
         self._readers: defaultdict[Location, set[Unit]] = defaultdict(set)
         self._attributes: defaultdict[ast.AST, dict[str, None]] = defaultdict(dict)
         self._written = frozenset(name for module in modules for name in _written_attributes(module))
-        self.options = frozenset(_options(modules))
-        """What the namespace of the command line may hold, by name; nothing where that is not known."""
         self._seen: dict[ast.AST, Values] = {}
         self._watchers: defaultdict[ast.AST, set[Unit]] = defaultdict(set)
         self._before: dict[ast.stmt, Environment] = {}
@@ -826,32 +824,8 @@ def _with_parents(name: str) -> Iterator[str]:
         name = name.rpartition(".")[0]
 
 
-_NAMESPACES = frozenset({"args", "arguments", "opt", "opts", "options", "cfg", "conf", "config", "hparams", "params"})
-"""What scripts call the options; of what else ``setattr()`` may write to, none are."""
-_SELVES = frozenset({"self", "cls"})
 _NAMES_ATTRIBUTE = {"setattr": 1, "add_module": 0, "register_module": 0, "register_buffer": 0, "register_parameter": 0}
 """Calls that write an attribute → the position of its name."""
-
-
-def _options(modules: Sequence[Module]) -> Iterator[str]:
-    """The options that ``add_argument`` declares, and the attributes that are set of anything with a name."""
-    calls = [each for module in modules for each in module.nodes(ast.Call)]
-    declaring = [each for each in calls if _last_name(each.func) == "add_argument"]
-    setting = [each for each in calls if _last_name(each.func) == "setattr" and each.args]
-    if not declaring or any(_last_name(each.args[0]) in _NAMESPACES for each in setting):
-        return
-    for call in declaring:
-        given = [*call.args, *(each.value for each in call.keywords if each.arg == "dest")]
-        texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        yield from (each.lstrip("-").replace("-", "_") for each in texts)
-    for module in modules:
-        for node in module.nodes(ast.Attribute):
-            if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id not in _SELVES:
-                yield node.attr
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _written_attributes(module: Module) -> Iterator[str]:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
 
-_NAMESPACE = Value(Sort.CHOICE, "args")
 _UNBOUND: Values = frozenset({UNBOUND})
 _OF_EVERY_MODULE = frozenset({"__name__", "__file__", "__doc__", "__package__", "__path__", "__spec__"})
 
@@ -605,11 +604,6 @@ class Interpretation:
                 keywords[keyword.arg] = values
                 continue
             for each in values - {NONE}:
-                if each == _NAMESPACE and self._flow.options:
-                    # Options of the command line fill the parameters that are called like them, and no others.
-                    chosen = {name: self._flow.attribute(each, name) for name in self._flow.options}
-                    keywords = {**chosen, **keywords}
-                    continue
                 known = self._flow.keys(each) if each.sort is Sort.CONTAINER else {UNKNOWN_KEY}
                 unknown_keywords = unknown_keywords or UNKNOWN_KEY in known
                 for key in known:

@@ -425,7 +425,6 @@ def test_objects(text: str, expected: set[str]) -> None:
 
 CONFIG = "from yacs.config import CfgNode\ncfg = CfgNode()\ncfg.lr = 1\ncfg.model = CfgNode()\ncfg.model.name = 'a'\n"
 PARSE = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
-DECLARED = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--batch-size')\nargs = parser.parse_args()\n"
 
 
 @pytest.mark.parametrize(
@@ -517,27 +516,6 @@ DECLARED = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argu
             "device by choice",
             PARSE + "import torch\nargs.device = torch.device(args.device)\nanswer = args.device",
             "torch.device()",
-        ),
-        case(
-            "options fill the parameters that are called like them",
-            DECLARED + "def f(batch_size):\n    answer = batch_size\nf(**vars(args))",
-            "choice args.batch_size",
-        ),
-        case(
-            "and no others",
-            DECLARED + "def f(batch_size, loader=None):\n    answer = loader\nf(**vars(args))",
-            "None",
-        ),
-        case(
-            "but those that are set later",
-            DECLARED + "args.loader = 3\ndef f(loader=None):\n    answer = loader\nf(**vars(args))",
-            "None",
-            "3",
-        ),
-        case(
-            "options that are set by computed names are not known",
-            DECLARED + "setattr(args, z, 3)\ndef f(loader):\n    answer = loader\nf(**vars(args))",
-            "unknown: 'loader' may be filled by a ** argument",
         ),
     ],
 )
