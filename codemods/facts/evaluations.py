@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.facts.graphs import Course, Graphs
 from codemods.facts.iterations import called_functions, own
 from codemods.facts.kinds import MODULE_METHODS, Kind, kind
+from codemods.facts.loops import module_of
 from codemods.facts.models import Model
 from codemods.facts.modes import Modes, given_arguments, is_named
 from codemods.facts.names import bound_names
@@ -388,8 +389,20 @@ class Evaluations:
             each.sort in _MAY_CARRY for each in self._flow.values(target)
         ):
             return False
-        owner = self._flow.owner(function)
-        return any(owner not in set(where.ancestors(each)) for where, each in self._reads.get(target.attr, ()))
+        reads = self._reads.get(target.attr, ())
+        return not all(self._runs_in(where.function(each), function, set()) for where, each in reads)
+
+    def _runs_in(self, reader: Callee | None, forward: FunctionNode, seen: set[Callee]) -> bool:
+        """Whether the function is ``forward``, or is only called by it, or by what is only called by it."""
+        if reader is None or reader is forward or reader in seen:
+            return reader is not None
+        seen.add(reader)
+        callers = self._flow.callers(reader)
+        return (
+            bool(callers)
+            and not self._flow.escapes(reader)
+            and all(self._runs_in(module_of(self._flow, each).function(each), forward, seen) for each in callers)
+        )
 
     def _chosen(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[EvaluationRegion]:
         """Where ``if …: model.train()`` and ``else: model.eval()`` choose what the code below does."""

@@ -1509,6 +1509,44 @@ net.hidden.sum().backward()
     check_leaves(NoGradEval, code, "the model's forward keeps a tensor that is read elsewhere (line 11)")
 
 
+KEEPS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        self.hidden = self.layer(x)
+        return self.scores()
+
+    def scores(self):
+        return self.hidden.argmax(1)
+
+
+def evaluate(net, data):
+    net.eval()
+    for x in data:
+        print(net(x))
+
+
+net = Net()
+evaluate(net, torch.randn(3, 8, 4))
+"""
+
+
+def test_leaves_what_a_model_keeps_for_a_method_of_its_own() -> None:
+    trained = KEEPS + "net.scores()\n"
+    check_leaves(NoGradEval, trained, "the model's forward keeps a tensor that is read elsewhere (line 11)")
+
+
+def test_what_a_model_keeps_for_its_forward_alone_is_not_kept() -> None:
+    check_rewrites(NoGradEval, KEEPS, KEEPS.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))
+
+
 def test_leaves_what_a_forward_hook_keeps() -> None:
     code = """\
 import torch
