@@ -403,5 +403,5 @@ def _walk(top: str) -> Iterator[str]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-            elif entry.name.endswith(".py") and entry.is_file():
+            elif entry.name.endswith(".py") and os.path.isfile(entry.path):  # noqa: PTH113 - false of links in a circle
                 yield os.path.realpath(entry.path) if entry.is_symlink() else entry.path

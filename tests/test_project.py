@@ -230,6 +230,12 @@ def test_a_file_that_cannot_be_read_is_a_project_of_its_own(tree: Path) -> None:
     assert together(found) == [{"train.py"}, {"missing.py"}]
 
 
+def test_a_link_to_itself_beside_the_script_is_passed_over(tree: Path) -> None:
+    write(tree, train="import torch")
+    (tree / "loop.py").symlink_to(tree / "loop.py")
+    assert together(projects(["train.py"])) == [{"train.py"}]
+
+
 def test_torch_may_be_mentioned_anywhere_in_a_project(tree: Path) -> None:
     write(tree, a="import utils", utils="import torch", b="import os")
 
