@@ -326,11 +326,13 @@ def _is_asked_for(script: Script, called: Called, place: Home | str | None) -> b
 
 def _trained_calls(script: Script) -> Iterator[ast.Call]:
     """The calls in the entry script that are part of a training iteration."""
-    parts = [
-        {each.owner, *(event.frame for event in each.events if event.frame is not None)} for each in script.iterations
-    ]
-    for call in script.module.nodes(ast.Call):
-        if any(part & set(script.module.ancestors(call)) for part in parts):
+    parts = {
+        part
+        for each in script.iterations
+        for part in (each.owner, *(event.frame for event in each.events if event.frame is not None))
+    }
+    for call in script.module.nodes(ast.Call) if parts else ():
+        if not parts.isdisjoint(script.module.ancestors(call)):
             yield call
 
 

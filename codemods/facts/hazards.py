@@ -109,12 +109,11 @@ def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
     names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
     for name in names:
         written = name.attr if isinstance(name, ast.Attribute) else name.id
-        values = flow.values(name)
-        if _only_switches_off(module.parent(name)):
-            continue  # what has to stay in 32 bits wherever it runs
-        if written in _AUTOCAST or any(
-            each.name.rpartition(".")[2] in _AUTOCAST and each.name.startswith("torch.") for each in values
-        ):
+        is_autocast = written in _AUTOCAST or any(
+            each.name.startswith("torch.") and each.name.rpartition(".")[2] in _AUTOCAST for each in flow.values(name)
+        )
+        # What has to stay in 32 bits wherever it runs is no mixed precision.
+        if is_autocast and not _only_switches_off(module.parent(name)):
             return name
     return None
 

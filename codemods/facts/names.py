@@ -154,6 +154,10 @@ def declared_outer(scope: ast.AST) -> frozenset[str]:
     return found.global_ | found.nonlocal_
 
 
+_BINDERS = (ast.stmt, ast.ExceptHandler, ast.pattern)
+"""What else may bind a name; of what is evaluated only a name does."""
+
+
 @kept
 def scope_of(node: ast.AST) -> Scope:
     """The scope that a module, function, lambda or class is. Functions and classes inside it are not entered."""
@@ -163,8 +167,8 @@ def scope_of(node: ast.AST) -> Scope:
     outer: dict[type, set[str]] = {ast.Global: set(), ast.Nonlocal: set()}
     local: set[str] = set()
     written: set[str] = set()
-    yields = False
-    for here in _own(node):
+    own = tuple(_own(node))
+    for here in own:
         if isinstance(here, ast.Name):
             if not isinstance(here.ctx, ast.Load):
                 bound.add(here.id)
@@ -175,10 +179,9 @@ def scope_of(node: ast.AST) -> Scope:
             outer[type(here)].update(here.names)
         elif isinstance(here, ast.comprehension):
             local.update(each.id for each in walk(here.target) if isinstance(each, ast.Name))
-        elif isinstance(here, (ast.Yield, ast.YieldFrom)):
-            yields = True
-        else:
+        elif isinstance(here, _BINDERS):
             bound.update(_bound_by(here))
+    yields = not {type(each) for each in own}.isdisjoint({ast.Yield, ast.YieldFrom})
     global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
     return Scope(
         frozenset(bound) - global_ - nonlocal_, global_, nonlocal_, frozenset(local), frozenset(written), yields
