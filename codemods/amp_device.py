@@ -102,7 +102,9 @@ class Conditions:
 
     def at(self, place: ast.stmt) -> Condition | None:
         """The condition as it can be said at the place; None where it cannot."""
-        certain = [each for each in self._moves if each.device.kind is DeviceKind.CUDA and not each.branches]
+        certain = [
+            each for each in self._moves if each.device.kind is DeviceKind.CUDA and self._is_certain(each, place)
+        ]
         # Where some moves depend on a choice, another function's `.cuda()` may be one that this choice never runs.
         if certain and (len(certain) == len(self._moves) or any(self._runs_with(each, place) for each in certain)):
             return Condition(None, self._indexed(certain, place))
@@ -114,6 +116,12 @@ class Conditions:
             name = self._script.spelled(self._module, "torch.cuda.is_available", place)
             return Condition(f"{name}()") if name is not None else None
         return None
+
+    def _is_certain(self, move: Transfer, place: ast.stmt) -> bool:
+        """Whether the move runs wherever the place does."""
+        if move.module is self._module and move.module.function(move.call) is self._module.function(place):
+            return not move.branches and not move.may_fail_unseen(place)
+        return move.is_certain
 
     def _runs_with(self, move: Transfer, place: ast.stmt) -> bool:
         """Whether the move stands in the place's function, or in no function; of a module's code only what runs first.

@@ -660,7 +660,7 @@ def _condition(script: Script, place: Home, anchor: ast.stmt) -> str | None:
     inside = [each for each in move.branches if each not in around]
     at_home = move.module is module and module.statement(move.call) is place.anchor
     certain = move.device.kind is DeviceKind.CUDA or any(each in around for each in move.cuda_branches)
-    if certain and not inside and (at_home or not around):
+    if certain and not inside and (at_home or (not around and (move.is_certain or move.cuda_branches))):
         return None
     said = script.condition_of(move, module, anchor)
     return said or f"next({module.code(place.name)}.parameters()).is_cuda"

@@ -17,7 +17,7 @@ from codemods.facts.transfers import is_element, is_field, is_value_of_dictionar
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.declaration import Finding
     from codemods.facts.data import Loader
@@ -352,9 +352,25 @@ def _place_in_batch(flow: Flow, move: Transfer) -> int:
         loop = module.parent(parts) if parts is not None else None
         numbered = isinstance(loop, ast.Tuple) and len(loop.elts) == 2 and _is_number(flow, loop.elts[0])  # noqa: PLR2004
         loop = module.parent(loop) if loop is not None and numbered else loop
-        is_part = isinstance(parts, ast.Tuple) and isinstance(loop, ast.For) and parts in walk(loop.target)
+        is_part = (
+            isinstance(parts, ast.Tuple)
+            and not any(isinstance(each, ast.Starred) for each in parts.elts)
+            and isinstance(loop, ast.For)
+            and parts in walk(loop.target)
+            and _hands_on_batches(flow, loop.iter, move.loaders)
+        )
         found.add(parts.elts.index(store) if is_part else -1)  # type: ignore[union-attr]
     return found.pop() if len(found) == 1 else -1
+
+
+def _hands_on_batches(flow: Flow, node: ast.expr, loaders: Sequence[Value]) -> bool:
+    """Whether iterating yields the loaders' batches as they are: the loader itself, ``enumerate(loader)``, ``tqdm``."""
+    values = flow.values(node)
+    if values and values.issubset(loaders):
+        return True
+    names = {each.name for each in flow.values(node.func)} if isinstance(node, ast.Call) and node.args else set()
+    passes_on = bool(names) and all(each == "builtins.enumerate" or each.startswith("tqdm.") for each in names)
+    return passes_on and _hands_on_batches(flow, node.args[0], loaders)  # type: ignore[attr-defined]
 
 
 def _is_number(flow: Flow, node: ast.expr) -> bool:

@@ -231,6 +231,8 @@ def branches(module: Module, node: ast.AST) -> list[Branch]:
             found.append(Branch(above.test, holds=below is above.body))
         elif isinstance(above, ast.If) and below is not above.test and not is_main_guard(above):
             found.append(Branch(above.test, holds=below in above.body))
+        elif isinstance(above, ast.BoolOp) and below is not above.values[0]:
+            found.append(Branch(above.values[0], holds=isinstance(above.op, ast.And)))
         below = above
     return found
 

@@ -117,7 +117,18 @@ class Transfer:
     @cached_property
     def is_certain(self) -> bool:
         """Whether it runs wherever the code around it does: under no condition, and not only where CUDA is found."""
-        return not self.branches and not _is_for_cuda(self.flow, self.module, self.call, set())
+        return (
+            not self.branches
+            and not _is_for_cuda(self.flow, self.module, self.call, set())
+            and not self.may_fail_unseen()
+            and not _may_be_passed_over(self.flow, self.module, self.call, set())
+        )
+
+    def may_fail_unseen(self, place: ast.AST | None = None) -> bool:
+        """Whether the script goes on where it fails, as ``cuda()`` does without CUDA; what the place is in is aside."""
+        module = self.module
+        around = {place, *module.ancestors(place)} if place is not None and module.holds(place) else set()
+        return any(_hides_failures(each, self.call) for each in module.ancestors(self.call) if each not in around)
 
     @property
     def non_blocking(self) -> ast.expr | None:
@@ -237,6 +248,34 @@ def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) 
         return True
     callers = flow.callers(function)
     return bool(callers) and all(_is_for_cuda(flow, module_of(flow, each), each, seen) for each in callers)
+
+
+def _hides_failures(block: ast.AST, node: ast.AST) -> bool:
+    """Whether a block around a node goes on after it where it raises an exception: ``try``, ``suppress``."""
+    if isinstance(block, ast.Try):
+        caught = [ast.unparse(each.type) if each.type is not None else "" for each in block.handlers]
+        return any(node in walk(each) for each in block.body) and any(each != "KeyboardInterrupt" for each in caught)
+    if isinstance(block, ast.With):
+        return any("suppress" in ast.unparse(each.context_expr) for each in block.items)
+    # `for i in range(torch.cuda.device_count())`
+    return isinstance(block, ast.For) and "device_count" in ast.unparse(block.iter)
+
+
+def _may_be_passed_over(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether the node's function, or one that calls it, may return before it, or another function run instead."""
+    function = module.function(node)
+    if function is None or function in seen:
+        return False
+    seen.add(function)
+    returns = (each for each in walk(function) if isinstance(each, ast.Return) and each.value is not None)
+    earlier = (each for each in returns if each.lineno < node.lineno)  # type: ignore[attr-defined]
+    if any(module.function(each) is function for each in earlier):
+        return True
+    for call in flow.callers(function):
+        called = {each.site for each in flow.values(call.func) if each.sort in {Sort.FUNCTION, Sort.METHOD}}
+        if called - {function} or _may_be_passed_over(flow, module_of(flow, call), call, seen):
+            return True
+    return False
 
 
 def _names_target(flow: Flow, call: ast.Call) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import HUGGING_FACE, Kind, described, kind
 from codemods.facts.loops import module_of
-from codemods.facts.names import bound_names
+from codemods.facts.names import bound_names, scope_of
 from codemods.facts.pinning import formats
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.values import Sort, without_none
@@ -217,6 +217,10 @@ def why_not_sent(code: WorkerCode, *, forked: bool = False) -> str | None:
         forked: Whether they are forked, which definitions need not be pickled for; what is open or runs is still
             theirs and the script's at once.
     """
+    if forked:
+        reason = next(filter(None, (_why_closed_over(code, each) for each in code.functions)), None)
+        if reason is not None:
+            return reason
     for value in code.objects:
         reason = (None if forked else _undefined_there(code, value)) or _not_pickled(code, value)
         if reason is not None:
@@ -241,6 +245,29 @@ def _undefined_there(code: WorkerCode, value: Value) -> str | None:
         return f"a lambda {_CANNOT} ({code.where(site)}): make it a function of {home}"
     if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
         return f"{value.name}(), which is defined {where}, {_CANNOT}{_way_out(code, site)}"
+    return None
+
+
+_NEVER_CHANGE = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.FUNCTION, Sort.CLASS, Sort.EXTERNAL})
+
+
+def _why_closed_over(code: WorkerCode, function: Callee) -> str | None:
+    """What a function in a function reads of it that is no constant: a forked worker has it as it was."""
+    flow, module = code.flow, module_of(code.flow, function)
+    own = [each for each in walk(function) if isinstance(each, FUNCTIONS)]
+    inner = {name for each in own for name in (*bound_names(each), *scope_of(each).local)}
+    around = [each for each in module.ancestors(function) if isinstance(each, FUNCTIONS) and each not in code.functions]
+    for node in walk(function):
+        if not isinstance(node, ast.Name) or node.id in inner:
+            continue
+        home = next((each for each in around if node.id in bound_names(each)), None)
+        if home is None:
+            continue
+        stores = [each for each in walk(home) if isinstance(each, ast.Name) and each.id == node.id]
+        bound = sum(not isinstance(each.ctx, ast.Load) for each in stores)
+        values = flow.read("name", home, node.id)
+        if bound > 1 or not values or any(each.sort not in _NEVER_CHANGE for each in values):
+            return f"a worker does not see what becomes of '{node.id}', which it reads ({code.where(node)})"
     return None
 
 

@@ -1458,6 +1458,66 @@ def test_whatever_accelerator_there_is(device: str) -> None:
     assert "with torch.autocast" in rewritten(code, "auto")
 
 
+MOVED_SOMEWHERE = """\
+import contextlib
+import torch
+from torch import nn
+
+{define}
+
+model = nn.Linear(2, 2)
+{move}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(3, 4, 2):
+    optimizer.zero_grad()
+    loss = model(x).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+PLACE = "def place(x):\n    return x.cuda()\n"
+PERHAPS = {
+    "its function returns before it": (
+        "def place(x):\n    if not torch.cuda.is_available():\n        return x\n    return x.cuda()\n",
+        "model = place(model)",
+    ),
+    "its function is called under a condition": (
+        PLACE,
+        "if torch.cuda.is_available():\n    model = place(model)",
+    ),
+    "another function may be called": (
+        PLACE + "def stay(x):\n    return x\n",
+        "model = (place if torch.cuda.device_count() else stay)(model)",
+    ),
+    "its function is defined twice": (
+        "if torch.cuda.is_available():\n    def place(x):\n        return x.cuda()\n"
+        "else:\n    def place(x):\n        return x\n",
+        "model = place(model)",
+    ),
+    "its failure is caught": ("", "try:\n    model.cuda()\nexcept AssertionError:\n    pass"),
+    "its failure is suppressed": ("", "with contextlib.suppress(AssertionError):\n    model.cuda()"),
+    "it stands in an and": ("", "torch.cuda.is_available() and model.cuda()"),
+    "there may be no device to loop over": ("", "for i in range(torch.cuda.device_count()):\n    model.cuda(i)"),
+}
+
+
+@pytest.mark.parametrize(("define", "move"), PERHAPS.values(), ids=PERHAPS)
+def test_where_the_model_is_moved_perhaps_the_gpu_is_asked_for(define: str, move: str) -> None:
+    after = rewritten(MOVED_SOMEWHERE.format(define=define, move=move), "auto")
+    assert "use_amp = torch.cuda.is_available()\n" in after
+
+
+@pytest.mark.parametrize(
+    ("define", "move"),
+    [
+        pytest.param("", "model.cuda()", id="plainly"),
+        pytest.param(PLACE, "model = place(model)", id="in a function that is called plainly"),
+    ],
+)
+def test_where_the_model_is_moved_for_certain_nothing_is_asked(define: str, move: str) -> None:
+    after = rewritten(MOVED_SOMEWHERE.format(define=define, move=move), "auto")
+    assert "is_available" not in after
+
+
 def test_a_rewritten_script_is_not_mentioned_again() -> None:
     for _, after in PAIRS.values():
         check_silent(Amp, after)

@@ -1167,8 +1167,16 @@ for x, y in loader:
         "for i, (x, sizes) in enumerate(DataLoader(data, collate_fn=collate)):\n    sizes = sizes.to(device)\n",
         "for i, (x, y) in enumerate(DataLoader(data, collate_fn=collate)):\n    x = y if i else x\n    x = x.to(device)\n",
         "for batch in DataLoader(data, collate_fn=collate):\n    x = batch[i].to(device)\n",
+        "for x, y in ((b[1], b[0]) for b in DataLoader(data, collate_fn=collate)):\n    x = x.to(device)\n",
+        "for *y, x in DataLoader(data, collate_fn=collate):\n    y = y[0].to(device)\n",
     ],
-    ids=["it is the other part", "it may be the other part", "which part it is is not known"],
+    ids=[
+        "it is the other part",
+        "it may be the other part",
+        "which part it is is not known",
+        "the parts are put in another order",
+        "how many parts there are is not known",
+    ],
 )
 def test_a_part_of_a_batch_that_may_be_anything_is_left(loop: str) -> None:
     leaves("import mine\n" + WITH_SIZES.replace("sizes\n", "mine.Sizes(sizes)\n", 2) + loop, NO_TENSOR)

@@ -683,6 +683,26 @@ def test_a_lambda_that_the_data_set_holds_is_read_in_workers_that_are_forked() -
     forked(own_data(IMAGES.replace("self.transform = transform", "self.transform = lambda x: x")), LAMBDA)
 
 
+CLOSED_OVER = {
+    "a name that is bound again": "level = 0\nadd = lambda x: x + level\nlevel = 1\n",
+    "a list": "seen = []\ndef add(x):\n    seen.append(1)\n    return x\n",
+    "an object": "numbers = np.random.default_rng(0)\nadd = lambda x: x + numbers.normal()\n",
+}
+
+
+@pytest.mark.parametrize("code", CLOSED_OVER.values(), ids=CLOSED_OVER)
+def test_a_function_that_reads_what_may_change_around_it_is_not_forked(code: str) -> None:
+    loader = 'loader = DataLoader(datasets.MNIST("data", transform=transforms.Compose([add])), 64)\n'
+    text = HEAD + main(code + loader + ON_CUDA)
+    assert run(LoaderWorkers, text).after == text
+
+
+def test_a_function_that_reads_constants_around_it_is_forked() -> None:
+    code = "level = 2\nadd = lambda x: x + level\n"
+    loader = 'loader = DataLoader(datasets.MNIST("data", transform=transforms.Compose([add])), 64)\n'
+    forked(HEAD + main(code + loader + ON_CUDA), LAMBDA)
+
+
 def test_where_cuda_is_chosen_both_are_asked() -> None:
     before = MNIST + ANY_DEVICE + "loader = DataLoader(data, 64, collate_fn=lambda i: i)\n" + ON_DEVICE
     after = run(LoaderWorkers, HEAD + main(before)).after
