@@ -363,14 +363,21 @@ def _place_in_batch(flow: Flow, move: Transfer) -> int:
     return found.pop() if len(found) == 1 else -1
 
 
-def _hands_on_batches(flow: Flow, node: ast.expr, loaders: Sequence[Value]) -> bool:
+def _hands_on_batches(flow: Flow, node: ast.expr, loaders: Sequence[Value], depth: int = 3) -> bool:
     """Whether iterating yields the loaders' batches as they are: the loader itself, ``enumerate(loader)``, ``tqdm``."""
-    values = flow.values(node)
-    if values and values.issubset(loaders):
-        return True
-    names = {each.name for each in flow.values(node.func)} if isinstance(node, ast.Call) and node.args else set()
-    passes_on = bool(names) and all(each == "builtins.enumerate" or each.startswith("tqdm.") for each in names)
-    return passes_on and _hands_on_batches(flow, node.args[0], loaders)  # type: ignore[attr-defined]
+    values = flow.values(node) - set(loaders)
+    made = [each.site for each in values if isinstance(each.site, ast.Call) and each.site.args]
+    return (
+        depth > 0
+        and bool(flow.values(node))
+        and len(made) == len(values)
+        and all(_passes_on(flow, each) and _hands_on_batches(flow, each.args[0], loaders, depth - 1) for each in made)
+    )
+
+
+def _passes_on(flow: Flow, call: ast.Call) -> bool:
+    names = {each.name for each in flow.values(call.func)}
+    return bool(names) and all(each == "builtins.enumerate" or "tqdm" in each.lower() for each in names)
 
 
 def _is_number(flow: Flow, node: ast.expr) -> bool:
