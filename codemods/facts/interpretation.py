@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
 
 _UNBOUND: Values = frozenset({UNBOUND})
+_MOST_SPREAD = 32
+"""Arguments that ``*`` stands for: ``def f(*args): f(0, *args)`` would have one more in each pass."""
 _OF_EVERY_MODULE = frozenset({"__name__", "__file__", "__doc__", "__package__", "__path__", "__spec__"})
 
 
@@ -615,7 +617,7 @@ class Interpretation:
         """The items, in order, of what is spread into a call, where it is one sequence of known length."""
         containers = [each for each in values if each.sort is Sort.CONTAINER and each.name in {"tuple", "list"}]
         keys = self._flow.keys(containers[0]) if len(containers) == len(values) == 1 else frozenset()
-        if not all(isinstance(key, int) for key in keys):
+        if len(keys) > _MOST_SPREAD or not all(isinstance(key, int) for key in keys):
             return []
         return [self._flow.items(containers[0], index) for index in range(len(keys))]
 

@@ -170,6 +170,7 @@ def hold(text: str, *others: str) -> None:
 @example(["for f in f:", "    f = partial(f, f)", "    f(f)"])
 @example(["def f():", "    global f", "    f = f()", "f()"])
 @example(["raise x", "def f():", "    for x in x:", "        x += x"])
+@example(["def f(x, *xs, **ks):", "    return f(f, *xs, x, **ks, f=f)"])
 def test_a_generated_program_has_facts(lines: list[str]) -> None:
     hold("\n".join(lines))
 
