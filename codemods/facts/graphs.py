@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.facts import source
 from codemods.facts.iterations import called_functions, is_backward, own
 from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.source import FUNCTIONS
@@ -257,7 +258,10 @@ class _Walk:
             self._any_part([*statement.body, *_rest(statement)])
             return
         match statement:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
+                if self._is_closed_over(statement):
+                    self._taint(name)
+            case ast.ClassDef():
                 return
             case ast.If(test, body, orelse):
                 self._read(test)
@@ -395,6 +399,9 @@ class _Walk:
         in_place = method.endswith("_") and not method.endswith("__")
         if receiver and not functions and is_statement and (method in _KEEPS or in_place):
             self._put(receiver[0], call)
+        # `on_output(output)`, called with `outputs.append`.
+        if not receiver and any(each.sort is Sort.METHOD and each.name in _KEEPS for each in callees):
+            self._kept = self._kept or call
 
     def _is_shown(self, function: Callee) -> bool:
         owner = self._flow.owner(function)
@@ -439,7 +446,9 @@ class _Walk:
                 return not is_index and self.carries(value, operand=operand)
             case ast.Call():
                 return self._call_carries(node)
-            case ast.Compare() | ast.JoinedStr() | ast.Lambda() | ast.Yield() | ast.YieldFrom() | ast.Constant():
+            case ast.Lambda():
+                return self._is_closed_over(node)
+            case ast.Compare() | ast.JoinedStr() | ast.Yield() | ast.YieldFrom() | ast.Constant():
                 return False
             case ast.BinOp() | ast.UnaryOp():
                 return any(self.carries(each, operand=True) for each in ast.iter_child_nodes(node))
@@ -452,8 +461,12 @@ class _Walk:
             case _:
                 return any(self.carries(each, operand=operand) for each in ast.iter_child_nodes(node))
 
+    def _is_closed_over(self, function: ast.AST) -> bool:
+        """Whether a function reads a name that carries a graph around it."""
+        return any(isinstance(each, ast.Name) and each.id in self.names for each in source.walk(function))
+
     def _call_carries(self, call: ast.Call) -> bool:
-        if self._graphs.makes(call):
+        if self._graphs.makes(call) or (isinstance(call.func, ast.Name) and call.func.id in self.names):
             return True
         callees = self._flow.values(call.func)
         arguments = _arguments(call)

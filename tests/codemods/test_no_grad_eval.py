@@ -1509,6 +1509,38 @@ net.hidden.sum().backward()
     check_leaves(NoGradEval, code, "the model's forward keeps a tensor that is read elsewhere (line 11)")
 
 
+HANDED_ON = """\
+import torch
+from torch import nn
+
+
+def predict(net, x, on_output=None):
+    output = net(x)
+    if on_output is not None:
+        on_output(output)
+    return output.argmax(-1)
+
+
+def sample(net, x):
+    scores = net(x)
+    return scores.argmax(-1), {later}
+
+
+net = nn.Linear(4, 2)
+outputs = []
+print(predict(net, torch.randn(3, 4), {callback}))
+best, score = sample(net, torch.randn(3, 4))
+(outputs[0].sum() + score()).backward()
+"""
+
+
+def test_leaves_what_hands_a_graph_to_a_callback_or_a_closure() -> None:
+    code = HANDED_ON.format(later="lambda: scores.sum()", callback="outputs.append")
+    messages = {site.message for site in run(NoGradEval, code).sites}
+    assert run(NoGradEval, code).after == code
+    assert messages == {"it keeps a tensor for later (line 8)", "what it returns may be trained on (line 21)"}
+
+
 KEEPS = """\
 import torch
 from torch import nn
