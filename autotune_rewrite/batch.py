@@ -30,7 +30,7 @@ One = TypeVar("One")
 
 _FEW = 16
 """As many files take less time than other processes take to start."""
-_OBJECTS = 200_000
+_OBJECTS = 500_000
 """New objects between two searches for cycles."""
 
 
