@@ -14,6 +14,27 @@ if TYPE_CHECKING:
     from codemods.declaration import Codemod
 
 
+ACCELERATED = """\
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+accelerator = Accelerator()
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), 64, num_workers=2)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for epoch in range(10):
+    for x, y in loader:
+        x = x.to(accelerator.device)
+        optimizer.zero_grad()
+        accelerator.backward(model(x).sum())
+        optimizer.step()
+"""
+"""A script whose loop runs inside Accelerate."""
+
+
 def run(rule: type[Codemod], text: str, target: tuple[int, int] | None = None) -> Rewrite:
     """This rule alone, at the farthest level."""
     settings = Settings(frozenset({rule.name()}), Promise.TRAINING, target=Target(target))

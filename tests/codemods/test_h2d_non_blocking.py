@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from kit import check_leaves, check_rewrites, check_silent
+from kit import ACCELERATED, check_leaves, check_rewrites, check_silent
 
 from codemods.h2d_non_blocking import H2dNonBlocking
 
@@ -1308,26 +1308,6 @@ def test_the_written_forms_run() -> None:
     assert x.to(torch.device("cpu"), torch.float64, non_blocking=True).dtype is torch.float64
     assert x.to(dtype=torch.float64, device="cpu", non_blocking=True).dtype is torch.float64
     assert x.to("cpu", memory_format=torch.preserve_format, non_blocking=True) is x
-
-
-ACCELERATED = """\
-import torch
-from accelerate import Accelerator
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-accelerator = Accelerator()
-model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), 64, num_workers=2)
-model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-for epoch in range(10):
-    for x, y in loader:
-        x = x.to(accelerator.device)
-        optimizer.zero_grad()
-        accelerator.backward(model(x).sum())
-        optimizer.step()
-"""
 
 
 def test_accelerate_moves_the_batches() -> None:

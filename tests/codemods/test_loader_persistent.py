@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kit import check_leaves, check_rewrites, check_silent, run
+from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
@@ -488,26 +488,6 @@ def test_a_function_reads_again_and_again_what_it_is_given_again_and_again() -> 
 def test_a_call_may_give_a_loader_in_other_ways(call: str) -> None:
     code = EVALUATED.replace("    validate(print)\n", f"    validate(print)\n    {call}\n")
     assert run(LoaderPersistent, code).after.count("persistent_workers=True") == 2
-
-
-ACCELERATED = """\
-import torch
-from accelerate import Accelerator
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-accelerator = Accelerator()
-model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), 64, num_workers=2)
-model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-for epoch in range(10):
-    for x, y in loader:
-        x = x.to(accelerator.device)
-        optimizer.zero_grad()
-        accelerator.backward(model(x).sum())
-        optimizer.step()
-"""
 
 
 def test_accelerate_reads_the_loader() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from kit import check_leaves, check_rewrites, check_silent, run
+from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
 from training import run_script
 
 from codemods.zero_grad_none import ZeroGradNone
@@ -792,26 +792,6 @@ class Line:
         self.weight.grad.zero_()
 """
     check_leaves(ZeroGradNone, code, "the gradient of a single tensor is zeroed")
-
-
-ACCELERATED = """\
-import torch
-from accelerate import Accelerator
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-accelerator = Accelerator()
-model = torch.nn.Linear(4, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), 64, num_workers=2)
-model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-for epoch in range(10):
-    for x, y in loader:
-        x = x.to(accelerator.device)
-        optimizer.zero_grad()
-        accelerator.backward(model(x).sum())
-        optimizer.step()
-"""
 
 
 def test_accelerate_s_optimizer_knows_how_to_zero() -> None:
