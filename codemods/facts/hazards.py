@@ -310,6 +310,8 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[tuple[str, 
     """What is wrong with the call, and whether only in fp16."""
     externals = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    if name == "einsum" and len({ast.dump(each) for each in call.args[1:]}) < len(call.args[1:]):
+        yield f"{module.code(call)} {_GRAM}", False
     for external in externals:
         if external.startswith(_WITHOUT_KERNELS) or external in _WITHOUT_KERNEL:
             yield f"{external} has no 16-bit kernel", False

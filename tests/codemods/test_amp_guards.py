@@ -1210,6 +1210,11 @@ for x in torch.rand(3, 4, 3, 16, 16):
             id="under its own name",
         ),
         pytest.param(["return y.flatten(2) @ y.flatten(2).mT"], "y.flatten(2) @ y.flatten(2).mT", id="in one line"),
+        pytest.param(
+            ['return torch.einsum("bchw,bdhw->bcd", y, y)'],
+            'torch.einsum("bchw,bdhw->bcd", y, y)',
+            id="by its indices",
+        ),
     ],
 )
 def test_no_gram_matrix_is_made_in_16_bits(lines: list[str], product: str) -> None:
