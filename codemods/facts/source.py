@@ -58,9 +58,10 @@ def lasting(compute: Callable[Concatenate[Holder, Others], Found]) -> Callable[C
 
     def of(holder: Holder, /, *args: Others.args, **kwargs: Others.kwargs) -> Found:
         known: dict[tuple[object, ...], Found] = holder.__dict__.setdefault(name, {})
-        if args not in known:
-            known[args] = compute(holder, *args, **kwargs)
-        return known[args]
+        key = (*args, *kwargs.items())
+        if key not in known:
+            known[key] = compute(holder, *args, **kwargs)
+        return known[key]
 
     update_wrapper(of, compute)
     return of

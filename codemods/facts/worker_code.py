@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.facts.names import bound_names
-from codemods.facts.source import FUNCTIONS, kept, walk
+from codemods.facts.source import FUNCTIONS, kept, lasting, walk
 from codemods.facts.values import NOTHING, Sort, Value, without_none
 
 if TYPE_CHECKING:
@@ -299,3 +299,9 @@ def _draws(name: str) -> bool:
     if name.startswith("torch."):
         return name in SEEDS or _DRAWS_IN_TORCH.search(name) is not None or (package == "torch" and last in TORCH_DRAWS)
     return name.startswith(("random.", "numpy.random.", *TRANSFORMS)) or _MAY_DRAW.search(name) is not None
+
+
+@lasting  # two rules ask, for each module of a project
+def worker_code(flow: Flow, loader: Loader) -> WorkerCode:
+    """What runs in a loader's workers."""
+    return WorkerCode(flow, loader)

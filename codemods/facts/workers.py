@@ -14,9 +14,9 @@ from codemods.facts.main_guard import Unguarded, unguarded
 from codemods.facts.options import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.passes import How
 from codemods.facts.pinning import why_not_on_host
-from codemods.facts.source import walk
+from codemods.facts.source import lasting, walk
 from codemods.facts.values import Sort, without_none
-from codemods.facts.worker_code import WorkerCode
+from codemods.facts.worker_code import WorkerCode, worker_code
 from codemods.facts.worker_guards import why_not_copied, why_not_sent, why_on_device, why_unknown
 from codemods.facts.worker_state import why_changed_while_read, why_not_shared
 
@@ -83,7 +83,7 @@ class WorkerFacts:
 
     @cached_property
     def _codes(self) -> dict[Loader, WorkerCode]:
-        return {loader: WorkerCode(self.script.flow, loader) for loader in self.script.loaders}
+        return {loader: worker_code(self.script.flow, loader) for loader in self.script.loaders}
 
     def code(self, loader: Loader) -> WorkerCode:
         """What runs in the loader's workers."""
@@ -304,6 +304,7 @@ class WorkerFacts:
         text = str(self.number) if condition == "True" else f"{self.number} if {condition} else 0"
         return Count(loader.call, now, text, condition, is_imported)
 
+    @lasting
     def _why_not(self, loader: Loader, *, forked: bool = False) -> str | None:
         """Why the loader cannot, or should not, have workers; or such as are forked."""
         if loader.unknown_arguments is not None:
