@@ -36,7 +36,6 @@ _SEEDS = frozenset(
 _STARTERS = frozenset(
     {f"{package}.{name}" for package in ("torch.multiprocessing", "multiprocessing") for name in ("Process", "spawn")}
 )
-_USES_CUDA = "Accelerate"
 _SMALL = 12
 """Statements of a helper that seeds; a longer function that seeds first is none."""
 _RESIZING = (".interpolate", ".functional.resize", ".functional.crop", ".functional.resized_crop")
@@ -153,7 +152,7 @@ for images, labels in loader:
 
 def _why_no_cuda(script: Script) -> str | None:
     """Why the flag would do nothing; Accelerate trains on CUDA where it is found."""
-    if script.may_use_cuda or script.framework == _USES_CUDA:
+    if script.may_use_cuda or script.is_accelerated:
         return None
     return unknown_device(script, script.transfers) or no_cuda(script)
 

@@ -251,7 +251,7 @@ def _on_cuda(script: Script, move: Transfer) -> str | None:
 
 def _in_accelerate(script: Script) -> str | None:
     """Why what its ``prepare()`` hands out needs no move; None where the script trains without it."""
-    is_there = script.framework == "Accelerate"
+    is_there = script.is_accelerated
     return "the training loop runs inside Accelerate, which moves the batches itself" if is_there else None
 
 

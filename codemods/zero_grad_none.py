@@ -279,7 +279,7 @@ def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
         return None
     values = _zeroable(script, func.value)
     others = frozenset(each for each in values if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
-    if others and script.framework == "Accelerate" and all(each.sort is Sort.UNKNOWN for each in others):
+    if others and script.is_accelerated and all(each.sort is Sort.UNKNOWN for each in others):
         return "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
     if others or not values:
         return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"

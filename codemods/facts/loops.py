@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.flow import class_of
 from codemods.facts.names import decorators
-from codemods.facts.source import FUNCTIONS, LOOPS, walk
+from codemods.facts.source import FUNCTIONS, LOOPS, lasting, walk
 from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
@@ -165,13 +165,16 @@ def _runs_at(flow: Flow, place: ast.expr, seen: set[ast.AST]) -> bool:
     return _may_run(flow, module_of(flow, place).function(place), seen)
 
 
-def _makings(flow: Flow, class_: ast.ClassDef) -> Iterator[ast.Call]:
+@lasting  # each hook of each class asks
+def _makings(flow: Flow, class_: ast.ClassDef) -> tuple[ast.Call, ...]:
     """The calls that make an object of the class, or of one that derives from it."""
     family = flow.family(class_)
-    for module in flow.modules:
-        for call in module.nodes(ast.Call):
-            if any(each.sort is Sort.INSTANCE and class_of(each) in family for each in flow.values(call)):
-                yield call
+    return tuple(
+        call
+        for module in flow.modules
+        for call in module.nodes(ast.Call)
+        if any(each.sort is Sort.INSTANCE and class_of(each) in family for each in flow.values(call))
+    )
 
 
 def module_of(flow: Flow, node: ast.AST) -> Module:

@@ -14,7 +14,7 @@ from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.evaluations import EvaluationRegion, Evaluations
 from codemods.facts.flow import Flow
 from codemods.facts.iterations import Iterations, TrainingIteration
-from codemods.facts.kinds import Kind, framework, kind, may
+from codemods.facts.kinds import FRAMEWORKS, Kind, framework, kind, may
 from codemods.facts.legacy import Failure, failure
 from codemods.facts.models import Model
 from codemods.facts.semantics import TorchSemantics
@@ -199,6 +199,11 @@ class Script:
                 if name is not None:
                     return name
         return None
+
+    @property
+    def is_accelerated(self) -> bool:
+        """Whether Hugging Face's Accelerate runs the training loop: it moves models and batches to CUDA by itself."""
+        return self.framework == FRAMEWORKS["accelerate"]
 
     @staticmethod
     def instance_of(class_: ast.ClassDef) -> Value:

@@ -49,7 +49,7 @@ def _joins(script: Script, loader: Loader) -> bool:
     """Whether it joins several items of a data set to each batch that is moved to the device, whatever their sizes."""
     if loader.unknown_arguments is not None or loader.converted or loader.dataset.is_iterable:
         return False
-    if not loader.transfers and script.framework != "Accelerate":
+    if not loader.transfers and not script.is_accelerated:
         return False
     if any(loader.arguments[name].values != {NONE} for name in _ORDERS & set(loader.arguments)):
         return False

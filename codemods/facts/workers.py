@@ -464,7 +464,7 @@ def _is_prepared(script: Script, loader: Loader) -> bool:
     """Whether Accelerate's ``prepare()`` makes a loader with the same workers of it, to train with."""
     handed = [each for each in loader.passes if each.how is How.HANDED]
     is_known = all(each.reader.endswith(".prepare") for each in handed)
-    return bool(handed) and script.framework == "Accelerate" and is_known
+    return bool(handed) and script.is_accelerated and is_known
 
 
 def why_not_in_epochs(script: Script, loader: Loader) -> str | None:
