@@ -35,6 +35,7 @@ from importlib.util import find_spec
 from multiprocessing import spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
+from weakref import WeakKeyDictionary
 
 STARTED = time.perf_counter()
 
@@ -298,6 +299,10 @@ class Recorder:
         """The parameters of the same optimizers, each with its norm when the optimizer was created."""
         self._hooks: tuple[Callable[..., Any], ...] = ()
         self._cuda: Any = torch.cuda
+        self._capturing: Any = None
+        """The CUDA graph that is being captured, if any."""
+        self._captured: WeakKeyDictionary[Any, list[torch.Tensor | float | None]] = WeakKeyDictionary()
+        """For each CUDA graph the losses of the backward calls in it, in memory that each replay fills anew."""
         self._depth = 0
         self._loading = False
         self._thread = threading.get_ident()
@@ -313,6 +318,10 @@ class Recorder:
             os.register_at_fork(after_in_child=self._fork)
         torch.autograd.backward = self._watched_backward(torch.autograd.backward)
         torch.optim.Optimizer.__init__ = self._watched_creation(torch.optim.Optimizer.__init__)  # type: ignore[method-assign]
+        graph: Any = torch.cuda.CUDAGraph
+        graph.capture_begin = self._watched_capture(graph.capture_begin)
+        graph.capture_end = self._watched_capture_end(graph.capture_end)
+        graph.replay = self._watched_replay(graph.replay)
         scaler: Any = torch.amp.GradScaler
         scaler.scale = self._watched_scale(scaler.scale)
         torch.compile = self._watched_compile(torch.compile)
@@ -381,17 +390,48 @@ class Recorder:
             finally:
                 self._depth -= 1
 
-        self._hooks = (watched, Recorder._iteration, Recorder._value, Recorder._window, Buffers.add)
+        self._hooks = (
+            watched,
+            Recorder._iteration,
+            Recorder._capture,
+            Recorder._begun,
+            Recorder._value,
+            Recorder._window,
+            Buffers.add,
+        )
         return watched
 
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
         now = time.perf_counter()
-        iteration = len(self.times)
         # What most scripts have costs least: a number of the CPU's.
         plain = type(tensors) is torch.Tensor and tensors.is_cpu
         losses = (tensors,) if plain or isinstance(tensors, torch.Tensor) else tensors
         if not plain and any(map(is_pretended, losses)):
             return
+        if not plain and self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
+            self._capture(losses)
+            return
+        iteration = self._begun(now)
+        if plain:
+            self._losses.add(iteration, self._value(tensors))
+        elif values := [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]:
+            self._losses.add(iteration, summed(values))
+        if now >= self._next_window:
+            self._window()
+            self._next_window = now + WINDOW
+
+    def _capture(self, losses: Iterable[Any]) -> None:
+        """Nothing is computed now: a copy of the loss becomes part of the script's graph, and replays make it anew."""
+        if self._capturing is None:
+            return  # what captures is not torch's own class
+        values = [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]
+        value = summed(values) if values else None
+        copy = value.clone() if isinstance(value, torch.Tensor) else value
+        self._captured.setdefault(self._capturing, []).append(copy)
+
+    def _begun(self, now: float) -> int:
+        """An iteration begins, unless the run has had enough of them; its number, from 0."""
+        iteration = len(self.times)
         if (self.limit is not None and iteration >= self.limit) or (now >= self.end and iteration >= FEWEST):
             if self.cut is not None:
                 self.give_up()
@@ -403,15 +443,45 @@ class Recorder:
             for one in self._fresh:
                 one.iterations += 1
             self._fresh.clear()
-        if plain:
-            self._losses.add(iteration, self._value(tensors))
-        elif self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
-            return  # nothing is computed now: the copy would become a part of the script's graph
-        elif values := [self._value(loss) for loss in losses if isinstance(loss, torch.Tensor)]:
-            self._losses.add(iteration, summed(values))
-        if now >= self._next_window:
-            self._window()
-            self._next_window = now + WINDOW
+        return iteration
+
+    def _watched_capture(self, begin: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(begin)
+        def watched(graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as it came
+            self._captured.pop(graph, None)  # it may be captured once more
+            begin(graph, *args, **kwargs)
+            self._capturing = graph
+
+        return watched
+
+    def _watched_capture_end(self, end: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(end)
+        def watched(graph: Any) -> None:  # noqa: ANN401 - a CUDA graph
+            self._capturing = None
+            end(graph)
+
+        return watched
+
+    def _watched_replay(self, replay: Callable[..., None]) -> Callable[..., None]:
+        """A replay of a graph is an iteration for each backward call that was captured in it."""
+
+        @functools.wraps(replay)
+        def watched(graph: Any) -> None:  # noqa: ANN401 - a CUDA graph
+            values = None if self.forked else self._captured.get(graph)
+            if not values:
+                replay(graph)
+                return
+            now = time.perf_counter()
+            iterations = [self._begun(now) for _ in values]
+            replay(graph)
+            for iteration, value in zip(iterations, values, strict=True):
+                if value is not None:
+                    self._losses.add(iteration, value)
+            if now >= self._next_window:
+                self._window()
+                self._next_window = now + WINDOW
+
+        return watched
 
     def _window(self) -> None:
         window = Window(
