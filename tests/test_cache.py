@@ -9,19 +9,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_notebooks import notebook
 
 from autotune_rewrite import batch, cache, config, target
 from autotune_rewrite.cache import Cache, is_unchanged, key, snapshot
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.results import Rewrite, Site, Span, as_json, from_json
 from codemods.declaration import Promise
+from tests.test_notebooks import notebook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Answer
+    from tests.conftest import Answer
 
     Run = Callable[..., Answer]
 
@@ -249,7 +249,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 def test_what_changed_is_noticed(
     torchfast: Run, tmp_path: Path, known_by: Path, change: Callable[[Path], object]
 ) -> None:
-    from conftest import NAIVE
+    from tests.conftest import NAIVE
 
     project = tmp_path / "project"
     (project / "empty").mkdir(parents=True)
@@ -295,7 +295,7 @@ def test_what_is_wrong_with_a_file_is_remembered_too(torchfast: Run, tmp_path: P
 
 
 def test_in_a_notebook_the_cells_are_found_again(torchfast: Run, tmp_path: Path, cached: Path) -> None:
-    from conftest import NAIVE
+    from tests.conftest import NAIVE
 
     (tmp_path / "train.ipynb").write_text(json.dumps(notebook("x = 1\n", NAIVE)))
     answer = torchfast("check", "train.ipynb")

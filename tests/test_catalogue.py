@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import ROOT
 
 from autotune_rewrite.catalogue import GROUPS, ROUNDS, RULES
 from autotune_rewrite.config import Settings
@@ -17,6 +16,7 @@ from autotune_rewrite.rewrite import rewrite
 from autotune_rewrite.target import Target
 from codemods import commands
 from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from tests.conftest import ROOT
 
 if TYPE_CHECKING:
     from autotune_rewrite.results import Rewrite

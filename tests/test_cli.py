@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import NAIVE, Answer
 
 from autotune_rewrite import __version__
 from autotune_rewrite.catalogue import RULES
+from tests.conftest import NAIVE, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite.verify import Plan, verify
+from tests.scripts import FIXTURES, Fixture
+from tests.scripts import SMALL as SCRIPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,43 +25,7 @@ if TYPE_CHECKING:
 
     Trained = Callable[..., dict[str, list[str]]]
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 RECORDER = Path(__file__).parent / "record_training.py"
-
-
-@dataclass(frozen=True, slots=True)
-class Fixture:
-    """A naive script, its golden rewrite and the golden report beside it."""
-
-    name: str
-    arguments: tuple[str, ...]
-    """What keeps the training short where the script offers it."""
-    backwards: int
-    """How often the script calls ``backward`` when it is run with these arguments."""
-
-    @property
-    def folder(self) -> Path:
-        """Where the scripts stand."""
-        return FIXTURES / self.name
-
-    def text(self, file: str) -> str:
-        """The text of one of its files, newlines as they are."""
-        return (self.folder / file).read_bytes().decode()
-
-
-# 1500 images are 30 iterations an epoch in batches of 50, and 24 in batches of 64.
-SCRIPTS = (
-    Fixture("digits_cnn", (), 5 * 30),
-    Fixture("digits_args", ("--epochs", "2"), 2 * 30),
-    Fixture("digits_trainer", ("--epochs", "2"), 2 * 30 + 6 * 3),  # the attack: 3 for each of its 6 batches
-    Fixture("digits_feedforward", (), 5 * 24),
-    # Its workers are as many as the user says, with CUDA or without, and they stay: the order of the second epoch is
-    # another one.
-    Fixture("digits_gan", ("--n_epochs", "2", "--n_cpu", "0"), 2 * 24 * 2),
-    Fixture("text_transformer", (), 50 * 4),  # gradients of 4 batches are accumulated
-    Fixture("series_lstm", (), 5 * 19),  # 1280 numbers have 1245 windows
-    Fixture("digits_finetune", ("--epochs", "2"), 2 * 30),
-)
 
 
 @pytest.fixture(params=SCRIPTS, ids=lambda script: script.name)

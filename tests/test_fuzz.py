@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import hypothesmith
 import libcst as cst
 import pytest
-from conftest import ROOT
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from test_properties import PROGRAM, hold
 
 from autotune_rewrite import files
 from autotune_rewrite.batch import Done, alone, process_read, read_project
 from autotune_rewrite.config import Options
+from tests.conftest import ROOT
+from tests.test_properties import PROGRAM, hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from conftest import NAIVE, ROOT
+
+from tests.conftest import NAIVE, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import warnings
 
-from conftest import NAIVE, ROOT
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from autotune_rewrite import files
 from autotune_rewrite.batch import Done, alone, process_read
 from autotune_rewrite.config import Options
 from autotune_rewrite.errors import FileError
+from tests.conftest import NAIVE, ROOT
 
 PROGRAM = "/nowhere/program.py"
 """Beside no requirements, so that the torch it runs on is not known."""

@@ -5,10 +5,10 @@ from textwrap import dedent
 
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
-from training import run_script
 
 from codemods.declaration import Promise
 from codemods.no_grad_eval import NoGradEval
+from tests.training import run_script
 
 HEAD = """\
 import torch

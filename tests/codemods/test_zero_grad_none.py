@@ -4,9 +4,9 @@ from textwrap import dedent
 
 import pytest
 from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
-from training import run_script
 
 from codemods.zero_grad_none import ZeroGradNone
+from tests.training import run_script
 
 HEAD = """\
 import torch

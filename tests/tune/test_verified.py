@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import NAIVE
 
 from autotune_rewrite.batch import read_project
 from autotune_rewrite.catalogue import RULES
@@ -15,6 +14,7 @@ from autotune_rewrite.tune.verified import TAKEN_BACK, Verified, verified
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.plan import Plan
 from autotune_rewrite.verify.records import Run
+from tests.conftest import NAIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import Answer
-
     from codemods.declaration import Finding
+    from tests.conftest import Answer
 
 SCRIPT = """\
 import torch
