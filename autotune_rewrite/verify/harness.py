@@ -191,20 +191,32 @@ class DeviceValues:
         self._coming: tuple[int, torch.Tensor, Any] | None = None
         """The first key, pinned memory, and the event after which the values are in it."""
         self._cuda: Any = torch.cuda
+        self._stream: Any = None
 
     def add(self, key: int, value: torch.Tensor) -> None:
         """Copies a detached scalar into the buffer, on the device, without waiting for it."""
         at = len(self.keys) % CHUNK
         if at == 0:
             dtype = torch.float32 if self.device.type == "mps" else torch.float64  # mps has no float64
-            with torch.inference_mode(mode=False):
-                self._chunks.append(torch.zeros(CHUNK, dtype=dtype, device=self.device))
+            with torch.inference_mode(mode=False), self._own_stream():
+                self._chunks.append(torch.empty(CHUNK, dtype=dtype, device=self.device))
                 self._places = self._chunks[-1].unbind()
         self._places[at].copy_(value)
         self.keys.append(key)
 
+    def _own_stream(self) -> contextlib.AbstractContextManager[Any]:
+        """For memory that nothing which is still to run on the script's streams had before."""
+        if self.device.type != "cuda":
+            return contextlib.nullcontext()
+        if self._stream is None:
+            self._stream = self._cuda.Stream(self.device)
+        stream: contextlib.AbstractContextManager[Any] = self._cuda.stream(self._stream)
+        return stream
+
     def read(self) -> Iterable[tuple[int, float]]:
-        """Each key with its value. Waits for the device."""
+        """Each key with its value. Waits for the device, and for all its streams."""
+        if self.device.type == "cuda":
+            self._cuda.synchronize(self.device)
         values = (value for chunk in self._chunks for value in chunk.tolist())
         return zip(self.keys, values, strict=False)
 
@@ -894,7 +906,12 @@ def execute(config: Config, script: str) -> int | str | None:
         return status  # a fork of the script that came to its end: the record is the first process's
     if recorder.cut is not None:
         ended, status, end = "cut", 0, recorder.cut
-    recorder.tell(recorded(recorder, config, ended, start, end))
+    try:
+        record = recorded(recorder, config, ended, start, end)
+    except RuntimeError as error:  # on the device, and nobody has waited for it until now
+        show(error.with_traceback(None))  # it would lead through this file
+        status, record = 1, recorded(recorder, config, "raised", start, end)
+    recorder.tell(record)
     return status
 
 
@@ -917,6 +934,8 @@ def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: 
         end: When it ended.
     """
     whole = ended != "raised"
+    if whole and config["capability"] is None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.set_sync_debug_mode("default")  # or what refuses the script to wait refuses us to read
     cuda = whole and torch.cuda.is_available() and config["capability"] is None
     record = Record(
         version=VERSION,

@@ -70,7 +70,12 @@ def probe(plan: Plan) -> Environment:
 
 
 def run_script(
-    plan: Plan, turn: Turn, seconds: float | None = None, watch: Callable[[int, float], None] | None = None
+    plan: Plan,
+    turn: Turn,
+    seconds: float | None = None,
+    watch: Callable[[int, float], None] | None = None,
+    *,
+    harness: Path | None = None,
 ) -> Run:
     """Runs the turn's script, in a copy of its project.
 
@@ -79,6 +84,7 @@ def run_script(
         turn: Which script, with which seeds, and what for.
         seconds: After so many it is ended cleanly, at the next iteration.
         watch: Is told now and then how many iterations there were, and how many a second there are.
+        harness: A file to run in the place of the harness, which has that run in another process.
     """
     text, typed = plan.script(turn), plan.place(turn)
     started = Path.cwd()
@@ -91,7 +97,7 @@ def run_script(
             _replaced(scratch, own, changed)
         scratch.settle()
         config = _config(plan, turn, script, scratch, seconds)
-        command = [*_launched(plan), str(HARNESS)]
+        command = [*_launched(plan), str(harness or HARNESS)]
         child = _Child(command, config, _child_environment(plan, turn), scratch.place(started.resolve()))
         ended = child.ended(plan.seconds_of_run, watch)
         output = tuple(scratch.as_original(line) for line in ended.output)
@@ -395,7 +401,7 @@ def _outcome(ended: _Ended, timeout: float, output: tuple[str, ...]) -> tuple[Ou
         return "ok", ""
     if ended.out_of_memory or any(NO_MEMORY.search(line) for line in output):
         return "out-of-memory", f"ran out of memory{after}{lost}"
-    if status < 0:
+    if status < 0 and how != "raised":
         return "killed", f"was ended by {_name(-status)}{after}{lost}"
     if how == "raised" and output and output[-1].startswith("EOFError"):
         return "crashed", f"read from standard input{after}, where nobody answers"

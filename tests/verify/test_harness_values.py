@@ -33,9 +33,7 @@ def device() -> Device:
 def values(device: Device, monkeypatch: pytest.MonkeyPatch) -> harness.DeviceValues:
     buffers = harness.DeviceValues(torch.device("cpu"))
     empty: Callable[..., torch.Tensor] = torch.empty
-    monkeypatch.setattr(
-        torch, "empty", lambda *sizes, dtype, pin_memory: empty(*sizes, dtype=dtype) if pin_memory else None
-    )
+    monkeypatch.setattr(torch, "empty", lambda *sizes, dtype, **_: empty(*sizes, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
     monkeypatch.setattr(buffers, "_cuda", SimpleNamespace(Event=device.event))
     monkeypatch.setattr(harness, "CHUNK", 4)

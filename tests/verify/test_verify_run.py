@@ -34,6 +34,18 @@ for row in inputs:
 """
 """Forty iterations without torch.optim, whose import takes longer than all the rest."""
 
+UNREADABLE = """
+import sys
+
+
+def read(values):
+    raise RuntimeError("CUDA error: device-side assert triggered")
+
+
+sys.modules["__torchfast_harness__"].HostValues.read = read
+"""
+"""What CUDA does after an error on the device that nobody has waited for: to read what lies there raises."""
+
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,6 +448,20 @@ def test_the_same_seed_draws_the_same_and_another_pair_draws_otherwise(tmp_path:
             "was ended by SIGKILL",
             "",
             id="killed",
+        ),
+        pytest.param(
+            f"{LOOP}{UNREADABLE}",
+            "crashed",
+            "ended with an exception after 40 iterations",
+            "RuntimeError: CUDA error: device-side assert triggered",
+            id="an error on the device that nobody has waited for",
+        ),
+        pytest.param(
+            f"{LOOP}import atexit, os; atexit.register(os.abort); raise ValueError('the library then aborts')",
+            "crashed",
+            "ended with an exception after 40 iterations",
+            "ValueError: the library then aborts",
+            id="an exception after which the process is aborted",
         ),
         pytest.param("import sys; sys.exit(3)", "exited", "ended with exit status 3", "", id="an exit status"),
         pytest.param(
