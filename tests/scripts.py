@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.gpu import scripts as sized
+
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
@@ -42,4 +44,6 @@ SMALL = (
     Fixture("digits_finetune", ("--epochs", "2"), 2 * 30),
 )
 """Small by themselves: a GPU has hardly anything to do."""
-BY_NAME = {fixture.name: fixture for fixture in SMALL}
+SIZED = tuple(Fixture(script.name, script.small.arguments, script.small.backwards) for script in sized.SCRIPTS)
+"""As large as a GPU likes them by their own arguments."""
+ALL = (*SMALL, *SIZED)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite.verify import Plan, verify
-from tests.scripts import FIXTURES, Fixture
-from tests.scripts import SMALL as SCRIPTS
+from tests.scripts import ALL, FIXTURES, Fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 RECORDER = Path(__file__).parent / "record_training.py"
 
 
-@pytest.fixture(params=SCRIPTS, ids=lambda script: script.name)
+@pytest.fixture(params=ALL, ids=lambda script: script.name)
 def script(request: pytest.FixtureRequest) -> Fixture:
     """Each of the fixtures."""
     assert isinstance(request.param, Fixture)
@@ -64,7 +63,7 @@ def recorded(
 
 
 def test_every_folder_with_a_naive_script_is_tested() -> None:
-    assert {script.name for script in SCRIPTS} == {path.parent.name for path in FIXTURES.glob("*/naive.py")}
+    assert {script.name for script in ALL} == {path.parent.name for path in FIXTURES.glob("*/naive.py")}
 
 
 def test_rewrite_is_the_golden_one(script: Fixture, tmp_path: Path) -> None:

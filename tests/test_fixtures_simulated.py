@@ -27,6 +27,7 @@ import pytest
 
 from autotune_rewrite.verify.plan import Plan, Side, Turn
 from autotune_rewrite.verify.run import run_script
+from tests.scripts import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +55,8 @@ class Simulated:
     iterations: int = 24
     same_batches: bool = True
     """Whether the promise is of the same random numbers: not where workers augment, each with numbers of its own."""
+    arguments: tuple[str, ...] | None = None
+    """Of the script; None: those that keep it short."""
 
     @property
     def folder(self) -> Path:
@@ -61,6 +64,7 @@ class Simulated:
         return FIXTURES / self.name
 
 
+SHORT_EPOCHS = ("--size", "32", "--samples", "240", "--val-samples", "80", "--batch-size", "8", "--lr", "0.003")
 SCRIPTS = (
     Simulated("digits_cnn", 0.02),
     # Adadelta at its rate of 1 makes much of little: after 12 iterations rounding alone has moved the curve by a tenth.
@@ -71,8 +75,24 @@ SCRIPTS = (
     Simulated("text_transformer", 0.005),
     Simulated("series_lstm", 0.01),
     Simulated("digits_finetune", 0.1, same_batches=False),
+    Simulated("mnist_feedforward", 0.01),
+    Simulated("tabular_mlp", 0.005),
+    Simulated("gpt", 0.005),
+    # Rounding grows from step to step: twice as far, it would be all that is seen.
+    Simulated("text_lstm", 0.01),
+    Simulated("unet_segmentation", 0.02),
+    Simulated(
+        "jpeg_resnet",
+        0.3,
+        iterations=16,
+        same_batches=False,
+        arguments=SHORT_EPOCHS,
+    ),
 )
 BY_NAME = {script.name: script for script in SCRIPTS}
+ARGUMENTS = {fixture.name: fixture.arguments for fixture in ALL}
+SLOW_IN_16_BITS = frozenset({"jpeg_resnet"})
+"""A CPU takes minutes for convolutions in float16."""
 
 
 def in_both_forms() -> Iterator[Any]:
@@ -80,8 +100,10 @@ def in_both_forms() -> Iterator[Any]:
     for script in SCRIPTS:
         for capability, form in ((BFLOAT16, "bfloat16"), (FLOAT16, "float16")):
             # The original runs once: runs of one fixture share a worker of pytest.
-            group = pytest.mark.xdist_group(script.name)
-            yield pytest.param(script, capability, id=f"{script.name}-{form}", marks=group)
+            marks = [pytest.mark.xdist_group(script.name)]
+            if script.name in SLOW_IN_16_BITS and capability == FLOAT16:
+                marks.append(pytest.mark.slow)
+            yield pytest.param(script, capability, id=f"{script.name}-{form}", marks=marks)
 
 
 @functools.cache
@@ -99,6 +121,7 @@ def run(script: Simulated, rewritten: Path, side: Side, capability: str, offset:
         device="simulated",
         script_directory=script.folder,
         capability=capability,
+        arguments=ARGUMENTS[script.name] if script.arguments is None else script.arguments,
     )
     return run_script(plan, Turn(side, offset))
 
