@@ -1,7 +1,8 @@
 """A process that has imported torch, and forks for every script that is to be run: none of them waits for the import.
 
-``python zygote.py SOCKET`` serves ``zygote_client.py``, one script at a time, until the process that started it ends. It
-computes nothing with torch itself: threads would not survive a fork.
+``python zygote.py SOCKET [MODULE...]`` serves ``zygote_client.py``, one script at a time, until the process that started
+it ends. It computes nothing with torch itself, and asks nothing of a GPU: neither threads nor CUDA survive a fork. The
+modules are imported beside torch; by default, those that a compilation needs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from select import select
 from typing import Any, NoReturn
 
 HARNESS = Path(__file__).parents[1] / "autotune_rewrite" / "verify" / "harness.py"
+THREADS = "ZYGOTE_THREADS"
+"""The variable by which a script is given more threads than the one that this process has."""
 POLL = 0.01
 """Seconds between two looks at whether a script has ended."""
 IMPORTS = (
@@ -88,6 +91,10 @@ def become(script: str, arguments: list[str], cwd: str, environment: dict[str, s
     os.environ.update(environment)
     sys.argv[:] = [script, *arguments]
     sys.path[0] = str(Path(script).parent)
+    if THREADS in environment:
+        import torch
+
+        torch.set_num_threads(int(environment[THREADS]))
     module = types.ModuleType("__main__")
     module.__file__ = script
     sys.modules["__main__"] = module
@@ -113,7 +120,7 @@ if __name__ == "__main__":
     harness = runpy.run_path(str(HARNESS))
     harness["die_with_parent"]()
     harness["torch"].set_num_threads(1)
-    for name in IMPORTS:
+    for name in sys.argv[2:] or IMPORTS:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # or each fork's collector would copy all the pages that these objects are on

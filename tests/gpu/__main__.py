@@ -1,0 +1,134 @@
+"""``python -m tests.gpu prepare | run | plan | report``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from tests.gpu.setting import PREPARED, Setting
+
+if TYPE_CHECKING:
+    from tests.gpu.tasks import Values
+
+STAGES = click.IntRange(1, 6)
+SCRATCH = Path(tempfile.gettempdir()) / "torchfast-gpu"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+def cli() -> None:
+    """Measure the fixtures on a GPU, stage by stage.
+
+    \b
+    1  does it run?                  4  facts about torch on CUDA
+    2  is it faster?                 5  the verifier itself
+    3  what does each rule bring?    6  what would a user pick instead?
+    """
+
+
+@cli.command()
+@click.option("--folder", type=click.Path(path_type=Path), default=PREPARED, show_default=True)
+def prepare(folder: Path) -> None:
+    """Write the scripts under test and all that the tool makes of them, where libcst is."""
+    from tests.gpu.prepare import PrepareError, size_of
+    from tests.gpu.prepare import prepare as write
+
+    try:
+        manifest = write(folder)
+    except PrepareError as error:
+        raise click.ClickException(str(error)) from error
+    texts = sum(len(variants) for variants in manifest["scripts"].values())
+    click.echo(
+        f"{folder}: {len(manifest['scripts'])} scripts, {texts} rewritten texts, {size_of(folder) / 2**20:.1f} MiB"
+    )
+
+
+@cli.command()
+@click.option("--stage", "stages", type=STAGES, multiple=True, required=True, help="In the order given.")
+@click.option(
+    "--budget", type=click.FloatRange(min=0), default=540.0, show_default=True, help="Seconds, for all stages."
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder of the results.")
+@click.option("--device", type=click.Choice(["cuda", "simulated"]), default="cuda", show_default=True)
+@click.option("--only", multiple=True, metavar="SCRIPT", help="Only this script; may be repeated.")
+@click.option("--prepared", type=click.Path(path_type=Path), default=PREPARED, show_default=True)
+@click.option(
+    "--scratch", type=click.Path(path_type=Path), default=SCRATCH, show_default=True, help="For data and kernels."
+)
+def run(  # noqa: PLR0917 - click gives options by their names
+    stages: tuple[int, ...],
+    budget: float,
+    out: Path,
+    device: Literal["cuda", "simulated"],
+    only: tuple[str, ...],
+    prepared: Path,
+    scratch: Path,
+) -> None:
+    """Carry out what stages have left to do. What is in --out already is not done again."""
+    import time
+
+    from tests.gpu import stages as known
+
+    if not (prepared / "manifest.json").exists():
+        raise click.ClickException(f"{prepared}: nothing was prepared there; run `python -m tests.gpu prepare` first")
+    setting = Setting(prepared.resolve(), scratch.resolve(), device, frozenset(only))
+    out = out.resolve()
+    started = scratch.resolve() / "started"  # what runs are started in is copied for each: it has to be empty
+    started.mkdir(parents=True, exist_ok=True)
+    os.chdir(started)
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(setting.scratch / "kernels"))
+    end = time.monotonic() + budget
+    for number in stages:
+        click.echo(f"stage {number}: {known.STAGES[number].question}")
+        progress = known.run(number, setting, out, end - time.monotonic(), _tell)
+        for sentence in known.said(number, out):
+            click.echo(f"  {sentence}")
+        click.echo(
+            f"stage {number}: {len(progress.done)} done now, {progress.before} before, {len(progress.postponed)} left"
+        )
+
+
+def _tell(line: Values) -> None:
+    outcome = line["run"]["outcome"] if "run" in line else "failed" if "failed" in line else "ok"
+    click.echo(f"  {line['took']:7.1f} s  {outcome:10} {line['key']}", err=True)
+
+
+@cli.command()
+@click.option("--prepared", type=click.Path(path_type=Path), default=PREPARED, show_default=True)
+def plan(prepared: Path) -> None:
+    """Show how long each stage should take, as estimated."""
+    from tests.gpu import stages as known
+
+    setting = Setting(prepared.resolve(), SCRATCH, "cuda")
+    for number, stage in known.STAGES.items():
+        rounds = known.rounds(number, setting)
+        first = f"{rounds[0]:6.0f} s the first round," if len(rounds) > 1 else " " * 23
+        count = len(stage.tasks(setting))
+        click.echo(f"stage {number}: {count:4} tasks,{first} {sum(rounds):6.0f} s in all   {stage.question}")
+    planned = known.planned(setting)
+    click.echo(
+        f"stages 1 to 4, with one round of stage 3: {planned:.0f} s, of {known.CALLS * known.CALL:.0f} in three calls"
+    )
+    short = known.short(setting)
+    click.echo(f"stage 1 and one round of stage 2: {short:.0f} s, of {known.CALL:.0f} in one call")
+
+
+@cli.command()
+@click.option("--results", type=click.Path(path_type=Path), default=Path("fixtures/results"), show_default=True)
+@click.option("--check", is_flag=True, help="Change nothing; exit with 1 where README or the page are not current.")
+def report(results: Path, check: bool) -> None:  # noqa: FBT001 - click's way
+    """Write README's table and the page with plots from what is in a folder of results."""
+    from tests.gpu.report import current, write
+
+    stale = current(results) if check else write(results)
+    for path in stale:
+        click.echo(path)
+    sys.exit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    cli(prog_name="python -m tests.gpu")

@@ -1,0 +1,163 @@
+"""Runs of the prepared scripts, as the verifier makes them, and their records as lines of a stage."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from autotune_rewrite.verify.plan import Plan, Turn
+from autotune_rewrite.verify.records import as_json, run_of
+from autotune_rewrite.verify.run import run_script
+from tests.gpu.scripts import BY_NAME
+from tests.scripts import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from autotune_rewrite.verify.plan import Kind
+    from autotune_rewrite.verify.records import Run
+    from tests.gpu.scripts import Length
+    from tests.gpu.setting import Setting
+
+NAIVE = "naive"
+DIGITS = 6
+"""Of times that are kept: microseconds."""
+GENERATING = 300.0
+"""Seconds that the data of one script may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much of a script is run."""
+
+    arguments: tuple[str, ...] = ()
+    data: tuple[str, ...] | None = None
+    """Of ``make_data.py``; None: the script has its data beside it."""
+    iterations: int | None = None
+    """After so many calls of ``backward`` the run is cut."""
+    seconds: float | None = None
+    """After so many of the script the run is cut, at the next iteration."""
+
+    @classmethod
+    def of(cls, length: Length, *, iterations: int | None = None, seconds: float | None = None) -> Extent:
+        """One of a script's lengths, cut."""
+        return cls(length.arguments, length.data, iterations, seconds)
+
+
+class Prepared:
+    """The folder that ``prepare`` wrote, on the machine where its scripts run."""
+
+    def __init__(self, setting: Setting) -> None:
+        """Reads the manifest.
+
+        Raises:
+            FileNotFoundError: Nothing was prepared.
+        """
+        self.setting = setting
+        self.scripts = (setting.prepared / "scripts").resolve()
+        self._generated: set[tuple[str, ...]] = set()
+        self._generating = Lock()
+        self.manifest: dict[str, Any] = json.loads((setting.prepared / "manifest.json").read_text(encoding="utf-8"))
+
+    def names(self) -> list[str]:
+        """Of the scripts that are to be run."""
+        known = [*BY_NAME, *(fixture.name for fixture in SMALL)]
+        return [name for name in known if name in self.manifest["scripts"] and self.setting.wants(name)]
+
+    def variants(self, script: str) -> Mapping[str, Mapping[str, Any]]:
+        """What the tool made of a script, by name, with the rules that changed it and what they promise."""
+        found: Mapping[str, Mapping[str, Any]] = self.manifest["scripts"][script]
+        return found
+
+    def file(self, script: str, variant: str) -> Path:
+        """A script's text."""
+        return self.scripts / script / f"{variant}.py"
+
+    def has(self, script: str, variant: str) -> bool:
+        """Whether there is such a text."""
+        return self.file(script, variant).exists()
+
+    def arguments(self, script: str, extent: Extent) -> tuple[str, ...]:
+        """The script's arguments; its data are generated if they are not there."""
+        if extent.data is None:
+            return extent.arguments
+        folder = self.setting.scratch / "data" / script
+        with self._generating:  # runs beside each other may want the same
+            if (script, *extent.data) not in self._generated:
+                maker = self.scripts / script / "make_data.py"
+                command = [sys.executable, str(maker), str(folder), *extent.data]
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                subprocess.run(command, check=True, timeout=GENERATING, stdout=subprocess.DEVNULL)
+                self._generated.add((script, *extent.data))
+        return ("--data", str(folder), *extent.arguments)
+
+    def plan(self, script: str, variant: str, extent: Extent, *, timeout: float = 600.0) -> Plan:
+        """The plan that compares a variant with the naive script."""
+        known = self.variants(script).get(variant, {})
+        return Plan(
+            original=self.file(script, NAIVE),
+            rewritten=self.file(script, variant),
+            promise=known.get("promise", "precision"),
+            tolerance=max(known.get("tolerance", 1e-2), 1e-5),
+            redrawn=known.get("redraws", False),
+            iterations=extent.iterations,
+            device=self.setting.device,
+            capability="9.0" if self.setting.device == "simulated" else None,
+            arguments=self.arguments(script, extent),
+            timeout=timeout,
+        )
+
+    def run(
+        self,
+        script: str,
+        variant: str,
+        extent: Extent,
+        *,
+        kind: Kind = "pair",
+        seed: int = 0,
+        timeout: float = 600.0,
+        harness: Path | None = None,
+    ) -> Run:
+        """One run, started in the current directory, which is copied for it: it should be an empty one.
+
+        Args:
+            script: Its name.
+            variant: Which text.
+            extent: How much of it.
+            kind: As in a plan's turn: with TF32, under deterministic algorithms, or neither.
+            seed: The same for all runs that are compared as a pair.
+            timeout: Seconds after which it is ended as one that hangs.
+            harness: What runs it in the place of a fresh process.
+        """
+        plan = self.plan(script, variant, extent, timeout=timeout)
+        turn = Turn("original" if variant == NAIVE else "rewritten", seed, kind)
+        return run_script(plan, turn, extent.seconds, harness=harness)
+
+
+def as_line(run: Run) -> dict[str, Any]:
+    """The record of a run as a line has it: times to the microsecond, losses as they are."""
+    values: dict[str, Any] = as_json(run)
+    for name in ("times", "waits", "compiles"):
+        values[name] = [round(each, DIGITS) for each in values[name]]
+    return values
+
+
+def is_unfinished(run: Run, seconds: float, timeout: float) -> bool:
+    """Whether a run was ended because a call's budget was: it says nothing of the script.
+
+    Args:
+        run: What came of it.
+        seconds: That the budget still held.
+        timeout: After which a run counts as one that hangs.
+    """
+    return run.outcome == "interrupted" or (run.outcome == "timed-out" and seconds < timeout)
+
+
+def run_of_line(values: Mapping[str, Any]) -> Run:
+    """The run that a line's record describes."""
+    return run_of(values)

@@ -1,0 +1,220 @@
+"""The scripts of a GPU's size: how long each is to be for which purpose, and how long that takes.
+
+Seconds are estimates for an H200 with 16 cores, of the script alone; what a process takes to start is added where runs
+are planned. They tell what fits into a call, and nothing else rests on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.gpu.setting import Setting
+
+WORKERS = (2, 4, 8, 16)
+"""Numbers of worker processes that are tried; the machine has 16 cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How much of a script's work is done."""
+
+    arguments: tuple[str, ...]
+    """Of the script, besides ``--data``."""
+    data: tuple[str, ...]
+    """Of ``make_data.py``, after the directory."""
+    backwards: int
+    """Calls of ``backward`` in a whole run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """What a whole measured run takes, compiled kernels at hand, but without the start of its process."""
+
+    naive: float
+    default: float
+    expert: float
+    compiling: float = 0.0
+    """More, where what ``default`` compiles is compiled for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dissected:
+    """How a script is taken apart: rules alone and left out, numbers of workers, batch sizes."""
+
+    length: Length
+    seconds: float
+    """Of the naive script; a rewritten one is taken to need half of it."""
+    compiling: float
+    """More, where kernels have to be made for the first time."""
+    batches: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Other batch sizes that are tried, with the arguments that lead to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script in ``fixtures/`` that is large enough for a GPU by its arguments."""
+
+    name: str
+    small: Length
+    """For a CPU; the fixture that the tests run."""
+    smoke: Length
+    """For a GPU: the real shapes, and few data."""
+    measured: Length
+    """For a GPU, some seconds long: what is measured."""
+    whole: Length
+    """A minute of a GPU or more: the length to which is extrapolated."""
+    seconds: Seconds
+    """Of the measured length."""
+    dissected: Dissected | None = None
+    """None where the whole alone is looked at."""
+    measures_cold: bool = False
+    """Whether it is measured, too, how long it takes where all kernels have to be compiled."""
+
+    def length(self, setting: Setting, purpose: Literal["smoke", "measured", "whole"]) -> Length:
+        """The length for a purpose; where nothing that is measured counts, the small one."""
+        found: Length = self.small if setting.tries_only else getattr(self, purpose)
+        return found
+
+
+def _length(arguments: str, data: str, backwards: int) -> Length:
+    return Length(tuple(arguments.split()), tuple(data.split()), backwards)
+
+
+SCRIPTS = (
+    # Decoding and cropping a picture takes about 2 ms of a core, training on a batch about 10 ms of the GPU.
+    Script(
+        "jpeg_resnet",
+        small=_length(
+            "--size 32 --samples 480 --val-samples 80 --batch-size 16 --epochs 2 --lr 0.003",
+            "--samples 480 --val-samples 80 --size 32",
+            2 * 30,
+        ),
+        smoke=_length(
+            "--epochs 1 --samples 1280 --val-samples 256 --batch-size 64 --lr 0.025",
+            "--samples 1280 --val-samples 256",
+            20,
+        ),
+        measured=_length(
+            "--epochs 2 --samples 1536 --val-samples 256 --batch-size 64 --lr 0.025",
+            "--samples 1536 --val-samples 256",
+            2 * 24,
+        ),
+        whole=_length(
+            "--epochs 5 --samples 5120 --val-samples 512 --batch-size 64 --lr 0.025",
+            "--samples 5120 --val-samples 512",
+            5 * 80,
+        ),
+        seconds=Seconds(naive=8, default=6, expert=3, compiling=25),
+        dissected=Dissected(
+            _length(
+                "--epochs 1 --samples 1536 --val-samples 64 --batch-size 64 --lr 0.025",
+                "--samples 1536 --val-samples 64",
+                24,
+            ),
+            seconds=4,
+            compiling=8,
+            batches={128: ("--batch-size", "128")},
+        ),
+        measures_cold=True,
+    ),
+    # An image takes 52 µs of a core, and a batch perhaps half a millisecond of launching kernels.
+    Script(
+        "mnist_feedforward",
+        small=_length("--samples 1920 --test-samples 320 --epochs 4 --log-interval 10", "1920 320", 4 * 30),
+        smoke=_length("--samples 1280 --test-samples 256 --epochs 1 --log-interval 10", "1280 256", 20),
+        measured=_length("--samples 30000 --test-samples 5000 --epochs 2", "30000 5000", 2 * 469),
+        whole=_length("", "60000 10000", 5 * 938),
+        seconds=Seconds(naive=5, default=4, expert=1, compiling=8),
+        dissected=Dissected(
+            _length("--samples 15000 --test-samples 2500 --epochs 2", "15000 2500", 2 * 235),
+            seconds=2.5,
+            compiling=3,
+            batches={512: ("--batch-size", "512")},
+        ),
+    ),
+    # 16,384 tokens at 0.86 GFLOP each are 14 TFLOP: about 0.4 s in fp32.
+    Script(
+        "gpt",
+        small=_length(
+            "--model tiny --tokens 200000 --batch-size 8 --max-iters 100 --warmup-iters 10 --lr 3e-3"
+            " --eval-interval 50 --eval-iters 5",
+            "512 200000 10000",
+            100,
+        ),
+        smoke=_length(
+            "--model base --tokens 1000000 --max-iters 20 --warmup-iters 2 --eval-interval 10 --eval-iters 2",
+            "50257 1000000 50000",
+            20,
+        ),
+        measured=_length(
+            "--model base --tokens 1000000 --max-iters 24 --warmup-iters 5 --eval-interval 24 --eval-iters 1",
+            "50257 1000000 50000",
+            24,
+        ),
+        whole=_length(
+            "--model base --max-iters 150 --warmup-iters 10 --eval-interval 50 --eval-iters 5",
+            "50257 20000000 1000000",
+            150,
+        ),
+        seconds=Seconds(naive=11, default=6, expert=3, compiling=35),
+        dissected=Dissected(  # about 30 million parameters
+            _length(
+                "--model small --tokens 1000000 --batch-size 32 --max-iters 40 --warmup-iters 10 --eval-interval 40"
+                " --eval-iters 1",
+                "8192 1000000 50000",
+                40,
+            ),
+            seconds=4,
+            compiling=10,
+            batches={64: ("--batch-size", "64")},
+        ),
+        measures_cold=True,
+    ),
+    # 328 GFLOP an image: perhaps 70 ms of the GPU for a batch, and 45 ms of a core to read it.
+    Script(
+        "unet_segmentation",
+        small=_length(
+            "--size 32 --train-images 120 --val-images 24 --batch-size 4 --base-channels 4 --epochs 3 -l 0.002",
+            "--sizes 120 24 32",
+            3 * 30,
+        ),
+        smoke=_length("--epochs 1 --train-images 320 --val-images 32", "--sizes 320 32 256", 20),
+        measured=_length("--epochs 2 --train-images 384 --val-images 32", "--sizes 384 32 256", 2 * 24),
+        whole=_length("--epochs 4 --train-images 1600 --val-images 160", "--sizes 1600 160 256", 4 * 100),
+        seconds=Seconds(naive=6, default=4, expert=3, compiling=25),
+        dissected=Dissected(
+            _length("--epochs 1 --train-images 384 --val-images 32", "--sizes 384 32 256", 24),
+            seconds=3,
+            compiling=8,
+        ),
+    ),
+    # A review takes 23 µs of a core; what the LSTM takes, 10 to 15 ms a batch, is a guess.
+    Script(
+        "text_lstm",
+        small=_length(
+            "--train-lines 800 --test-lines 200 --epochs 2 --embedding-dim 64 --hidden-dim 32 --lr 1e-2 --dropout 0.2"
+            " --batch-size 16 --max-len 32",
+            "800 200",
+            2 * 50,
+        ),
+        smoke=_length("--train-lines 1280 --test-lines 640 --epochs 1", "1280 640", 20),
+        measured=_length("--train-lines 10000 --test-lines 1280 --epochs 2", "10000 1280", 2 * 157),
+        whole=_length("", "40000 10000", 5 * 625),
+        seconds=Seconds(naive=5, default=5, expert=3),
+    ),
+    # A row takes 10 µs of a core, a batch perhaps a millisecond of launching kernels.
+    Script(
+        "tabular_mlp",
+        small=_length("--rows 20000 --epochs 2", "20000", 2 * 63),
+        smoke=_length("--rows 6400 --epochs 1", "6400", 20),
+        measured=_length("--rows 100000 --epochs 2", "100000", 2 * 313),
+        whole=_length("", "200000", 10 * 625),
+        seconds=Seconds(naive=4, default=4, expert=2, compiling=10),
+    ),
+)
+BY_NAME = {script.name: script for script in SCRIPTS}
+DISSECTED = tuple(script.name for script in SCRIPTS if script.dissected is not None)
