@@ -1085,7 +1085,7 @@ def test_check_imports_nothing_heavy(naive: Path) -> None:
         "import sys; from autotune_rewrite.cli import cli\n"
         "try: cli(['check', 'train.py'])\n"
         "except SystemExit as end: assert end.code == 1\n"
-        "print(sorted({'torch', 'numpy', 'scipy', 'libcst', 'rich', 'pathspec'} & set(sys.modules)))"
+        "print(sorted({'torch', 'numpy', 'scipy', 'psutil', 'libcst', 'rich', 'pathspec'} & set(sys.modules)))"
     )
 
     ended = subprocess.run(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify.records import Gpu
@@ -152,10 +151,11 @@ class Sampler:
         A container may be told ids that mean nothing in it: one that is not known here counts only if it was there
         before the run.
         """
+        import psutil
+
         if self._own(process):
             return False
-        processes = Path("/proc")  # elsewhere every id is one of here
-        return process in self._before or not processes.is_dir() or (processes / str(process)).exists()
+        return process in self._before or psutil.pid_exists(process)
 
     def _spent(self, seconds: float) -> float | None:
         """Joule: the difference of two readings of the device's counter, else its power in the mean, times the time."""

@@ -24,7 +24,7 @@ first pair, which ran to its end and told that the others have to be cut."""
 CAPABILITY = "9.0"
 """Of a simulated device, unless another is asked for: mixed precision is in bfloat16."""
 
-NEEDED = ("torch", "scipy")
+NEEDED = ("torch", "scipy", "psutil")
 """Verifying needs them; rewriting and checking do not."""
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from autotune_rewrite.verify.gpu import Sampler
 from autotune_rewrite.verify.output import TAIL_LINES, Output
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError, search_path
-from autotune_rewrite.verify.processes import carries, end_all, marked, oom_kills
+from autotune_rewrite.verify.processes import MARK, carries, end_all, marked, oom_kills
 from autotune_rewrite.verify.records import Environment, Gpu, Outcome, Pass, Run, Scalar
 from autotune_rewrite.verify.scratch import copied
 
@@ -263,7 +263,7 @@ class _Child:
     ) -> None:
         self._command, self._config, self._started = command, config, started
         self._marker = uuid.uuid4().hex
-        self._environment = {**environment, "TORCHFAST_RUN": self._marker}
+        self._environment = {**environment, MARK: self._marker}
 
     def ended(self, timeout: float, watch: Callable[[int, float], None] | None = None) -> _Ended:
         """Starts it, and waits for its end; it is ended when the time is over, or with Ctrl-C."""

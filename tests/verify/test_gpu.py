@@ -186,7 +186,6 @@ def test_energy_is_unknown_where_neither_it_nor_power_is_told(sampled: Callable[
         pytest.param((ABSENT,), [()], 0, id="one that ended before the run began to compute"),
     ],
 )
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="ids are told apart by /proc")  # noqa: PTH112 - as short
 def test_foreign_processes_are_counted(
     sampled: Callable[..., Gpu | None], before: tuple[int, ...], during: list[tuple[int, ...]], foreign: int
 ) -> None:

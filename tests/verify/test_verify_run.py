@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
@@ -646,8 +647,10 @@ def test_what_a_finished_script_leaves_behind_is_ended(tmp_path: Path) -> None:
 def gone(process: int) -> bool:
     """Whether it ends within a second; an orphan is a zombie until init has seen it."""
     for _ in range(100):
-        status = Path(f"/proc/{process}/stat")
-        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+        try:
+            if psutil.Process(process).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
             return True
         time.sleep(0.01)
     return False
