@@ -20,7 +20,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from autotune_rewrite.errors import FileError
 from codemods.facts import legacy
@@ -28,8 +28,6 @@ from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from nbformat import NotebookNode
 
 _FORMAT = 4
 """The major version of the format that has cells in one list; older notebooks have worksheets."""
@@ -65,6 +63,21 @@ _LINES = re.compile(r"(?<!\.py, )\bline(s?) (\d+(?:, \d+)*)")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+
+
+class _Cell(TypedDict):
+    """What is asked of a cell; what else it holds stays as it is."""
+
+    cell_type: str
+    source: str
+    """In the file, it may be a list of lines."""
+
+
+class _Notebook(TypedDict):
+    """What is asked of a notebook; what else it holds stays as it is."""
+
+    cells: list[_Cell]
+    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +197,11 @@ def _decoded(path: str, data: bytes) -> str:
         raise FileError(path, f"not UTF-8: {error.reason}", data.count(b"\n", 0, error.start) + 1) from error
 
 
-def _notebook(path: str, text: str) -> NotebookNode:
-    """The notebook, in as far as it is one: who lacks an output or has a key too many is not refused."""
-    # Slow to import, and there are few notebooks.
-    from nbformat import v4
+def _notebook(path: str, text: str) -> _Notebook:
+    """The notebook, in as far as it is one: who lacks an output or has a key too many is not refused.
 
+    Its format: https://nbformat.readthedocs.io/en/latest/format_description.html
+    """
     try:
         found = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
@@ -203,29 +216,41 @@ def _notebook(path: str, text: str) -> NotebookNode:
     if isinstance(version, int) and version < _FORMAT:
         message = f"notebook format {version}: convert it with `jupyter nbconvert --to notebook`"
         raise FileError(path, message)
-    try:
-        notebook: NotebookNode = v4.to_notebook(found)  # type: ignore[no-untyped-call]
-        if all(isinstance(each.source, str) and isinstance(each.cell_type, str) for each in notebook.cells):
-            return notebook
-    except (AttributeError, TypeError) as error:
-        raise FileError(path, f"not a notebook that nbformat reads: {error}") from error
-    raise FileError(path, "not a notebook: a cell's source is no text")
+    cells, metadata = found.get("cells"), found.get("metadata")
+    if not isinstance(cells, list):
+        raise FileError(path, "not a notebook: it has no list of cells")
+    if not isinstance(metadata, dict):
+        raise FileError(path, "not a notebook: its metadata is no object of JSON")
+    return {**found, "cells": [_cell(path, cell) for cell in cells], "metadata": metadata}
 
 
-def _is_python(notebook: NotebookNode) -> bool:
+def _cell(path: str, found: object) -> _Cell:
+    """A cell, its source as one text."""
+    if not isinstance(found, dict):
+        raise FileError(path, "not a notebook: a cell is no object of JSON")
+    kind, source = found.get("cell_type"), found.get("source")
+    if not isinstance(kind, str):
+        raise FileError(path, "not a notebook: a cell's type is no text")
+    lines = [source] if isinstance(source, str) else source
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise FileError(path, "not a notebook: a cell's source is no text")
+    return {**found, "cell_type": kind, "source": "".join(lines)}
+
+
+def _is_python(notebook: _Notebook) -> bool:
     """Whether its kernel runs Python, as far as the notebook says."""
     for table, key in (("language_info", "name"), ("kernelspec", "language")):
-        said = notebook.metadata.get(table)
+        said = notebook["metadata"].get(table)
         if isinstance(said, dict) and said.get(key):
             return said[key] in ("python", "ipython")
     return True
 
 
-def _python_cells(notebook: NotebookNode) -> Iterator[tuple[int, tuple[str, str]]]:
+def _python_cells(notebook: _Notebook) -> Iterator[tuple[int, tuple[str, str]]]:
     """The number of each cell with Python in it, its first lines that are magics, and the rest."""
-    for number, cell in enumerate(notebook.cells, start=1):
-        source = cell.source
-        if cell.cell_type != "code" or not source.strip():
+    for number, cell in enumerate(notebook["cells"], start=1):
+        source = cell["source"]
+        if cell["cell_type"] != "code" or not source.strip():
             continue
         start = 0
         magic = _CELL_MAGIC.match(source)
@@ -332,11 +357,11 @@ def with_program(path: str, data: bytes, cells: Cells, text: str) -> bytes:
     notebook = _notebook(path, raw)
     spans = _source_spans(raw)
     for number, source in sorted(cells.sources(text).items(), reverse=True):
-        cell = notebook.cells[number - 1]
-        if source != cell.source:
+        cell = notebook["cells"][number - 1]
+        if source != cell["source"]:
             start, end = spans[number - 1]
             raw = raw[:start] + _literal(raw[start:end], source) + raw[end:]
-            cell.source = source
+            cell["source"] = source
     changed = raw.encode()
     if _notebook(path, raw) != notebook or program(path, changed, as_text=True)[0] != text:
         raise FileError(path, "the change cannot be put into the cells: not written; please report this")
