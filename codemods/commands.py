@@ -1,7 +1,7 @@
-"""The rules as LibCST commands: ``python -m libcst.tool codemod -x codemods.commands.LoaderPinCommand train.py``.
+"""The rules as LibCST commands.
 
-A command changes what its rule finds in one file, whatever the level and the suppression comments; ``torchfast`` heeds
-both.
+``python -m libcst.tool codemod --no-format -x codemods.commands.LoaderPinCommand train.py`` runs one. A command changes
+what its rule finds in one file, whatever the level and the suppression comments; ``torchfast`` heeds both.
 """
 
 from __future__ import annotations
