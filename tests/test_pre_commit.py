@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +93,25 @@ def test_a_hook_installs_from_a_clone(
 
     assert ended.returncode == 1, ended.stderr
     assert "loader-pin" in ended.stdout
+
+
+OWN: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+"""What is run at each commit to this project."""
+
+
+def test_the_hooks_of_this_project_download_nothing() -> None:
+    assert [repository["repo"] for repository in OWN] == ["local"]
+    assert {hook["language"] for hook in OWN[0]["hooks"]} == {"system"}
+    subprocess.run(
+        [Path(sys.executable).with_name("pre-commit"), "validate-config", ROOT / ".pre-commit-config.yaml"], check=True
+    )
+
+
+@pytest.mark.parametrize("hook", OWN[0]["hooks"], ids=lambda hook: str(hook["id"]))
+def test_a_hook_of_this_project_is_among_what_must_hold(hook: dict[str, Any]) -> None:
+    entry = hook["entry"].removesuffix(" --force-exclude").removeprefix("python -m autotune_rewrite ")
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+    assert any(entry in line for line in lines)
+    command = shlex.split(hook["entry"])[0]
+    assert shutil.which(command, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}") is not None
