@@ -1,0 +1,60 @@
+"""docs/architecture.md and CONTRIBUTING.md, held against what there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from conftest import ROOT
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+MODULES = {
+    path.relative_to(ROOT).as_posix()
+    for package in ("autotune_rewrite", "codemods")
+    for path in (ROOT / package).rglob("*.py")
+}
+PACKAGES = {name for name in MODULES if name.endswith("/__init__.py")}
+LISTED = re.findall(r"^\| `([\w/]+\.py)` \|", ARCHITECTURE, re.MULTILINE)
+"""The modules of the tables, with what each answers."""
+DECIDED = re.findall(r"`([\w/]+\.py)`((?:(?:: |, )`[A-Za-z_][\w.]*`)*)", ARCHITECTURE)
+"""Modules, each with the names in it that are given beside it."""
+
+
+def test_every_module_has_one_line() -> None:
+    assert sorted(LISTED) == sorted(MODULES - PACKAGES)
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(ARCHITECTURE, id="architecture"), pytest.param(CONTRIBUTING, id="contributing")]
+)
+def test_every_path_that_a_page_names_exists(page: str) -> None:
+    spans = {span.rstrip("/") for span in re.findall(r"`([\w.-]+(?:/[\w.*-]+)+/?)`", page)}
+    links = set(re.findall(r"\]\(([^)#:]+)\)", page))
+    named = {name for name in spans | links if "my_" not in name}
+
+    assert named
+    assert [name for name in named if not any(ROOT.glob(name))] == []
+
+
+def test_every_name_that_a_module_is_said_to_hold_is_defined_there() -> None:
+    said = {(path, name) for path, names in DECIDED for name in re.findall(r"`([\w.]+)`", names)}
+    missing = [f"{path}: {name}" for path, name in sorted(said) if not set(name.split(".")) <= defined(path)]
+
+    assert len(said) >= 10
+    assert missing == []
+
+
+def defined(path: str) -> set[str]:
+    """The functions, classes and constants of a module, those of its classes too."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
