@@ -121,9 +121,9 @@ def _with_selection(command: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             callback=_names,
             metavar="RULE,...",
-            help="Exactly the rules that run; DEFAULT and ALL are groups.",
+            help="Run these rules only; DEFAULT and ALL are groups.",
         ),
-        click.option("--ignore", multiple=True, callback=_names, metavar="RULE,...", help="Rules that do not run."),
+        click.option("--ignore", multiple=True, callback=_names, metavar="RULE,...", help="Do not run these rules."),
         click.option("--target-torch", metavar="VERSION", help="The oldest torch that the scripts run on."),
         click.option("--workers", type=int, metavar="N", help="Worker processes of a loader.  [default: 4]"),
         click.option("--amp", metavar="FORM", help="Form of mixed precision: auto (default), bf16 or fp16."),
@@ -238,16 +238,22 @@ def _with_running(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--iterations", type=int, metavar="N", help="End every run after so many iterations."),
         click.option("--full", is_flag=True, default=None, help="Do not cut runs to keep to the time budget."),
         click.option("--seed", type=int, metavar="N", help="Seed of the first pair.  [default: 0]"),
-        click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "simulated"]), help="Where both run."),
         click.option(
-            "--capability", metavar="X.Y", help="Of the simulated device; 7.0 has float16 only.  [default: 9.0]"
+            "--device",
+            type=click.Choice(["auto", "cpu", "cuda", "simulated"]),
+            help="Device that both scripts run on.  [default: auto]",
+        ),
+        click.option(
+            "--capability",
+            metavar="X.Y",
+            help="Capability of the simulated device; 7.0 has float16 only.  [default: 9.0]",
         ),
         click.option("--timeout", type=float, metavar="S", help="Seconds that one run may take."),
         click.option(
             "--margin",
             type=float,
             metavar="X",
-            help="How much worse a run may end.  [default: as seeds move it, 5 % at most]",
+            help="How much worse a run may end.  [default: two standard deviations over the seeds, 5 % at most]",
         ),
         click.option(
             "--metric", metavar="REGEX", help="The lines of output with the metric: its group, or the number after it."
@@ -327,11 +333,11 @@ class _Report:
 
 @cli.command(cls=ScriptCommand)
 @_with_selection
-@click.option("--diff", is_flag=True, help="Show the whole change, for patch or git apply (default: for people).")
+@click.option("--diff", is_flag=True, help="Show the lines that only move, too: a diff for patch or git apply.")
 @click.option("--apply", is_flag=True, help="Write the files.")
 @click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
 @click.option(
-    "--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit. What follows is for that."
+    "--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit. The options below need it."
 )
 @_with_running
 def rewrite(  # noqa: PLR0913 - the command line has these options
@@ -409,7 +415,7 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
 
 @cli.command()
 @_with_selection
-@click.option("--no-cache", is_flag=True, help="Look at all files anew, and remember nothing.")
+@click.option("--no-cache", is_flag=True, help="Read all files again, and remember nothing.")
 def check(*, paths: tuple[str, ...], form: Format, quiet: bool, chosen: _Chosen, no_cache: bool) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
     _refuse_contradictions(paths)

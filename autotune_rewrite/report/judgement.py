@@ -51,7 +51,7 @@ SEEN = ("faster", "no-difference", "slower", "equal", "non-inferior")
 """What is said no farther than runs went."""
 FAILED = {
     "crashed": "crashed",
-    "exited": "ended itself as failed",
+    "exited": "ended with an error status",
     "killed": "was killed",
     "vanished": "ended without a trace",
     "out-of-memory": "ran out of memory",

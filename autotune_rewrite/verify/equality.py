@@ -138,7 +138,7 @@ def _judge(plan: Plan, comparison: Comparison) -> Answer:
         equal = _all_equal(plan, comparison, lost=lost)
         if metric is None or metric.name not in comparison.varying:
             return equal.with_note(unseen(comparison))
-        varies = f"{equal.reason} But {metric.name} varies by itself, in the original, too."
+        varies = f"{equal.reason} But {metric.name} varies from run to run, in the original, too."
         return _judge_spread(plan, comparison, metric).after(varies).with_note(note)
     if plan.promise == "bitwise":
         return _judge_bitwise(plan, comparison, metric).with_note(note)
@@ -153,7 +153,7 @@ def _judge_results(plan: Plan, comparison: Comparison, metric: metrics.Series | 
     if plan.promise == "training":
         margin = plan.margin if metric is not None or plan.metric is None else None
         shown = Summary.of(comparison.pairs, comparison.confidence, margin, metric)
-        why = "Training was meant to change: its results are shown, and never judged as equal."
+        why = "A change of the training was asked for: its results are shown, and not judged as equal."
         return Answer("not-checked", why, shown).after(of_bits)
     moved = _apart(plan, comparison)
     if moved is not None and moved.equality == "different":
@@ -192,7 +192,9 @@ def _all_equal(plan: Plan, comparison: Comparison, *, lost: bool) -> Answer:
     equal = f"Every loss and every {final}{where} is equal bit for bit{too}."
     other = comparison.unequal
     if other is not None:
-        return Answer("non-inferior", f"{equal} {other.beside(comparison.varying)[0]} is not, as far as was looked at.")
+        return Answer(
+            "non-inferior", f"{equal} {other.beside(comparison.varying)[0]} is not, as far as it was compared."
+        )
     return Answer("equal", equal)
 
 

@@ -42,7 +42,7 @@ ENDED: dict[Outcome, str] = {
 ADVICE: dict[Outcome, str] = {
     "out-of-memory": "A smaller batch needs less memory.",
     "timed-out": "If it needs longer, --timeout gives it more time.",
-    "vanished": "Only a script that ends by itself can be judged.",
+    "vanished": "Only a script that comes to its end can be judged.",
 }
 NOT_TIMED: tuple[Speed, str] = ("not-checked", f"{SIMULATED}, which says nothing about speed.")
 
@@ -251,7 +251,7 @@ def judge_speed(comparison: Comparison, whole: Ratio, iteration: Ratio | None) -
         if first is not None and _contradicts(first, word):
             return "inconclusive", (
                 f"Extrapolated from runs that were cut the ratio is {whole.estimate:.2f}, but the pair that ran whole "
-                f"was {first.estimate:.2f} times as fast: what comes after the cut takes other times."
+                f"was {first.estimate:.2f} times as fast: iterations after the cut take another time."
             )
         return word, f"Speed is extrapolated from runs that were cut to the script's {comparison.length} iterations."
     if comparison.basis == "whole":
@@ -316,7 +316,7 @@ def _unsteady(original: Figures, rewritten: Figures) -> str:
             "or compiling went on too long."
         )
     if original.gpu is not None and original.gpu.foreign:
-        notes.append("Other programs computed on the GPU: times are not to be trusted.")
+        notes.append("Other programs computed on the GPU: do not trust the times.")
     return " ".join(notes)
 
 

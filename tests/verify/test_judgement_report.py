@@ -207,7 +207,7 @@ def test_three_digits_are_shown(value: float, text: str) -> None:
 
 WORDS = {
     "crashed": "The rewritten script crashed: speed and results were NOT CHECKED.",
-    "exited": "The rewritten script ended itself as failed: speed and results were NOT CHECKED.",
+    "exited": "The rewritten script ended with an error status: speed and results were NOT CHECKED.",
     "killed": "The rewritten script was killed: speed and results were NOT CHECKED.",
     "vanished": "The rewritten script ended without a trace: speed and results were NOT CHECKED.",
     "out-of-memory": "The rewritten script ran out of memory: speed and results were NOT CHECKED.",

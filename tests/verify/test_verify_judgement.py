@@ -885,7 +885,7 @@ def test_sizes_may_differ(sizes: Sequence[int], size: int) -> None:
             "bitwise", "one", "different", "parameter is equal, but e#.npy differs.", id="the original repeats"
         ),
         pytest.param("bitwise", "three", "equal", "Every loss and every final parameter is equal", id="it does not"),
-        pytest.param("precision", "one", "non-inferior", "e#.npy is not, as far as was looked at.", id="precision"),
+        pytest.param("precision", "one", "non-inferior", "e#.npy is not, as far as it was compared.", id="precision"),
     ],
 )
 def test_contents_of_files_are_compared(promise: PromiseName, again: str, equality: str, reason: str) -> None:
@@ -1147,9 +1147,7 @@ def on_gpu(before: Gpu | None, after: Gpu | None) -> Judgement:
         pytest.param(
             Gpu(foreign=1), Gpu(), "inconclusive", "computed on the GPU during runs of the original alone", id="others"
         ),
-        pytest.param(
-            Gpu(foreign=1), Gpu(foreign=2), "faster", "times are not to be trusted", id="others on both sides"
-        ),
+        pytest.param(Gpu(foreign=1), Gpu(foreign=2), "faster", "do not trust the times", id="others on both sides"),
         pytest.param(
             Gpu(),
             Gpu(throttled=("thermal",)),
@@ -1259,7 +1257,7 @@ def test_the_originals_of_a_block_tell_the_noise(seconds: list[float], noise: fl
         pytest.param(
             "vanished",
             "",
-            "left before its end without a trace (os._exit?). Only a script that ends by itself can be judged.",
+            "left before its end without a trace (os._exit?). Only a script that comes to its end can be judged.",
             id="vanished",
         ),
         pytest.param("out-of-memory", "", "ran out of memory. The original does not.", id="out of memory"),
