@@ -161,7 +161,7 @@ def launched(forking: Callable[[Path], Path], tmp_path_factory: pytest.TempPathF
     There is no ``black`` on this path: whoever installs torchfast does not get it.
     """
     folder = tmp_path_factory.mktemp("bin")
-    program = (
+    torchfast = (
         f"#!{sys.executable}\n"
         "from pathlib import Path\n"
         "from autotune_rewrite.verify import run\n"
@@ -169,9 +169,11 @@ def launched(forking: Callable[[Path], Path], tmp_path_factory: pytest.TempPathF
         "from autotune_rewrite.cli import main\n"
         "main()\n"
     )
-    (folder / "torchfast").write_text(program)
-    (folder / "torchfast").chmod(0o755)
-    (folder / "python").symlink_to(sys.executable)
+    # A link to the interpreter of a virtual environment would not find its packages on every system.
+    programs = {"torchfast": torchfast, "python": f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'}
+    for name, program in programs.items():
+        (folder / name).write_text(program)
+        (folder / name).chmod(0o755)
     torchrun = shutil.which("torchrun", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if torchrun is not None:
         (folder / "torchrun").symlink_to(torchrun)
