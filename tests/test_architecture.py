@@ -6,7 +6,8 @@ import ast
 import re
 
 import pytest
-from conftest import ROOT
+
+from tests.conftest import ROOT
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

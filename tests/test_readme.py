@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import pytest
 import yaml
-from conftest import NAIVE, ROOT, Answer
 
 from autotune_rewrite import cli as commands
 from autotune_rewrite.catalogue import RULES
@@ -29,6 +28,7 @@ from autotune_rewrite.verify.equality import Equality
 from autotune_rewrite.verify.judgement import Speed
 from autotune_rewrite.verify.records import Outcome
 from autotune_rewrite.verify.run import HARNESS
+from tests.conftest import NAIVE, ROOT, Answer
 
 if sys.version_info >= (3, 11):
     import tomllib

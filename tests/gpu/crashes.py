@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 ITERATIONS = 20
 BESIDE = 10
 """Runs at once: the GPU of 139 GiB holds them all, and there are 16 cores for what compiles."""
-TIMEOUT = 170.0
-"""Seconds for one run: compiling a large model takes a minute where other runs compile, too."""
+TIMEOUT, SLOW_TIMEOUT = 170.0, 900.0
+"""Seconds for one run: compiling a large model takes a minute where other runs compile, too; and for one on the simulated
+device, as a CPU takes minutes for convolutions in float16."""
 DETERMINISTIC = "deterministic"
 LOOSE = 0.1
 """Of the mean relative distance of the losses that follow the first: chaos makes more of rounding from step to step, and
@@ -106,11 +107,13 @@ def _runner(prepared: Prepared, script: str, form: Form, zygotes: Zygotes | None
         else Extent(fixture.arguments, iterations=ITERATIONS)
     )
 
+    most = SLOW_TIMEOUT if prepared.setting.tries_only else TIMEOUT
+
     def run(seconds: float) -> Values | None:
         with nullcontext() if zygotes is None else zygotes.harness() as harness:
-            timeout = max(1.0, min(TIMEOUT, seconds))
+            timeout = max(1.0, min(most, seconds))
             made = prepared.run(script, variant, extent, kind=kind, timeout=timeout, harness=harness)
-        if is_unfinished(made, seconds, TIMEOUT):
+        if is_unfinished(made, seconds, most):
             return None
         claims = prepared.variants(script).get(variant)
         return {"script": script, "variant": variant, "kind": kind, "claims": claims, "run": as_line(made)}

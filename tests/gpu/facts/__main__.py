@@ -1,4 +1,8 @@
-"""Asks for one fact in this process: ``python -m tests.gpu.facts NAME [--device cuda|simulated]``."""
+"""Asks for one fact in this process: ``python -m tests.gpu.facts NAME [--device cuda|simulated]``.
+
+The last line on standard output is one JSON object. Where the process ended before its time, it has what was seen
+until then, and says so under "unfinished".
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import argparse
 import json
 import sys
 import time
+from typing import Any
 
 from tests.gpu.facts import FACTS
+from tests.gpu.facts.recording import Seen, simulate
 
 
 def main() -> int:
@@ -30,9 +36,13 @@ def main() -> int:
         print(f"There is no fact {options.name!r}; --list names all.", file=sys.stderr)
         return 2
     started = time.perf_counter()
-    if options.device == "simulated":
-        from tests.gpu.facts.recording import simulate
 
+    def write(seen: dict[str, Any], **more: bool) -> None:
+        values = {"fact": found.name, "seconds": round(time.perf_counter() - started, 3), "seen": {**seen, **more}}
+        print(json.dumps(values, allow_nan=False), flush=True)
+
+    Seen.after_part = lambda seen: write(seen.report(), unfinished=True)
+    if options.device == "simulated":
         simulate("9.0")
     else:
         import torch
@@ -41,8 +51,7 @@ def main() -> int:
             print("There is no CUDA device; --device simulated asks without one.", file=sys.stderr)
             return 2
     seen = found.run()
-    seconds = round(time.perf_counter() - started, 3)
-    print(json.dumps({"fact": found.name, "seconds": seconds, "seen": seen}, allow_nan=False), flush=True)
+    write(seen)
     return 1 if "failed" in seen else 0
 
 

@@ -89,15 +89,15 @@ def step_overheads(seen: Seen) -> None:
                 seen[f"{size}_step_ms"] = {name: host_ms(one, inner=inner, repeats=3) for name, one in habits.items()}
                 seen[f"{size}_evaluation"] = evaluations(step)
         del step, habits
-    with seen.part("profiled"):
-        if seen.times_on_cuda("profiled_step_ms"):
-            seen["profiled_step_ms"] = profiled()
     with seen.part("anomaly"):
         seen["anomaly_text"] = answer(nan_found)
     with seen.part("conversions"):
         seen["conversions_equal"] = conversions_equal()
         if seen.times_on_cuda("conversion_ms"):
             seen["conversion_ms"] = conversion_times()
+    with seen.part("profiled"):
+        if seen.times_on_cuda("profiled_step_ms"):
+            seen["profiled_step_ms"] = profiled()
 
 
 def habits_of(step: Step) -> dict[str, Callable[[], object]]:

@@ -57,6 +57,9 @@ def sized(on_cuda: Size, simulated: Size) -> Size:
 class Seen(dict[str, Any]):
     """What a fact has seen, by name; and beside it what could not be seen here, and what failed unexpectedly."""
 
+    after_part: Callable[[Seen], object] | None = None
+    """Is called after each part: a process that the driver ends would otherwise take all with it."""
+
     def __init__(self) -> None:
         super().__init__()
         self.not_here: dict[str, str] = {}
@@ -75,6 +78,8 @@ class Seen(dict[str, Any]):
             traceback.print_exc()
             at = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
             self.failed[name] = {**raised(error), "at": at[-8:]}
+        if Seen.after_part is not None:
+            Seen.after_part(self)
 
     def on_cuda(self, name: str, reason: str) -> bool:
         """Whether the device is a real one; if not, what cannot be seen is written down with the reason."""
