@@ -1,4 +1,4 @@
-"""The page with all that was measured, and its pictures: plain values, drawn as SVG, the same bytes each time.
+"""The pictures of the page: plain values, drawn as SVG, the same bytes each time.
 
 Whether a picture is current is told by its values and by this file, not by its bytes: other versions of matplotlib draw
 other ones, and to ask needs none.
@@ -8,36 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite.verify.comparison import START, Pair
-from tests.gpu.report import (
+from tests.gpu.running import NAIVE
+from tests.gpu.speed import TF32
+from tests.gpu.tables import (
     NAMES,
-    NOT_CHECKED,
-    NOTHING,
-    answers,
     contributions,
-    entries_of,
-    escaped,
-    failures_in,
-    is_simulated,
     judgement_of,
     kind_of,
-    markdown_table,
     memory_of,
-    notes_on,
     paid_back,
     ratio_text,
     reserved_of,
-    tables_of,
     word_of,
     workers_of,
 )
-from tests.gpu.running import NAIVE, run_of_line
-from tests.gpu.speed import TF32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,10 +35,8 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.verify.comparison import Ratio
     from autotune_rewrite.verify.measurement import Figures
-    from autotune_rewrite.verify.records import Run
     from tests.gpu.judging import Beside
-    from tests.gpu.report import Cells, Device
-    from tests.gpu.tasks import Values
+    from tests.gpu.results import Device
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f")
 """Told apart by the colour-blind, too (Okabe and Ito)."""
@@ -471,171 +457,3 @@ def _of_ratio(ratio: Ratio | None) -> Bar | None:
 
 def _amount(value: float | None, unit: str, digits: int = 1) -> Bar | None:
     return None if value is None else Bar(f"{value:.{digits}f} {unit}", rounded(value))
-
-
-# --- The page ---------------------------------------------------------------------------------------------------------
-
-
-def page(found: Sequence[Device]) -> str:
-    """The page with all that was measured, in Markdown."""
-    parts = ["# Measured on a GPU"]
-    if not found:
-        parts.append(NOTHING)
-    else:
-        parts.append(
-            "`python -m tests.gpu report` writes this page from the files beside it; it is not edited by hand. Ratios "
-            "are the naive script's time divided by the other's, with 95 % intervals over the rounds. "
-            "*Paid back* says after how many iterations a longer start is. Pairs of figures are those "
-            "of the naive script and of the other one."
-        )
-    for device in found:
-        parts += [f"## {escaped(device.name)}", *_sections(device)]
-    return "\n\n".join(parts)
-
-
-def _sections(device: Device) -> Iterator[str]:
-    shown = pictures(device)
-
-    def picture(name: str) -> Iterator[str]:
-        if name in shown:
-            alt = re.sub(r"[\[\]]", "", shown[name].alt)
-            yield f"![{escaped(alt)}]({device.folder.name}/{name}.svg)"
-
-    yield from _headed(device, 2, "Is it faster?", picture("speed"))
-    yield from _headed(device, 6, "What would a user pick instead?", iter(()))
-    for name, title in (("start", "### When does a start pay back?"), ("memory", "### Memory")):
-        if name in shown:
-            yield title
-            yield from picture(name)
-    yield from _headed(device, 3, "What does each rule bring?", (*picture("rules"), *picture("workers")))
-    yield "### Does it run?"
-    yield _command(device, 1)
-    yield from _of_crashes(device.stages.get(1, ()))
-    yield "### Facts"
-    yield _command(device, 4)
-    yield from _of_facts(device.stages.get(4, ()))
-    yield "### The verifier itself"
-    yield _command(device, 5)
-    if 5 in device.stages:
-        from tests.gpu.truths import summary
-
-        yield _indented(summary(device.stages[5]))
-    yield "### The machine"
-    yield _of_machines(device)
-
-
-def _command(device: Device, stage: int) -> str:
-    if stage not in device.stages:
-        return f"Stage {stage} was not measured."
-    return f"`{device.command(stage)}` (commit {device.commits(stage)}, {device.dates(stage)})"
-
-
-def _headed(device: Device, stage: int, title: str, shown: Iterable[str]) -> Iterator[str]:
-    """What a stage has measured."""
-    yield f"### {title}"
-    yield _command(device, stage)
-    if failures := list(failures_in(device.stages.get(stage, ()))):
-        yield _indented(failures)
-    besides = device.besides.get(stage, [])
-    if any(is_simulated(one.judgement) for one in besides):
-        yield NOT_CHECKED
-    yield from shown
-    for head, columns, rows in tables_of(besides):
-        if head:
-            yield f"{head}:"
-        yield markdown_table(columns, [(f"`{row[0]}`", NAMES.get(row[1], row[1]), *row[2:]) for row in rows])
-    if notes := list(notes_on(besides)):
-        yield "\n".join(f"- {escaped(note)}" for note in notes)
-
-
-def _of_crashes(lines: Iterable[Values]) -> Iterator[str]:
-    """Stage 1: what failed, then bits and losses, script by script."""
-    lines = [line for line in lines if "run" in line]
-    if not lines:
-        return
-    failed = sum(line["run"]["outcome"] != "ok" for line in lines)
-    yield f"{len(lines)} runs, {failed} failed."
-    if failures := list(failures_in(lines)):
-        yield _indented(failures)
-    runs = {(line["script"], line["variant"], line["kind"]): run_of_line(line["run"]) for line in lines}
-    variants = list(dict.fromkeys(variant for _, variant, kind in runs if kind == "pair" and variant != NAIVE))
-    rows = []
-    for script in dict.fromkeys(script for script, *_ in runs):
-        naive = runs.get((script, NAIVE, "pair"))
-        bits = _bits(runs.get((script, NAIVE, "check")), runs.get((script, "bitwise", "check")))
-        apart = (_apart(naive, runs.get((script, variant, "pair"))) for variant in variants)
-        rows.append((f"`{script}`", "-" if naive is None else naive.outcome, bits, *apart))
-    yield (
-        "The rewrite that promises the same bits, under deterministic algorithms; and how far the losses of the other "
-        "texts are from the naive script's: the first one, and the mean over the next ones, relative to their size."
-    )
-    yield markdown_table(("Script", "naive", "the same bits", *(NAMES.get(each, each) for each in variants)), rows)
-
-
-def _bits(naive: Run | None, exact: Run | None) -> str:
-    if naive is None or exact is None:
-        return "-"
-    if naive.outcome != "ok" or exact.outcome != "ok":
-        return f"{(naive if naive.outcome != 'ok' else exact).outcome}"
-    pair = Pair(naive, exact)
-    if pair.equal:
-        return f"equal ({len(naive.losses)} losses)"
-    at = pair.first_difference
-    if at is not None:
-        return f"**DIFFER** from loss {at + 1} on"
-    return "**DIFFER** in number of losses" if pair.lengths_differ else "**DIFFER** in parameters"
-
-
-def _apart(naive: Run | None, run: Run | None) -> str:
-    if run is None:
-        return "-"
-    if run.outcome != "ok":
-        return f"**{run.outcome}**"
-    if naive is None or naive.outcome != "ok":
-        return "ran"
-    pair = Pair(naive, run)
-    words = f"{pair.first_loss_distance:.1e}, {pair.distance(START):.1e}"
-    return f"**DIVERGED**: {words}" if pair.diverged else words
-
-
-def _of_facts(lines: Iterable[Values]) -> Iterator[str]:
-    lines = list(lines)
-    if not lines:
-        return
-    if failures := [line for line in answers(lines) if line.startswith("FAILED")]:
-        yield _indented(failures)
-    rows = [
-        (f"`{line['key']}`", escaped(line["question"]), "<br>".join(map(escaped, entries_of(line["seen"]))))
-        for line in lines
-        if "seen" in line
-    ]
-    yield markdown_table(("Fact", "Question", "Seen"), rows)
-
-
-MACHINE_HEAD: Cells = (
-    *("Stage", "Time", "Commit", "GPU", "Driver", "SM clock, MHz", "Temperature, °C", "Power limit, W"),
-    *("Others on it", "Processor", "System", "Packages"),
-)
-
-
-def _of_machines(device: Device) -> str:
-    """One row for each call of a stage."""
-    rows = []
-    for stage, machine in device.machines:
-        gpu = machine.get("gpu") or {}
-        limit = gpu.get("power_limit_milliwatt")
-        clocks = [str(clock) for name in ("sm_clock_mhz", "sm_clock_most_mhz") if (clock := gpu.get(name)) is not None]
-        packages = [f"{name} {version}" for name, version in machine.get("packages", {}).items() if version]
-        values = (
-            *(stage, machine.get("time"), machine.get("commit"), gpu.get("name"), gpu.get("driver")),
-            *(" of ".join(clocks), gpu.get("temperature_celsius"), None if limit is None else f"{limit / 1000:.0f}"),
-            *(gpu.get("compute_processes"), machine.get("processor")),
-            *(f"{machine.get('system', '')}, Python {machine.get('python', '')}", ", ".join(packages)),
-        )
-        rows.append(tuple("-" if value in (None, "") else escaped(str(value)) for value in values))
-    return markdown_table(MACHINE_HEAD, rows) if rows else "Nothing is known of it."
-
-
-def _indented(lines: Iterable[str]) -> str:
-    """A block that is shown as it is."""
-    return "\n".join(f"    {line}".rstrip() for line in lines)

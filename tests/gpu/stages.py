@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tests.gpu import contributions, crashes, machine, rivals, speed, truths
 from tests.gpu.facts import FACTS, Fact
-from tests.gpu.report import answers, measured
 from tests.gpu.running import Prepared
+from tests.gpu.tables import answers, measured
 from tests.gpu.tasks import Ledger, Progress, Task, Values, carry_out, fits
 from tests.gpu.zygotes import zygotes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from dataclasses import replace
@@ -13,11 +14,15 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from autotune_rewrite.verify.records import Gpu, Run
-from tests.gpu import plots, report
+from tests.gpu import page as pages
+from tests.gpu import plots, tables
+from tests.gpu.crashes import summary
 from tests.gpu.plots import Bar, Bars, Curves, Group, Line, Row
-from tests.gpu.report import README, ROOT, answers, current, measured, write
+from tests.gpu.report import README, current, write
+from tests.gpu.results import ROOT
 from tests.gpu.running import as_line
 from tests.gpu.scripts import Length, Script, Seconds
+from tests.gpu.tables import answers, measured
 from tests.gpu.tasks import Ledger
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ SCRIPTS = ("quick_cnn", "gpt")
 EMPTY = "# Tool\n\n<!-- gpu -->\n<!-- end of gpu -->\n\nThe end.\n"
 OWN_LENGTH, ITERATIONS = 1000, 100
 DEVICE = "h200-torch2.11"
-DASH = report.MISSING
+DASH = tables.MISSING
 ENVIRONMENT: dict[str, str | int | bool] = {"torch": "2.11.0", "gpu": "NVIDIA H200"}
 CLAIMS = {"rules": ["amp", "compile"], "promise": "precision", "tolerance": 0.01, "redraws": False}
 MACHINE: Values = {
@@ -303,12 +308,12 @@ def test_no_name_is_left_out_of_a_long_list() -> None:
     names = [f"operation_{at}" for at in range(40)]
     lines = list(answers([{"key": "a", "question": "What?", "seen": {"table": dict.fromkeys(names, "float32")}}]))
     assert re.findall(r"operation_\d+", " ".join(lines)) == names
-    assert max(map(len, lines)) <= 4 + report.LONGEST
+    assert max(map(len, lines)) <= 4 + tables.LONGEST
 
 
 def test_long_answers_are_cut() -> None:
     (_, said) = answers([{"key": "a", "question": "What?", "seen": {"text": "x" * 500, "failed": {}}}])
-    assert len(said) == 4 + report.LONGEST
+    assert len(said) == 4 + tables.LONGEST
     assert said.endswith("…")
 
 
@@ -352,7 +357,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.write(b'{"key": "gpt/default/1", "scr')
     (folder / "README.md").write_text(EMPTY, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "SCRIPTS", KNOWN)
+        patch.setattr(pages, "SCRIPTS", KNOWN)
         write(folder / "results", folder / "README.md")
     return folder
 
@@ -360,7 +365,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def readme(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A README that is current, beside the results."""
-    monkeypatch.setattr(report, "SCRIPTS", KNOWN)
+    monkeypatch.setattr(pages, "SCRIPTS", KNOWN)
     shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path / "README.md"
 
@@ -431,6 +436,29 @@ class TestReadme:
         assert "in random order" in text
         assert "[results/README.md](results/README.md)" in text
 
+    def test_the_commands_are_named_with_the_arguments_of_their_calls(self, results: Path, readme: Path) -> None:
+        path = results / DEVICE / "stage-2.jsonl"
+        kept = [each for each in Ledger(path).lines() if each["key"] != "machine 1"]
+        path.unlink()
+        calls = (
+            ["run", "--stage", "1", "--stage", "2", "--budget", "540", "--out", "/elsewhere/out"],
+            ["run", "--stage", "2", "--out=/elsewhere/out", "--scratch", "my scratch"],
+            ["run", "--stage", "2", "--out=/elsewhere/more", "--scratch", "my scratch"],
+        )
+        for number, arguments in enumerate(calls, 1):
+            append(path, {**MACHINE, "key": f"machine {number}", "arguments": arguments})
+        append(path, *kept)
+        write(results, readme)
+        place = f"results/{DEVICE}"
+        commands = (
+            f"`python -m tests.gpu run --stage 1 --stage 2 --budget 540 --out {place}`, "
+            f"`python -m tests.gpu run --stage 2 --out={place} --scratch 'my scratch'`"
+        )
+        assert f"rounds: 1 to 2; {commands}):" in readme.read_text(encoding="utf-8").replace("\n", " ")
+        page = (results / "README.md").read_text(encoding="utf-8")
+        assert f"### Is it faster?\n\n{commands} (commit 0123456789ab, 2026-11-22)" in page
+        assert f"### Facts\n\n`python -m tests.gpu run --stage 4 --out {place}` (commit" in page
+
     def test_what_compiles_and_was_never_compiled_anew_is_marked(self, results: Path, readme: Path) -> None:
         path = results / DEVICE / "stage-2.jsonl"
         kept = [each for each in Ledger(path).lines() if each.get("label") != "default, cold"]
@@ -498,6 +526,34 @@ class TestPage:
             ["`quick_cnn`", "ok", "**DIFFER** from loss 8 on", "9.1e-02, 0.0e+00"],
         ]
 
+    @pytest.mark.parametrize(
+        ("first", "claims", "verdict", "distances"),
+        [
+            pytest.param(
+                *(4.4, {"tolerance": 0.01}, "FARTHER APART THAN PROMISED (0.01)", "9.1e-02, 0.0e+00"),
+                id="above the tolerance",
+            ),
+            pytest.param(4.4, {"tolerance": 0.5}, "", "9.1e-02, 0.0e+00", id="within the tolerance"),
+            pytest.param(4.4, {"redraws_at_once": True}, "", "9.1e-02, 0.0e+00", id="other draws at once"),
+            pytest.param(4.4, None, "", "9.1e-02, 0.0e+00", id="written by hand: nothing is promised"),
+            pytest.param(math.nan, {"tolerance": 0.5}, "DIVERGED", "inf, 0.0e+00", id="no number"),
+        ],
+    )
+    def test_it_says_of_losses_what_the_terminal_says(
+        self, *, first: float, claims: Values | None, verdict: str, distances: str, results: Path, readme: Path
+    ) -> None:
+        path = results / DEVICE / "stage-1.jsonl"
+        path.unlink()
+        known = None if claims is None else {**CLAIMS, "redraws_at_once": False, **claims}
+        for variant, made in (("naive", NAIVE), ("fp16", replace(NAIVE, losses=(first, *NAIVE.losses[1:])))):
+            about = {"key": f"gpt/{variant}", "script": "gpt", "variant": variant, "kind": "pair"}
+            append(path, {**about, "claims": known if variant == "fp16" else None, "run": as_line(made)})
+        write(results, readme)
+        (row,) = rows((results / "README.md").read_text(encoding="utf-8"), "Script | naive")
+        assert row[-1] == (f"**{verdict}**: {distances}" if verdict else distances)
+        (said,) = (each for each in summary(list(Ledger(path).lines())) if each.startswith("gpt/fp16: "))
+        assert said.startswith(f"gpt/fp16: {verdict}: first loss " if verdict else "gpt/fp16: first loss ")
+
     def test_facts_verdicts_and_the_machine_are_told(self, page: str) -> None:
         (fact,) = rows(page, "Fact")
         assert fact[:2] == ["`types`", "Which types?"]
@@ -528,7 +584,7 @@ class TestPage:
         text = readme.read_text(encoding="utf-8")
         assert "**simulated device, torch 2.11.0**" in text
         assert rows(text, "Script")[2] == ["`gpt`, 100 of 1000 iterations", "rewritten", *[DASH] * 5, "equal"]
-        assert report.NOT_CHECKED in text
+        assert tables.NOT_CHECKED in text
         assert not list(tried.rglob("*.svg"))
 
 
