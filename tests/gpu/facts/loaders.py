@@ -281,7 +281,7 @@ def loader_forms(seen: Seen) -> None:
         seen["losses_equal_when_read_at_the_end"] = deferred == losses["plain"]
     with seen.part("times"):
         if seen.times_on_cuda("pass_ms"):
-            count = 16384
+            count = 8192
             train(FORMS["plain"], 1024)
             seen["steps"] = count // BATCH
             seen["pass_ms"] = {name: train(form, count)[1] for name, form in FORMS.items()}

@@ -85,7 +85,7 @@ def step_overheads(seen: Seen) -> None:
             seen[f"{size}_habits"] = list(habits)
         with seen.part(f"{size}_times"):
             if seen.times_on_cuda(f"{size}_step_ms"):
-                inner = 10 if size == "small" else 4
+                inner = 5 if size == "small" else 3
                 seen[f"{size}_step_ms"] = {name: host_ms(one, inner=inner, repeats=3) for name, one in habits.items()}
                 seen[f"{size}_evaluation"] = evaluations(step)
         del step, habits

@@ -36,17 +36,16 @@ def synchronizing_calls(seen: Seen) -> None:
     seen.on_cuda("Adam capturable.step", "capturable optimizers want their parameters on a real device")
     real = seen.on_cuda("synchronizes", "the simulated device computes while it is asked, so that nothing waits")
     found: dict[str, Any] = {}
+    if real:
+        seen["busy_ms"], seen["synchronizes"] = BUSY_MS, found
+    else:
+        seen["calls"] = sorted(calls)
     for name, call in calls.items():
         with seen.part(name):
             call()  # what is loaded and allocated once is not to count
             call()
             if real:
                 found[name] = looked_at(call)
-    if real:
-        seen["synchronizes"] = found
-        seen["busy_ms"] = BUSY_MS
-    else:
-        seen["calls"] = sorted(calls)
 
 
 def looked_at(call: Callable[[], object]) -> dict[str, Any]:
