@@ -259,7 +259,7 @@ def facts(path: str) -> Iterator[tuple[str, str]]:
     if not source.mentions_torch:
         return
     for line, fact in describe([text for _, text in texts], asked):
-        yield (str(line), fact) if source.cells is None else (source.cells.named(line), source.cells.words(fact))
+        yield (str(line), fact.text) if source.cells is None else (source.cells.named(line), source.cells.words(fact))
 
 
 def _search_seldom() -> None:

@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from autotune_rewrite.errors import FileError
 from codemods.facts import legacy
+from codemods.facts.reason import listed
 from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from codemods.facts.reason import Said
 
 _FORMAT = 4
 """The major version of the format that has cells in one list; older notebooks have worksheets."""
@@ -58,8 +61,6 @@ _PIECE = re.compile(
 )
 """What decides where a logical line of Python ends; letters before a string's quotes change nothing about that."""
 
-_LINES = re.compile(r"(?<!\.py, )\bline(s?) (\d+(?:, \d+)*)")
-"""Places in a message; those in other files are named with the file, as in ``data.py, line 12``."""
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -115,14 +116,13 @@ class Cells:
         """The place of a line of the program, for people: ``cell 3:5``."""
         return "cell {}:{}".format(*self.place(line))
 
-    def words(self, message: str) -> str:
-        """A message about the program as one about the cells: ``(line 12)`` → ``(cell 3:5)``."""
-
-        def named(found: re.Match[str]) -> str:
-            places = ("{}:{}".format(*self.place(int(line))) for line in found[2].split(", "))
-            return f"cell{found[1]} {', '.join(places)}"
-
-        return _LINES.sub(named, message)
+    def words(self, said: Said) -> str:
+        """What is said of the program as what is said of the cells: ``(line 12)`` → ``(cell 3:5)``."""
+        text = said.text
+        for spot in reversed(said.spots):
+            places = ["{}:{}".format(*self.place(line)) for line in spot.lines]
+            text = text[: spot.start] + listed("cell", places, spot.last) + text[spot.end :]
+        return text
 
     def error(self, error: FileError) -> FileError:
         """What is wrong with a line of the program, as what is wrong with a line of a cell."""

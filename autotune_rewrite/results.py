@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autotune_rewrite.errors import FileError
 from codemods.declaration import Promise
+from codemods.facts.reason import Said as Sentence
+from codemods.facts.reason import Spot
 
 if TYPE_CHECKING:
     from autotune_rewrite.notebooks import Cells
@@ -38,11 +40,22 @@ class Site:
     """What the rewrite touches; none where the site is left."""
     redraws: bool = False
     """Whether the rewritten code draws other random numbers."""
+    spots: tuple[Spot, ...] = ()
+    """Where the message names lines of the script."""
+    code: str = ""
+    """The cause for which the site is left; empty where it is rewritten."""
+    remedy: str = ""
+    """What the user can do about that, where there is something."""
 
     @property
     def rewrites(self) -> bool:
         """Whether the site is rewritten."""
         return bool(self.edits)
+
+    @property
+    def sentence(self) -> Sentence:
+        """The message, and where it names lines of the script."""
+        return Sentence(self.message, self.spots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,10 @@ class Rewrite:
         """Whether a check of the script fails."""
         return any(site.fails for site in self.sites)
 
+    def message(self, site: Site) -> str:
+        """The message of one of its sites; in a notebook it names cells."""
+        return site.message if self.cells is None else self.cells.words(site.sentence)
+
 
 Said: TypeAlias = "Rewrite | FileError"
 """What a check says of a file."""
@@ -103,8 +120,20 @@ def from_json(data: list[Any]) -> Said:
 
 
 def _site(data: list[Any]) -> Site:
-    rule, line, column, end_line, end_column, message, promise, gain, fails, edits, redraws = data
-    spans = tuple(Span(*each) for each in edits)
+    rule, line, column, end_line, end_column, message, promise, gain, fails, edits, redraws, spots, code, remedy = data
     return Site(
-        rule, line, column, end_line, end_column, message, Promise(promise), gain, fails, spans, redraws=redraws
+        rule,
+        line,
+        column,
+        end_line,
+        end_column,
+        message,
+        Promise(promise),
+        gain,
+        fails,
+        tuple(Span(*each) for each in edits),
+        redraws=redraws,
+        spots=tuple(Spot(start, end, tuple(lines), last) for start, end, lines, last in spots),
+        code=code,
+        remedy=remedy,
     )

@@ -15,6 +15,7 @@ from autotune_rewrite.results import Rewrite, Site, Span
 from codemods import placing
 from codemods.facts import legacy
 from codemods.facts.describe import facts_by_line
+from codemods.facts.reason import Reason
 from codemods.facts.script import Script, Whole
 from codemods.facts.source import Module
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.suppress import Suppressions
     from codemods.declaration import Codemod, Finding
     from codemods.edit_values import Edit
+    from codemods.facts.reason import Said
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
@@ -165,7 +167,7 @@ class _Work:
             for finding in rule(settings.choices).sites(script):
                 reason = _objection(rule, finding, settings, suppressions) if finding.rewrites else None
                 if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
-                    reason = f"{finding.after} leaves it"
+                    reason = Reason("left-with-another", f"{finding.after} leaves it")
                 if reason is None:
                     reason = accepted.add(finding.edits)
                 if reason is None and finding.rewrites:
@@ -190,7 +192,7 @@ class _Work:
         return Rewrite(text.path, text.text, mark + self._current[text], tuple(sites))
 
 
-def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, str], ...]:
+def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, Said], ...]:
     """What is understood of a module: lines, from 1, and facts.
 
     Args:
@@ -263,22 +265,26 @@ def _script(
     return shared[together]
 
 
-def _objection(rule: type[Codemod], finding: Finding, settings: Settings, suppressions: Suppressions) -> str | None:
+def _objection(rule: type[Codemod], finding: Finding, settings: Settings, suppressions: Suppressions) -> Reason | None:
     """Why a site is not to be rewritten though it could be."""
     ignore = suppressions.ignore(finding.module, finding.node, finding.rule)
     if ignore is not None:
-        return f"ignored here: {ignore.reason}" if ignore.reason else "ignored here"
+        return Reason("ignored", f"ignored here: {ignore.reason}" if ignore.reason else "ignored here")
     if finding.promise > settings.level and finding.rule not in settings.exempt:
-        return f"above level {settings.level}: {finding.message}"
+        words = finding.words.following(f"above level {settings.level}: ")
+        return Reason("above-level", words.text, words.places, f"choose --level {finding.promise}")
     if not settings.target.allows(rule.min_torch):
         needed = ".".join(map(str, rule.min_torch))
-        return f"needs torch {needed}, and the script may run on an older one: {finding.message}"
+        words = finding.words.following(f"needs torch {needed}, and the script may run on an older one: ")
+        return Reason(
+            "older-torch", words.text, words.places, f"say --target-torch {needed}, if it runs on no older one"
+        )
     return None
 
 
-def _left(finding: Finding, reason: str) -> Finding:
+def _left(finding: Finding, reason: Reason) -> Finding:
     """The finding without its edits."""
-    return dataclasses.replace(finding, message=reason, gain="", edits=(), fails=False)
+    return dataclasses.replace(finding, because=reason, gain="", edits=(), fails=False)
 
 
 def _apply(module: Module, edits: Sequence[Edit]) -> str:
@@ -307,7 +313,7 @@ def _site(finding: Finding, original_lines: tuple[int, ...] | None) -> Site:
     def original(line: int) -> int:
         return line if original_lines is None else original_lines[line - 1]
 
-    module, node = finding.module, finding.node
+    module, node, said = finding.module, finding.node, finding.said
     spans = []
     for edit in finding.edits:
         line, end_line = placing.touched_lines(edit)
@@ -319,12 +325,15 @@ def _site(finding: Finding, original_lines: tuple[int, ...] | None) -> Site:
         column=module.column(node),
         end_line=original(node.end_lineno),  # type: ignore[attr-defined]
         end_column=module.end_column(node),
-        message=finding.message,
+        message=said.text,
         promise=finding.promise,
         gain=finding.gain,
         fails=finding.fails and finding.rewrites,
         edits=tuple(spans),
         redraws=finding.redraws,
+        spots=said.spots,
+        code="" if finding.because is None else finding.because.code,
+        remedy="" if finding.because is None else finding.because.remedy,
     )
 
 

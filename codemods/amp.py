@@ -22,6 +22,7 @@ from codemods.facts.hazards import (
 )
 from codemods.facts.iterations import EventKind
 from codemods.facts.phases import Phases
+from codemods.facts.reason import HERE, Words
 from codemods.facts.source import FUNCTIONS, LOOPS
 from codemods.facts.validations import validations
 
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from codemods.declaration import Finding
     from codemods.facts.iterations import TrainingIteration
     from codemods.facts.phases import Phase
+    from codemods.facts.reason import Reason
     from codemods.facts.script import Script
 
 _AROUND = (*LOOPS, *FUNCTIONS, ast.Module)
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
+_IN_THREADS = f"DataParallel ({HERE}) computes in fp16 where bf16 is asked for"
 
 
 class Amp(Codemod):
@@ -246,9 +249,9 @@ for x in torch.randn(4, 16, 8).cuda():
         try:
             self._check(script, conditions)
             names = Names.free(script)
-        except LeftError as reason:
+        except LeftError as left:
             for group, _ in _groups(script, phases):
-                yield self.left(script.module, group[0].statement, because=str(reason))
+                yield self.left(script.module, group[0].statement, left.reason)
             return
         blocks = list(validations(script, phases))
         for group, iteration in _groups(script, phases):
@@ -272,56 +275,59 @@ for x in torch.randn(4, 16, 8).cuda():
             site = replace(site, form="fp16")
             finding = self._rewritten(site)
             if not finding.rewrites:
-                reason = f"{_fp16(finding)}; {_in_threads(site.script, spread)}"
-                finding = self.left(finding.module, finding.node, because=reason)
+                reason = _fp16(finding).followed(f"; {_IN_THREADS}", located(site.script, spread))
+                finding = self.left(finding.module, finding.node, reason)
             return finding, site
         finding = self._rewritten(site, site.note)
         if finding.rewrites or site.is_delicate:
             return finding, site
         # Without fp16 there is no scaler, and GPUs without bf16 go on in 32 bits.
         site = replace(site, form="bf16", only_wide=True)
-        return self._rewritten(site, f"; for bf16 alone, as in fp16 {_fp16(finding)}"), site
+        note = _fp16(finding).words.following("; for bf16 alone, as in fp16 ")
+        return self._rewritten(site, note), site
 
-    def _rewritten(self, site: Site, note: str = "") -> Finding:
+    def _rewritten(self, site: Site, note: Words | None = None) -> Finding:
         module, place = site.script.module, site.group[0].statement
         try:
-            return self.rewrites(module, place, f"{_MESSAGE}{note}", *site.edits())
-        except LeftError as reason:
-            return self.left(module, place, because=str(reason))
+            return self.rewrites(module, place, (note or Words("")).following(_MESSAGE), *site.edits())
+        except LeftError as left:
+            return self.left(module, place, left.reason)
 
     def _check(self, script: Script, conditions: Conditions) -> None:
         """What keeps the whole script from mixed precision."""
         present = mixed_precision_present(script)
         if present is not None:
-            raise LeftError(f"{present[0].path} uses mixed precision already; use it here as there")
+            text = f"{present[0].path} uses mixed precision already;"
+            raise LeftError("done-already", text, remedy="use it here as there")
         if script.framework is not None:
-            raise LeftError(f"the training step runs inside {script.framework}; use its own switch for mixed precision")
+            text = f"the training step runs inside {script.framework};"
+            raise LeftError("framework", text, remedy="use its own switch for mixed precision")
         if not conditions.are_about_cuda:
-            raise LeftError(conditions.why_not or no_cuda(script))
+            raise LeftError.of(conditions.why_not or no_cuda(script))
         other = other_precision(script)
         if other is not None:
             node, what = other
-            raise LeftError(f"{what} ({located(script, node)})")
+            raise LeftError("other-precision", f"{what} ({HERE})", located(script, node))
         custom = custom_function(script)
         if custom is not None:
-            what = f"custom autograd.Function {custom.name} ({located(script, custom)}) would get mixed number formats"
+            what = f"custom autograd.Function {custom.name} ({HERE}) would get mixed number formats;"
             how = "decorate its forward with torch.amp.custom_fwd and its backward with torch.amp.custom_bwd"
-            raise LeftError(f"{what}; {how}")
+            raise LeftError("custom-autograd", what, located(script, custom), remedy=how)
         compiled = scripted(script)
         if compiled is not None:
-            raise LeftError(f"TorchScript has its own rules for mixed precision ({located(script, compiled)})")
+            text = f"TorchScript has its own rules for mixed precision ({HERE})"
+            raise LeftError("torchscript", text, located(script, compiled))
         spread = data_parallel(script)
         if self.choices.amp == "bf16" and spread is not None:
-            raise LeftError(f"{_in_threads(script, spread)}; --amp fp16 is right there")
+            place, remedy = located(script, spread), "--amp fp16 is right there"
+            raise LeftError("data-parallel", f"{_IN_THREADS};", place, remedy=remedy)
 
 
-def _fp16(finding: Finding) -> str:
+def _fp16(finding: Finding) -> Reason:
     """Why the site has no fp16, without what bf16 could do."""
-    return finding.message.removesuffix(NO_SCALER).removesuffix(BF16_CAN)
-
-
-def _in_threads(script: Script, spread: ast.Call) -> str:
-    return f"DataParallel ({located(script, spread)}) computes in fp16 where bf16 is asked for"
+    reason = finding.because
+    assert reason is not None  # noqa: S101 - only sites that are left get here; for the type checker
+    return replace(reason, text=reason.cause.text, remedy="") if reason.remedy in {NO_SCALER, BF16_CAN} else reason
 
 
 def _groups(script: Script, phases: Phases) -> Iterator[tuple[tuple[Phase, ...], TrainingIteration]]:

@@ -15,6 +15,7 @@ from codemods.facts.hazards import is_bce
 from codemods.facts.names import bound_names
 from codemods.facts.phases import read
 from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
+from codemods.facts.reason import HERE, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 BCE = "binary_cross_entropy cannot run under autocast"
+WITH_LOGITS = "use its with_logits form"
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +136,11 @@ class Blocks:
             covered = {call for node in nodes for call in own(node, ast.Call)}
             is_compound = isinstance(statement, (ast.For, ast.While, ast.With, ast.If))
             if is_compound or any(each not in covered for each in calls):
-                raise LeftError(f"{BCE} (line {statement.lineno}); use its with_logits form")
+                place = at(phase.module, statement)
+                raise LeftError("loss-of-probabilities", f"{BCE} ({HERE});", place, remedy=WITH_LOGITS)
             if bound & {name for node in nodes for name in read(node)}:
-                raise LeftError(f"the order of losses and models in line {statement.lineno} does not allow one block")
+                text = f"the order of losses and models in {HERE} does not allow one block"
+                raise LeftError("not-editable", text, at(phase.module, statement))
             found.extend(Hoist(node, self._name(phase, statement)) for node in nodes)
             bound |= written(statement)
         return found
@@ -148,6 +152,7 @@ class Blocks:
         candidates = [target.replace("loss", "output")] if "loss" in target and target.isidentifier() else []
         name = next((each for each in (*candidates, "output", "prediction", "probability") if each not in taken), None)
         if name is None:
-            raise LeftError(f"what the model returns in line {statement.lineno} has no name")
+            text = f"what the model returns in {HERE} has no name"
+            raise LeftError("not-editable", text, at(phase.module, statement))
         self._named.add(name)
         return name

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.facts.reach import Reach
+    from codemods.facts.reason import Reason
     from codemods.facts.script import Script
     from codemods.facts.values import Value, Values
 
@@ -96,7 +97,7 @@ class Conditions:
         return bool(self._moves)
 
     @property
-    def why_not(self) -> str | None:
+    def why_not(self) -> Reason | None:
         """Why nothing is known to be moved to CUDA, where something is moved; None where nothing is."""
         return unknown_device(self._script, self._considered)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from codemods.amp_reasons import LeftError
 from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.reach import own, stores
+from codemods.facts.reason import HERE, at
 from codemods.facts.source import walk
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _DEEPEST = 3
 """An optimizer is followed through so many parameters to where it is made."""
 _T = TypeVar("_T")
 _KEPT_APART = "the optimizers are kept in different places"
+_NO_PLACE = "no-place-for-scaler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Homes:
             return self._in_class(names, uses)
         scopes = {self._scope(self._module.function(optimizers[0]), name) for name in names}
         if len(in_class) > 1 or len(scopes) > 1:
-            raise LeftError(_KEPT_APART)
+            raise LeftError(_NO_PLACE, _KEPT_APART)
         (scope,) = scopes
         if scope is not None and set(names) & set(_parameters(scope)):
             return self._through_parameters(scope, names, uses, depth)
@@ -90,7 +92,7 @@ class Homes:
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and self._is_self(node.value):
             yield ast.unparse(node)
         else:
-            raise LeftError(f"the optimizer is not a plain name (line {node.lineno})")
+            raise LeftError(_NO_PLACE, f"the optimizer is not a plain name ({HERE})", at(self._module, node))
 
     def _is_self(self, node: ast.Name) -> bool:
         function = self._module.function(node)
@@ -100,7 +102,7 @@ class Homes:
     def _scope(self, function: Callee | None, name: str) -> Callee | None:
         """The function whose local name it is; None for a module's."""
         if function is not None and name in declared_outer(function):
-            raise LeftError(_KEPT_APART)
+            raise LeftError(_NO_PLACE, _KEPT_APART)
         return function if function is not None and name in bound_names(function) else None
 
     # Beside the optimizers.
@@ -110,7 +112,7 @@ class Homes:
         owners = {self._flow.owner(each) if isinstance(each, _FUNCTIONS) else None for each in functions}
         (owner, *others) = owners
         if owner is None or others:
-            raise LeftError("the optimizer is used outside its class")
+            raise LeftError(_NO_PLACE, "the optimizer is used outside its class")
         code = [each for each in walk(owner) if isinstance(each, _FUNCTIONS)]
         return Home((self._after(names, code, uses),), owner)
 
@@ -135,13 +137,13 @@ class Homes:
                     writes[ast.unparse(node)].append(self._module.statement(node))
         scopes = {self._module.function(each) for found in writes.values() for each in found}
         if not all(writes.values()):
-            raise LeftError("where the optimizer is made is not seen")
+            raise LeftError(_NO_PLACE, "where the optimizer is made is not seen")
         if len(scopes) > 1:
-            raise LeftError("the optimizers are made in different functions")
+            raise LeftError(_NO_PLACE, "the optimizers are made in different functions")
         (scope,) = scopes
         anchor = self._after_all(writes, [each for each in uses if self._module.function(each) is scope])
         if anchor is None:
-            raise LeftError("no place is after all optimizers and before all their uses")
+            raise LeftError(_NO_PLACE, "no place is after all optimizers and before all their uses")
         return anchor
 
     def _after_all(self, writes: Mapping[str, Sequence[ast.stmt]], uses: Sequence[ast.stmt]) -> ast.stmt | None:
@@ -155,23 +157,26 @@ class Homes:
     def _through_parameters(self, function: Callee, names: Sequence[str], uses: Sequence[ast.stmt], depth: int) -> Home:
         """The scaler becomes a parameter too, and every call passes it."""
         if not isinstance(function, _FUNCTIONS) or not depth:
-            raise LeftError("the optimizer comes through too many functions")
+            raise LeftError(_NO_PLACE, "the optimizer comes through too many functions")
         if not set(names) <= set(_parameters(function)):
-            raise LeftError(_KEPT_APART)
+            raise LeftError(_NO_PLACE, _KEPT_APART)
         if any(self._module.function(each) is not function for each in uses):
-            raise LeftError(f"the optimizer is used outside {function.name}()")
+            raise LeftError(_NO_PLACE, f"the optimizer is used outside {function.name}()")
         calls = self._flow.callers(function)
         if not calls:
-            raise LeftError(f"the optimizer is a parameter of {function.name}(), which nothing in this file calls")
+            text = f"the optimizer is a parameter of {function.name}(), which nothing in this file calls"
+            raise LeftError(_NO_PLACE, text)
         if self._flow.escapes(function) or not self._is_only_called(function, calls):
-            raise LeftError(f"{function.name}() is handed to other code, which would have to pass the scaler")
+            text = f"{function.name}() is handed to other code, which would have to pass the scaler"
+            raise LeftError(_NO_PLACE, text)
         foreign = [each for each in self._flow.modules if each is not self._module and any(map(each.holds, calls))]
         if foreign:
-            raise LeftError(f"{function.name}() is called in {foreign[0].path}, which would have to pass the scaler")
+            text = f"{function.name}() is called in {foreign[0].path}, which would have to pass the scaler"
+            raise LeftError(_NO_PLACE, text)
         found = self._homes_of({call: self._given(function, call, names) for call in calls}, depth - 1)
         (owner, *others) = {each.owner for each in found}
         if others:
-            raise LeftError(f"the calls of {function.name}() keep their optimizers in different ways")
+            raise LeftError(_NO_PLACE, f"the calls of {function.name}() keep their optimizers in different ways")
         return Home(
             anchors=_unique(anchor for each in found for anchor in each.anchors),
             owner=owner,
@@ -184,7 +189,8 @@ class Homes:
         is_method = self._flow.owner(function) is not None
         given = [_argument(function, call, name, is_method=is_method) for name in names]
         if not all(given):
-            raise LeftError(f"not every call of {function.name}() passes the optimizer in a way that can be seen")
+            text = f"not every call of {function.name}() passes the optimizer in a way that can be seen"
+            raise LeftError(_NO_PLACE, text)
         return [each for each in given if each is not None]
 
     def _homes_of(self, calls: Mapping[ast.Call, Sequence[ast.expr]], depth: int) -> list[Home]:

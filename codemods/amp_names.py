@@ -55,7 +55,7 @@ class Names:
         for candidates in (("scaler", "grad_scaler"), ("use_amp", "amp_enabled"), ("amp_dtype", "autocast_dtype")):
             name = next((each for each in candidates if each not in taken), None)
             if name is None:
-                raise LeftError(f"the name {candidates[0]} is taken")
+                raise LeftError("no-name", f"the name {candidates[0]} is taken")
             found.append(name)
         return cls(*found)
 
@@ -88,7 +88,7 @@ class Wording:
         found = self.script.spelled(module, qualified, place)
         if found is None:
             if not placement.is_free_for(module, "torch", "torch"):
-                raise LeftError("the name torch stands for something else in this file")
+                raise LeftError("no-name", "the name torch stands for something else in this file")
             self._add(Import(module, "import torch"))
         return found or qualified
 

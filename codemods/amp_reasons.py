@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-NO_SCALER = "; --amp bf16 needs no scaler"
-BF16_CAN = "; the bf16 form can do it"
+from typing import TYPE_CHECKING
+
+from codemods.facts.reason import Reason
+
+if TYPE_CHECKING:
+    from codemods.facts.reason import Place
+
+NO_SCALER = "--amp bf16 needs no scaler"
+BF16_CAN = "the bf16 form can do it"
+"""Remedies where fp16 alone is refused."""
 
 
 class LeftError(Exception):
-    """The iteration is left; the message is the reason, in the user's words."""
+    """The iteration is left, with the reason."""
+
+    def __init__(self, code: str, text: str, *places: Place, remedy: str = "") -> None:
+        """The parts of the reason."""
+        super().__init__(text)
+        self.reason = Reason(code, text, places, remedy)
+
+    @classmethod
+    def of(cls, reason: Reason) -> LeftError:
+        """The iteration is left with a reason that is there already."""
+        return cls(reason.code, reason.text, *reason.places, remedy=reason.remedy)

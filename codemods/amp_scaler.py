@@ -22,6 +22,7 @@ from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
 from codemods.facts.reach import own
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import walk
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
     from codemods.facts.iterations import Event
     from codemods.facts.phases import Phase, Phases
+    from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.source import Module
     from codemods.facts.values import Value, Values
@@ -98,7 +100,7 @@ class Scaling:
 
     # Why not.
 
-    def why_not(self) -> str | None:
+    def why_not(self) -> Reason | None:
         """Why a scaler cannot be put in, or None where it can."""
         return (
             self._why_closure()
@@ -112,7 +114,7 @@ class Scaling:
             or self._why_gradients_kept()
         )
 
-    def _why_closure(self) -> str | None:
+    def _why_closure(self) -> Reason | None:
         """A backward in a function that is handed to ``optimizer.step``, or a step that asks for one."""
         closures = {phase.function for phase in self.phases} - {None}
         for call in self._module.nodes(ast.Call):
@@ -120,32 +122,34 @@ class Scaling:
                 handed = [value for each in _arguments(call) for value in self._flow.values(each)]
                 is_lbfgs = any(each.name == "torch.optim.LBFGS" for each in self._flow.values(call.func.value))
                 if is_lbfgs or any(each.site in closures for each in handed):
-                    return f"optimizer.step(closure) is not supported by GradScaler (line {call.lineno})"
+                    text = f"optimizer.step(closure) is not supported by GradScaler ({HERE})"
+                    return Reason("step-closure", text, (at(self._module, call),))
         return None
 
-    def _why_not_simple_steps(self) -> str | None:
+    def _why_not_simple_steps(self) -> Reason | None:
         if any(each.kind is EventKind.STEP and each.module is not self._module for each in self.events):
-            return "the optimizer steps in another file"
+            return Reason("unseen-step", "the optimizer steps in another file")
         if not self.steps:
             unknown = self._why_order_unknown()
             if unknown is not None:
                 return unknown
             if self.applies_gradients:
-                return "gradients are applied by hand, and nothing would unscale them"
-            return f"the step after the backward in line {self.phases[0].call.lineno} is not seen"
+                return Reason("gradients-read", "gradients are applied by hand, and nothing would unscale them")
+            here = (at(self._module, self.phases[0].call),)
+            return Reason("unseen-step", f"the step after the backward in {HERE} is not seen", here)
         for step in self.steps:
-            line = step.call.lineno
+            here = (at(self._module, step.call),)
             kinds = {kind(self._flow, each) for each in step.values}
             if kinds - {Kind.OPTIMIZER, None}:
-                return f"what steps in line {line} is not always an optimizer"
+                return Reason("unknown-optimizer", f"what steps in {HERE} is not always an optimizer", here)
             if None in kinds:
-                return f"what steps in line {line} is not known"
+                return Reason("unknown-optimizer", f"what steps in {HERE} is not known", here)
             if (
                 _arguments(step.call)
                 or not isinstance(step.statement, ast.Expr)
                 or step.statement.value is not step.call
             ):
-                return f"optimizer.step() in line {line} is more than a plain statement"
+                return Reason("not-editable", f"optimizer.step() in {HERE} is more than a plain statement", here)
         return None
 
     @property
@@ -159,16 +163,17 @@ class Scaling:
         """Whether gradients are differentiated again: a gradient penalty."""
         return self._why_double_backward() is not None
 
-    def _why_double_backward(self) -> str | None:
+    def _why_double_backward(self) -> Reason | None:
         for event in self.events:
             if event.kind not in {EventKind.GRADIENT, EventKind.BACKWARD} or not isinstance(event.node, ast.Call):
                 continue
             differentiates = any(each.name == "torch.autograd.grad" for each in self._flow.values(event.node.func))
             if differentiates or keeps_graph(self._flow, event.node):
-                return f"double backward ({located(self.script, event.node)}): a gradient penalty would be scaled twice"
+                text = f"double backward ({HERE}): a gradient penalty would be scaled twice"
+                return Reason("double-backward", text, (located(self.script, event.node),))
         return None
 
-    def _why_order_unknown(self) -> str | None:
+    def _why_order_unknown(self) -> Reason | None:
         """A step of something unknown, which may be an optimizer, in the code of this iteration."""
         code = {self.phases[0].iteration.owner, *(each.function for each in self.phases)} - {None}
         for call in self._module.nodes(ast.Call):
@@ -178,15 +183,16 @@ class Scaling:
             is_unknown = all(kind(self._flow, each) is None and each.sort in _UNKNOWN for each in values)
             is_no_optimizer = any(word in ast.unparse(call.func.value).lower() for word in _NO_OPTIMIZERS)
             if is_unknown and not is_no_optimizer and any(each in code for each in self._module.ancestors(call)):
-                return f"what steps in line {call.lineno} is not known"
+                return Reason("unknown-optimizer", f"what steps in {HERE} is not known", (at(self._module, call),))
         return None
 
-    def _why_without_gradients(self) -> str | None:
+    def _why_without_gradients(self) -> Reason | None:
         """A step for which no gradients may have been computed: the scaler has nothing to check, and raises."""
         for step in self.steps:
             backwards = [phase for phase in self.phases if self._runs_before(phase.event, step.event)]
             if not backwards:
-                return f"optimizer.step() in line {step.call.lineno} may run without a backward before it"
+                text = f"optimizer.step() in {HERE} may run without a backward before it"
+                return Reason("step-without-backward", text, (at(self._module, step.call),))
         return None
 
     def _runs_before(self, backward: Event, step: Event) -> bool:
@@ -217,24 +223,29 @@ class Scaling:
         function = next((each.function(value.site) for each in self.script.modules if each.holds(value.site)), None)
         return function is not None and len(self._flow.callers(function)) > 1
 
-    def _why_several_optimizers(self) -> str | None:
+    def _why_several_optimizers(self) -> Reason | None:
         stepped: dict[tuple[Values, str], Step] = {}
         for step in self.steps:
             again = stepped.get(self._which(step))
             if again is not None and len(self._optimizers) > 1:
-                lines = f"lines {again.call.lineno} and {step.call.lineno}"
-                return f"an optimizer steps twice in an iteration ({lines}), others with it"
+                text = f"an optimizer steps twice in an iteration ({HERE}), others with it"
+                return Reason("several-optimizers", text, (self._both(again, step),))
             stepped[self._which(step)] = step
             inner = [each for each in step.event.loops if any(each in phase.event.loops for phase in self.phases)]
             if len(stepped) + len(self.steps) > 2 and inner:  # noqa: PLR2004 - more than one step
-                return f"optimizers step at different rates (the loop in line {inner[0].lineno})"
+                text = f"optimizers step at different rates (the loop in {HERE})"
+                return Reason("several-optimizers", text, (at(self._module, inner[0]),))
         if len(stepped) < 2:  # noqa: PLR2004 - one optimizer
             return None
         for anchor, step in self._updates():
             suite = self._module.suite(anchor)
             if not any(self._steps_surely(each) for each in suite[: suite.index(anchor) + 1]):
-                return f"an iteration may pass without a step (line {step.call.lineno})"
+                text = f"an iteration may pass without a step ({HERE})"
+                return Reason("several-optimizers", text, (at(self._module, step.call),))
         return self._why_parameters_mixed(list(stepped.values()))
+
+    def _both(self, one: Step, other: Step) -> Place:
+        return at(self._module, one.call, other.call, last=" and ")
 
     def _steps_surely(self, statement: ast.stmt) -> bool:
         """Whether one of the optimizers steps whenever the statement runs."""
@@ -247,23 +258,26 @@ class Scaling:
                 return any(map(self._steps_surely, body))
         return False
 
-    def _why_parameters_mixed(self, steps: Sequence[Step]) -> str | None:
+    def _why_parameters_mixed(self, steps: Sequence[Step]) -> Reason | None:
         seen: dict[Value, Step] = {}
         for step in steps:
             layers = {layer for value in step.values for layer in self._owned(value)}
             if not layers:
-                return f"the parameters of the optimizer in line {step.call.lineno} are not known, and there are others"
+                text = f"the parameters of the optimizer in {HERE} are not known, and there are others"
+                return Reason("several-optimizers", text, (at(self._module, step.call),))
             shared = next((each for each in layers if each in seen), None)
             if shared is not None:
-                lines = f"lines {seen[shared].call.lineno} and {step.call.lineno}"
+                both = self._both(seen[shared], step)
                 if any(map(self._is_made_again, (shared, *step.values))):
-                    return f"models or optimizers that one function makes are not told apart ({lines})"
-                return f"optimizers share parameters ({lines})"
+                    text = f"models or optimizers that one function makes are not told apart ({HERE})"
+                    return Reason("several-optimizers", text, (both,))
+                return Reason("several-optimizers", f"optimizers share parameters ({HERE})", (both,))
             seen |= dict.fromkeys(layers, step)
             feeding = [phase for phase in self.phases if self._runs_before(phase.event, step.event)]
             is_fed = any(layers & self._called(phase) and not self._chooses_model(phase) for phase in feeding)
             if not is_fed or layers & self._frozen:
-                return f"the optimizer in line {step.call.lineno} may step without gradients"
+                text = f"the optimizer in {HERE} may step without gradients"
+                return Reason("step-without-backward", text, (at(self._module, step.call),))
         return None
 
     def _chooses_model(self, phase: Phase) -> bool:
@@ -337,27 +351,28 @@ class Scaling:
                 found.append(event)
         return tuple(found)
 
-    def _why_gradients_read(self) -> str | None:
+    def _why_gradients_read(self) -> Reason | None:
         for event in self._readers:
-            line = self._line(event)
+            here = (self._at(event),)
             place = self._unscale_place(event)
             if place is None and len(self._optimizers) > 1 and not any(self._is_of(event, each) for each in self.steps):
-                return f"it is not known whose gradients are read in {line}"
+                return Reason("gradients-read", f"it is not known whose gradients are read in {HERE}", here)
             if place is None:
-                return f"gradients are read or changed outside the branch of the step ({line})"
+                text = f"gradients are read or changed outside the branch of the step ({HERE})"
+                return Reason("gradients-read", text, here)
             step, statement = place
             suite = self._module.suite(statement)
             between = suite[suite.index(statement) : suite.index(step.statement)]
             if any(isinstance(node, _LEAVES) for each in between for node in walk(each)):
-                return f"the step may be skipped after gradients were read ({line})"
+                return Reason("gradients-read", f"the step may be skipped after gradients were read ({HERE})", here)
             if any(
                 each.statement in between or any(inner in between for inner in self._module.ancestors(each.statement))
                 for each in self.phases
             ):
-                return f"gradients are read between two backwards ({line})"
+                return Reason("gradients-read", f"gradients are read between two backwards ({HERE})", here)
         return None
 
-    def _line(self, event: Event) -> str:
+    def _at(self, event: Event) -> Place:
         return located(self.script, event.module.statement(event.node))
 
     def _unscale_place(self, event: Event) -> tuple[Step, ast.stmt] | None:
@@ -391,11 +406,12 @@ class Scaling:
         """The layers whose parameters one of the optimizers owns."""
         return {layer for step in self.steps for value in step.values for layer in self._owned(value)}
 
-    def _why_gradients_elsewhere(self) -> str | None:
+    def _why_gradients_elsewhere(self) -> Reason | None:
         """Gradients that no optimizer unscales: of inputs, of other models, in hooks."""
         hook = gradient_hook(self.script)
         if hook is not None:
-            return f"a hook would see scaled gradients ({located(self.script, hook)})"
+            text = f"a hook would see scaled gradients ({HERE})"
+            return Reason("gradients-read", text, (located(self.script, hook),))
         for event in self.events:
             if event.kind is not EventKind.GRADIENT:
                 continue
@@ -405,13 +421,14 @@ class Scaling:
             layers = self._layers_of(of) | {each.of for each in of if each.sort is Sort.METHOD and each.of is not None}
             is_tensor = any(each.sort in TENSOR_SORTS and each not in self._given for each in of)
             if is_tensor or (self._layers and not layers <= self._layers):
-                return f"gradients that no optimizer is seen to own are read in {self._line(event)}"
+                text = f"gradients that no optimizer is seen to own are read in {HERE}"
+                return Reason("gradients-read", text, (self._at(event),))
             if layers:
                 for given in self._given_expressions:
                     choice = chosen(self._flow, given)
                     if choice is not None:
-                        line = f"{self._line(event)} ({located(self.script, choice)})"
-                        return f"the optimizer may own only some of the gradients read in {line}"
+                        text = f"the optimizer may own only some of the gradients read in {HERE} ({HERE})"
+                        return Reason("gradients-read", text, (self._at(event), located(self.script, choice)))
         return None
 
     @property
@@ -427,7 +444,7 @@ class Scaling:
         given = {value for call in calls for each in _arguments(call) for value in self._flow.values(each)}
         return given | {item for each in given if each.sort is Sort.CONTAINER for item in self._flow.items(each)}
 
-    def _why_gradients_kept(self) -> str | None:
+    def _why_gradients_kept(self) -> Reason | None:
         """Gradients that are still there, unscaled or scaled otherwise, when a backward adds to them."""
         phases = {each.call: each for each in self.phases}
         for values, step in {each.values: each for each in reversed(self.steps)}.items():
@@ -463,9 +480,10 @@ class Scaling:
     def _optimizers(self) -> set[tuple[Values, str]]:
         return {self._which(each) for each in self.steps}
 
-    def _kept(self, step: Step) -> str:
+    def _kept(self, step: Step) -> Reason:
         optimizer = self._module.code(step.optimizer)
-        return f"the gradients for {optimizer}.step() in line {step.call.lineno} are added to others, scaled otherwise"
+        text = f"the gradients for {optimizer}.step() in {HERE} are added to others, scaled otherwise"
+        return Reason("gradients-accumulated", text, (at(self._module, step.call),))
 
     def _zeroes(self, event: Event, optimizer: Values, layers: set[Value]) -> bool:
         """Whether the event zeroes gradients of the optimizer's parameters, for all that is known."""
@@ -488,7 +506,8 @@ class Scaling:
         for use in self.uses:
             name = scaler_at(use)
             if name is None:
-                raise LeftError(f"the scaler would not be seen in line {use.lineno}")
+                text = f"the scaler would not be seen in {HERE}"
+                raise LeftError("no-place-for-scaler", text, at(self._module, use))
             names[use] = name
         module = self._module
         for phase in self.phases:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codemods.amp_blocks import BCE, Blocks
+from codemods.amp_blocks import BCE, WITH_LOGITS, Blocks
 from codemods.amp_checkpoints import checkpoints
 from codemods.amp_home import Homes
 from codemods.amp_names import Wording
@@ -19,6 +19,7 @@ from codemods.facts.iterations import EventKind
 from codemods.facts.leaks import leak
 from codemods.facts.names import bound_names
 from codemods.facts.reach import own
+from codemods.facts.reason import HERE, Reason, Words, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,7 +68,8 @@ class Site:
         scaling, home = self._scaling, None
         bce = self._bce()
         if bce is not None and self.form == "fp16":
-            raise LeftError(f"{_SATURATED} ({located(self.script, bce)}); use its with_logits form, or --amp bf16")
+            text, remedy = f"{_SATURATED} ({HERE});", f"{WITH_LOGITS}, or --amp bf16"
+            raise LeftError("loss-of-probabilities", text, located(self.script, bce), remedy=remedy)
         form = "bf16" if bce is not None else self.form
         if form != "bf16":
             home = self._home(scaling)
@@ -98,10 +100,12 @@ class Site:
         return (*wording.edits, *self._edits)
 
     @property
-    def note(self) -> str:
+    def note(self) -> Words:
         """Why it is written for bf16 alone where any form would do, as the end of a message."""
         bce = self._bce() if self.form == "auto" else None
-        return "" if bce is None else f"; for bf16 alone: {_SATURATED} ({located(self.script, bce)})"
+        if bce is None:
+            return Words("")
+        return Words(f"; for bf16 alone: {_SATURATED} ({HERE})", (located(self.script, bce),))
 
     @property
     def is_delicate(self) -> bool:
@@ -116,11 +120,11 @@ class Site:
         """Where the scaler is made."""
         reason = scaling.why_not()
         if reason is not None:
-            raise LeftError(f"{reason}{NO_SCALER}")
+            raise LeftError.of(reason.followed(";", remedy=NO_SCALER))
         try:
             return Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
         except LeftError as left:
-            raise LeftError(f"{left}{NO_SCALER}") from None
+            raise LeftError.of(left.reason.followed(";", remedy=NO_SCALER)) from None
 
     def _bce(self) -> ast.Call | None:
         """A ``binary_cross_entropy`` of probabilities.
@@ -143,29 +147,29 @@ class Site:
     def _check(self) -> None:
         search = line_search(self.script)
         if search is not None:
-            raise LeftError(f"the line search of LBFGS needs losses of 32 bits ({located(self.script, search)})")
+            text = f"the line search of LBFGS needs losses of 32 bits ({HERE})"
+            raise LeftError("breaks-in-16-bits", text, located(self.script, search))
         for phase in self.group:
             if phase.why_not is not None:
-                raise LeftError(phase.why_not)
+                raise LeftError.of(phase.why_not)
             for hazard in hazards(self.phases.reach, self.script.module, phase.code):
                 if self.form != "bf16" or not hazard.only_fp16:
-                    hint = BF16_CAN if hazard.only_fp16 else ""
-                    raise LeftError(f"{hazard.reason} ({hazard.place(self.script.module)}){hint}")
+                    because = hazard.because
+                    raise LeftError.of(because.followed(";", remedy=BF16_CAN) if hazard.only_fp16 else because)
             kept = leak(self.phases.reach, self.script.modules, self.script.module, self._under_autocast)
             if kept is not None:
-                raise LeftError(f"{kept.reason} ({kept.place(self.script.module)})")
+                raise LeftError.of(kept.because)
             tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
             if self.form != "bf16" and tiny is not None:
-                raise LeftError(f"{tiny.reason} ({tiny.place(self.script.module)}){BF16_CAN}")
+                raise LeftError.of(tiny.because.followed(";", remedy=BF16_CAN))
             inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
-                raise LeftError(
-                    f"{BCE}, and a model computes it ({located(self.script, inside)}); use its with_logits form"
-                )
+                text = f"{BCE}, and a model computes it ({HERE});"
+                raise LeftError("loss-of-probabilities", text, located(self.script, inside), remedy=WITH_LOGITS)
 
         if not self.conditions.are_about_cuda:
-            nothing = "no CUDA: this loop moves neither its model nor its batches to a CUDA device"
-            raise LeftError(self.conditions.why_not or nothing)
+            nothing = Reason("no-cuda", "no CUDA: this loop moves neither its model nor its batches to a CUDA device")
+            raise LeftError.of(self.conditions.why_not or nothing)
 
     @property
     def _under_autocast(self) -> list[ast.AST]:
@@ -209,15 +213,16 @@ class Site:
         formats.run(block)
         array = formats.leaves_torch(block)
         if array is not None:
-            raise LeftError(f"an array is made from a tensor in 16 bits (line {array.lineno})")
+            text = f"an array is made from a tensor in 16 bits ({HERE})"
+            raise LeftError("leaves-in-16-bits", text, at(self.script.module, array))
         found: list[str] = []
         for escape in uses.escapes(block):
             text = ast.unparse(escape.target)
             if formats.names.get(text, Format.OTHER) is Format.OTHER:
                 continue
             if formats.names[text] is Format.UNKNOWN or not self._is_unconditional(escape):
-                line = escape.use.lineno
-                raise LeftError(f"{text!r} leaves the block in 16 bits (line {line}), and what it holds is not known")
+                why = f"{text!r} leaves the block in 16 bits ({HERE}), and what it holds is not known"
+                raise LeftError("leaves-in-16-bits", why, at(self.script.module, escape.use))
             found.append(f"{text} = {text}.float()")
         return found
 
@@ -248,7 +253,7 @@ class Site:
             return
         backward = phase.call.func
         if not isinstance(backward, ast.Attribute) or backward.value is not phase.loss:
-            raise LeftError(f"the loss in line {phase.call.lineno} has no name")
+            raise LeftError("not-editable", f"the loss in {HERE} has no name", at(module, phase.call))
         arguments = module.between(module.span(backward)[1], module.span(phase.call)[1])
         code = f"{scaled}.backward{arguments}".replace("{", "{{").replace("}", "}}")
         code = f"{wording.block(phase.statement)}\n    {name} = {{loss}}\n{code}"

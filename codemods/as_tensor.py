@@ -10,7 +10,9 @@ from codemods.edit_values import Replace
 from codemods.facts.arrays import Array, Arrays
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
-from codemods.facts.loops import REPEATING, around, loop_around, where
+from codemods.facts.loops import REPEATING, around, loop_around
+from codemods.facts.loops import place as place_of
+from codemods.facts.reason import HERE, Reason
 from codemods.facts.sharing import is_alone, is_copied, is_stacked
 from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, without_none
@@ -134,11 +136,11 @@ for i in range(100):
             return (
                 None
                 if _is_list(script, data)
-                else self.left(module, call, because="it is not known to be a NumPy array")
+                else self.left(module, call, Reason("unknown-array", "it is not known to be a NumPy array"))
             )
         reason = _why_no_call(script, call)
         if reason is not None:
-            return self.left(module, call, because=reason)
+            return self.left(module, call, reason)
         if array is not None:
             return self._of_legacy(script, call, array) if legacy else self._of_array(script, arrays, call, array)
         return (
@@ -153,7 +155,8 @@ for i in range(100):
         ``torch.Tensor(np.array(3))`` has three elements, as ``torch.Tensor(3)`` has.
         """
         if not array.has_axes and not (array.format or "").startswith("float"):
-            return self.left(script.module, call, because="a single integer would be a size to the legacy constructor")
+            text = "a single integer would be a size to the legacy constructor"
+            return self.left(script.module, call, Reason("other-result", text))
         torch = _module_name(call)
         given = "" if array.format == "float32" else f", dtype={torch}.float32"
         template = f"{torch}.as_tensor({{data}}{given})"
@@ -168,19 +171,21 @@ for i in range(100):
         given = arrays.format(wanted["dtype"]) if "dtype" in wanted else array.format
         reason = None
         if requires is not None and not isinstance(requires, ast.Constant):
-            reason = "whether it requires a gradient is decided when the script runs"
+            reason = Reason("unknown-arguments", "whether it requires a gradient is decided when the script runs")
         elif place is not None and device(script.flow, place).kind is not DeviceKind.CPU:
-            reason = "it is copied once, to its device, in either form"
+            reason = Reason("nothing-to-gain", "it is copied once, to its device, in either form")
         elif given is not None and array.format is not None and given != array.format:
-            reason = f"it is copied once, from {array.format} to {given}, in either form"
+            text = f"it is copied once, from {array.format} to {given}, in either form"
+            reason = Reason("nothing-to-gain", text)
         elif not is_alone(arrays, module, call, array) and not is_copied(
             script.flow, script.loaders, module, call, given
         ):
             reason = _shared(call, array)
         elif not array.is_dense and not is_stacked(script.flow, script.loaders, module, call):
-            reason = "its elements may not lie in the order of its axes, as those of a copy do"
+            text = "its elements may not lie in the order of its axes, as those of a copy do"
+            reason = Reason("other-result", text)
         if reason is not None:
-            return self.left(module, call, because=reason)
+            return self.left(module, call, reason)
         holes = [("data", data), *((str(name), node) for name, node in wanted.items())]
         given_on = "".join(f", {name}={{{name}}}" for name in wanted)
         gradient = ".requires_grad_()" if isinstance(requires, ast.Constant) and requires.value else ""
@@ -194,17 +199,18 @@ for i in range(100):
         given = "float32" if legacy else arrays.format(wanted["dtype"]) if "dtype" in wanted else items.format
         reason = None
         if numpy is None:
-            reason = "NumPy cannot be named where the tensor is made"
+            reason = Reason("no-name", "NumPy cannot be named where the tensor is made")
         elif items.format is None:
-            reason = "the number format of the list's arrays is not known"
+            reason = Reason("unknown-array", "the number format of the list's arrays is not known")
         elif "requires_grad" in wanted:
-            reason = "it is made with a gradient of its own"
+            reason = Reason("other-arguments", "it is made with a gradient of its own")
         elif not wanted and not legacy and not arrays.is_filled(module, data):
-            reason = "an empty list would become a tensor of another number format"
+            reason = Reason("other-result", "an empty list would become a tensor of another number format")
         elif given != items.format and items.format not in _NARROW:
-            reason = f"numbers of {items.format} may be rounded otherwise on the way to {given}"
+            text = f"numbers of {items.format} may be rounded otherwise on the way to {given}"
+            reason = Reason("other-result", text)
         if reason is not None:
-            return self.left(module, call, because=reason)
+            return self.left(module, call, reason)
         if not wanted and not legacy:
             template = f"{torch}.from_numpy({numpy}({{data}}))"
         else:
@@ -216,7 +222,8 @@ for i in range(100):
     def _of_tensor(self, script: Script, call: ast.Call) -> Finding:
         module, (data,) = script.module, call.args
         if call.keywords:
-            return self.left(module, call, because="it is a tensor already, which is given other properties here")
+            text = "it is a tensor already, which is given other properties here"
+            return self.left(module, call, Reason("other-arguments", text))
         return self.rewrites(
             module, call, _OF_TENSOR, Replace(module, call, "{data}.detach().clone()", (("data", data),))
         )
@@ -232,20 +239,21 @@ def _maker(script: Script, call: ast.Call) -> str | None:
     return name if name in {_COPYING, *_LEGACY_FLOATS} and len(call.args) == 1 else None
 
 
-def _why_no_call(script: Script, call: ast.Call) -> str | None:
+def _why_no_call(script: Script, call: ast.Call) -> Reason | None:
     """Why the call cannot be written otherwise, whatever it is given."""
     if _module_name(call) is None:
-        return "the call does not name the module torch"
+        return Reason("no-name", "the call does not name the module torch")
     if any(each.arg not in {"dtype", "device", "requires_grad"} for each in call.keywords):
-        return "as_tensor takes no other arguments than dtype and device"
+        return Reason("other-arguments", "as_tensor takes no other arguments than dtype and device")
     if script.default_device is not None:
-        place = where(script.flow, script.module, script.default_device)
-        return f"the script says on which device tensors are made ({place})"
+        text = f"the script says on which device tensors are made ({HERE})"
+        return Reason("default-device", text, (place_of(script.flow, script.default_device),))
     legacy = isinstance(call.func, ast.Attribute) and call.func.attr != "tensor"
     if legacy and call.keywords:
-        return "it is made with other arguments than the data"
+        return Reason("other-arguments", "it is made with other arguments than the data")
     if legacy and call.func.attr == "Tensor" and _default_type(script):  # type: ignore[attr-defined]
-        return "the script changes the default number format, which torch.Tensor follows"
+        text = "the script changes the default number format, which torch.Tensor follows"
+        return Reason("other-result", text)
     return None
 
 
@@ -324,8 +332,10 @@ def _default_type(script: Script) -> bool:
     )
 
 
-def _shared(call: ast.Call, array: Array) -> str:
+def _shared(call: ast.Call, array: Array) -> Reason:
     owner = array.owner if isinstance(array.owner, ast.expr) else call.args[0]
     if isinstance(owner, ast.Call):
-        return f"the tensor would share its memory with what {ast.unparse(owner)} returns, and that may be kept there"
-    return f"the tensor would share its memory with '{ast.unparse(owner)}', which is used elsewhere"
+        what = f"with what {ast.unparse(owner)} returns, and that may be kept there"
+    else:
+        what = f"with '{ast.unparse(owner)}', which is used elsewhere"
+    return Reason("memory-shared", f"the tensor would share its memory {what}")

@@ -17,6 +17,7 @@ from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, described, kind, 
 from codemods.facts.models import Model
 from codemods.facts.names import bound_names
 from codemods.facts.placement import bound_for, dominates
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import walk
 from codemods.facts.tracing import draws, why_not_traced
 from codemods.facts.transfers import Transfer
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 _MESSAGE = "each operation of {} is launched from Python, and none are fused"
 _DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
 _PREPARES = SELF_METHODS | {"load_state_dict"}
-_ON_CPU = "it is not moved to CUDA in this file"
-_SINGLE = "it is a single layer: there is nothing to fuse in it"
+_ON_CPU = Reason("no-cuda", "it is not moved to CUDA in this file")
+_SINGLE = Reason("nothing-to-gain", "it is a single layer: there is nothing to fuse in it")
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
 
@@ -174,7 +175,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 yield finding
         for value in _optimized(script, called):
             if value.site is not None and value.site not in nodes and script.module.holds(value.site):
-                yield self.left(script.module, value.site, because=_why_not_called(script, value, called))
+                yield self.left(script.module, value.site, _why_not_called(script, value, called))
         reported = {part for each in nodes for part in walk(each)}
         named = {name for name, move in unknown_models(script.flow, script.modules) if move.call in nodes}
         for owner in _owners(script) if any(True for _ in _trained_calls(script)) else ():
@@ -182,7 +183,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             is_new = ast.unparse(owner) not in named and not any(each.site in reported for each in values)
             if is_new and script.module.holds(owner) and all(kind(script.flow, each) is None for each in values):
                 named.add(ast.unparse(owner))
-                yield self.left(script.module, owner, because=_why_unknown(script, owner))
+                yield self.left(script.module, owner, _why_unknown(script, owner))
 
     def _found(self, script: Script, called: Sequence[Called], compiling: Module | None) -> Iterator[Finding]:
         twice = differentiated_twice(script.flow, script.modules, tuple(each.model for each in called))
@@ -194,18 +195,18 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             if not _is_asked_for(script, each, place):
                 continue
             reason = _why_in_vain(script, each, place, compiling) or _why_not(script, each, twice.get(each.model.value))
-            reason = reason or (place if isinstance(place, str) else None)
+            reason = reason or (place if isinstance(place, Reason) else None)
             if reason is None and isinstance(place, Home):
                 ready.append((each, place))
             elif reason is None:
                 on_cpu.append(each)
             else:
                 left[each.model.value] = _site(script, each)
-                yield self.left(script.module, left[each.model.value], because=reason)
+                yield self.left(script.module, left[each.model.value], reason)
         named = {value for _, place in ready for value in script.flow.values(place.name)}
         for each in on_cpu:
             if each.model.value not in named:
-                yield self.left(script.module, _site(script, each), because=_ON_CPU)
+                yield self.left(script.module, _site(script, each), _ON_CPU)
         yield from self._compiled(script, ready, left)
         yield from self._only_methods(script, called)
         yield from self._not_known(script)
@@ -220,7 +221,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             if reason is not None:
                 site = _site(script, each)
                 if site not in left.values():  # which has its reason
-                    yield self.left(script.module, site, because=reason)
+                    yield self.left(script.module, site, reason)
             elif _own_compile(each.model):
                 yield self._with_two_names(script, each, place)
             else:
@@ -256,12 +257,13 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         torch = script.spelled(module, "torch.compile", place.anchor)
         calls = [call for where, call in each.calls if where is module and _reads(script, call.func, place)]
         if torch is None or not isinstance(name, ast.Name) or len(calls) != len(each.calls):
-            return self.left(module, site, because="its class has a compile of its own")
+            return self.left(module, site, Reason("own-method", "its class has a compile of its own"))
         new = f"compiled_{name.id}"
         if any(
             new in bound_names(scope) for scope in (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
         ):
-            return self.left(module, site, because=f"its class has a compile of its own, and {new} is taken")
+            text = f"its class has a compile of its own, and {new} is taken"
+            return self.left(module, site, Reason("own-method", text))
         condition = _condition(script, place, place.anchor)
         code = f"{new} = {torch}({name.id})" + (f" if {condition} else {name.id}" if condition else "")
         edits: list[Edit] = [Insert(module, place.anchor, code, "after")]
@@ -283,9 +285,9 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 if kind(script.flow, model) is Kind.MODEL and site is not None and script.may_use_cuda:
                     done.add(model)
                     how = "call the model itself" if callee.name == "forward" else "move that into forward()"
-                    method = f"{callee.name}() (line {call.lineno})"
-                    reason = f"only __call__ is compiled, and the training calls {method}: {how}"
-                    yield self.left(script.module, site if script.module.holds(site) else call, because=reason)
+                    text = f"only __call__ is compiled, and the training calls {callee.name}() ({HERE}):"
+                    reason = Reason("not-called", text, (at(script.module, call),), how)
+                    yield self.left(script.module, site if script.module.holds(site) else call, reason)
 
     def _not_known(self, script: Script) -> Iterator[Finding]:
         """What is moved to CUDA, has parameters and is called in training like a model, but is not known to be one."""
@@ -301,21 +303,21 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             ]
             if same and name not in said:
                 said.add(name)
-                reason = why(script.flow, values, Kind.MODEL)
+                reason = Reason("unknown-model", why(script.flow, values, Kind.MODEL))
                 if is_here:
-                    yield self.left(script.module, move.call, because=reason)
+                    yield self.left(script.module, move.call, reason)
                 else:
-                    what = f"what {ast.unparse(same[0].func)} is there is not known"
-                    yield self.left(script.module, same[0], because=f"{what}: {reason}")
+                    what = f"what {ast.unparse(same[0].func)} is there is not known: "
+                    yield self.left(script.module, same[0], reason.following(what))
         for value in _made_of_models(script):
             if value.site is not None and script.module.holds(value.site):
-                yield self.left(script.module, value.site, because=_taken(value))
+                yield self.left(script.module, value.site, _taken(value))
 
 
 # Which models.
 
 
-def _is_asked_for(script: Script, called: Called, place: Home | str | None) -> bool:
+def _is_asked_for(script: Script, called: Called, place: Home | Reason | None) -> bool:
     """Whether the model is one of the script's own module: it is put on its device there, or else made there."""
     if isinstance(place, Home):
         return place.module is script.module
@@ -368,13 +370,16 @@ def _owners(script: Script) -> Iterator[ast.expr]:
                 yield node.value
 
 
-def _why_unknown(script: Script, owner: ast.expr) -> str:
+def _why_unknown(script: Script, owner: ast.expr) -> Reason:
     if script.framework is not None:
         return _in_framework(script.framework)
     if not script.may_use_cuda and not any(True for _ in _moved_to_cuda(script)):
         return no_cuda(script)
-    what = f"what {ast.unparse(owner)} is there is not known"
-    return f"{what}: {why(script.flow, script.flow.values(owner), Kind.MODEL)}"
+    return _not_known(ast.unparse(owner), why(script.flow, script.flow.values(owner), Kind.MODEL))
+
+
+def _not_known(what: str, why_: str) -> Reason:
+    return Reason("unknown-model", f"what {what} is there is not known: {why_}")
 
 
 def _optimized(script: Script, called: Sequence[Called]) -> Iterator[Value]:
@@ -398,11 +403,12 @@ def _moved_to_cuda(script: Script) -> Iterator[Value]:
                     yield from script.flow.values(move.receiver)
 
 
-def _taken(value: Value) -> str:
-    return f"{described(value)} takes the model, and what it returns is not known to be one"
+def _taken(value: Value) -> Reason:
+    text = f"{described(value)} takes the model, and what it returns is not known to be one"
+    return Reason("unknown-model", text)
 
 
-def _why_not_called(script: Script, value: Value, called: Sequence[Called]) -> str:
+def _why_not_called(script: Script, value: Value, called: Sequence[Called]) -> Reason:
     """Why a model that an optimizer trains is not to be compiled, where its calls are not seen, or all it calls."""
     place = home(script.flow, script.modules, value)
     if script.framework is not None:
@@ -419,8 +425,9 @@ def _why_not_called(script: Script, value: Value, called: Sequence[Called]) -> s
         return place or _ON_CPU
     events = (event for each in script.iterations for event in each.of(EventKind.FORWARD))
     if any(value in unwrapped(script.flow, subject) for event in events for subject in event.subjects):
-        return why_not_traced(Model(script.flow, value), script.module) or "what its layers do is not known"
-    return "no training iteration is seen to call it"
+        unknown = Reason("unknown-model", "what its layers do is not known")
+        return why_not_traced(Model(script.flow, value)) or unknown
+    return Reason("not-called", "no training iteration is seen to call it")
 
 
 def _compiles_already(script: Script) -> Module | None:
@@ -454,31 +461,37 @@ def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
 # Why not.
 
 
-def _why_in_vain(script: Script, called: Called, place: Home | str | None, compiling: Module | None) -> str | None:
+def _why_in_vain(
+    script: Script, called: Called, place: Home | Reason | None, compiling: Module | None
+) -> Reason | None:
     """Why there is nothing to gain."""
     if place is None and not script.may_use_cuda:
         return unknown_device(script, script.transfers) or no_cuda(script)
     if called.is_single:
         return _SINGLE
-    return None if compiling is None else f"{compiling.path} compiles already"
+    return None if compiling is None else Reason("done-already", f"{compiling.path} compiles already")
 
 
-def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | None:
+def _why_not(script: Script, called: Called, twice: ast.Call | None) -> Reason | None:
     """Why the model is not to be compiled, wherever that were done."""
     layers = {each.name for each in (*called.wrappers, *called.model.layers)}
     if "torch.nn.DataParallel" in layers:
-        return "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first"
+        text = "nn.DataParallel copies the model in each iteration:"
+        return Reason("data-parallel", text, remedy="convert to DistributedDataParallel first")
     script_ = next((each.name for each in (*called.wrappers, called.model.value) if each.name in _TORCH_SCRIPT), None)
     if script_ is not None:
-        return f"{script_}() has made TorchScript of it, which is not compiled again: remove that first"
+        text = f"{script_}() has made TorchScript of it, which is not compiled again:"
+        return Reason("torchscript", text, remedy="remove that first")
     if twice is not None:
         second = any(each.arg == "create_graph" for each in twice.keywords)
         what = "gradient penalty / second derivative" if second else f"derivatives by {ast.unparse(twice.func)}()"
-        return f"{what} through {_name(script, called)} ({located(script, twice)})"
+        text = f"{what} through {_name(script, called)} ({HERE})"
+        return Reason("double-backward", text, (located(script, twice),))
     inside = differentiated_inside(script.flow, script.modules, called.model)
     if inside is not None:
         what = f"a gradient with respect to what is computed inside {_name(script, called)}"
-        return f"{what}: a compiled model has no graph there ({located(script, inside)})"
+        text = f"{what}: a compiled model has no graph there ({HERE})"
+        return Reason("inner-gradient", text, (located(script, inside),))
     elsewhere = _used_elsewhere(script, called) or _why_may_differ(script)
     if elsewhere is not None:
         return elsewhere
@@ -486,32 +499,34 @@ def _why_not(script: Script, called: Called, twice: ast.Call | None) -> str | No
         return _in_framework(script.framework)
     tf32 = _new_tf32(script)
     if tf32 is not None:
-        return f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} (line {tf32.lineno})"
-    return why_not_traced(called.model, script.module)
+        text = f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} ({HERE})"
+        return Reason("inductor-fault", text, (at(script.module, tf32),))
+    return why_not_traced(called.model)
 
 
-def _in_framework(name: str) -> str:
-    return f"the training loop runs inside {name}, which has a switch of its own for this"
+def _in_framework(name: str) -> Reason:
+    text = f"the training loop runs inside {name}, which has a switch of its own for this"
+    return Reason("framework", text, remedy=f"use the switch of {name}")
 
 
-def _used_elsewhere(script: Script, called: Called) -> str | None:
+def _used_elsewhere(script: Script, called: Called) -> Reason | None:
     """What else the script does with the model that does not work, or does nothing, once it is compiled."""
     class_ = called.model.class_
     if class_ is not None and script.flow.method(class_, "__call__") is not None:
-        return "its class has a method __call__() of its own, which is not compiled"
+        return Reason("own-method", "its class has a method __call__() of its own, which is not compiled")
     tracing = traced_by(script.flow, script.modules, called)
     if tracing is not None:
-        name = ast.unparse(tracing.func)
-        return f"{name}() traces the model, which fails once it is compiled ({located(script, tracing)})"
+        text = f"{ast.unparse(tracing.func)}() traces the model, which fails once it is compiled ({HERE})"
+        return Reason("torchscript", text, (located(script, tracing),))
     process = given_to_process(script.flow, script.modules, called)
     if process is not None:
-        return (
-            f"it is given to another process: compile it in the function that runs there ({located(script, process)})"
-        )
+        remedy = "compile it in the function that runs there"
+        text = f"it is given to another process: {remedy} ({HERE})"
+        return Reason("other-process", text, (located(script, process),), remedy)
     return None
 
 
-def _why_may_differ(script: Script) -> str | None:
+def _why_may_differ(script: Script) -> Reason | None:
     """Where the script asks for runs that repeat each other.
 
     Inductor chooses among kernels that round differently by timing them, and may choose otherwise in the next run,
@@ -525,11 +540,12 @@ def _why_may_differ(script: Script) -> str | None:
     ):
         return None
     where, node = script.determinism
-    place = f"line {getattr(node, 'lineno', 0)}" if where is script.module else where.path
-    return (
+    place, places = (HERE, (at(where, node),)) if where is script.module else (where.path, ())
+    text = (
         f"determinism requested ({place}): without torch.use_deterministic_algorithms(True), kernels are chosen by "
         "timing them, and runs differ"
     )
+    return Reason("determinism", text, places, "call torch.use_deterministic_algorithms(True)")
 
 
 def _is_switched_off(call: ast.Call) -> bool:
@@ -537,18 +553,21 @@ def _is_switched_off(call: ast.Call) -> bool:
     return any(isinstance(each, ast.Constant) and not each.value for each in given)
 
 
-def _why_not_there(script: Script, called: Called, place: Home, left: Container[Value]) -> str | None:
+def _why_not_there(script: Script, called: Called, place: Home, left: Container[Value]) -> Reason | None:
     """Why the model cannot be compiled at the place where it is on its device."""
     hook = late_hook(script.flow, script.module, script.modules, called, script.module.function(place.anchor))
     if hook is not None:
-        return f"a compiled model ignores hooks that are added after its first call ({located(script, hook)})"
+        text = f"a compiled model ignores hooks that are added after its first call ({HERE})"
+        return Reason("late-hook", text, (located(script, hook),), "add them before the first call")
     values = without_none(script.flow.values(place.name))
     if any(kind(script.flow, each) is not Kind.MODEL for each in values):
-        return f"what {script.module.code(place.name)} is there is not known: {why(script.flow, values, Kind.MODEL)}"
+        return _not_known(script.module.code(place.name), why(script.flow, values, Kind.MODEL))
     if any(each in left for value in values for each in unwrapped(script.flow, value)):
-        return f"{script.module.code(place.name)} may also be a model that is left"
+        text = f"{script.module.code(place.name)} may also be a model that is left"
+        return Reason("left-with-another", text)
     compiling = {_own_compile(Model(script.flow, each)) for each in values}
-    return "some of the models that it may be have a compile of their own" if len(compiling) > 1 else None
+    text = "some of the models that it may be have a compile of their own"
+    return Reason("own-method", text) if len(compiling) > 1 else None
 
 
 def _new_tf32(script: Script) -> ast.Attribute | None:

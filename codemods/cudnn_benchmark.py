@@ -14,6 +14,7 @@ from codemods.facts.hazards import no_cuda, unknown_device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import module_of
 from codemods.facts.placement import dominates
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.stacking import has_one_size
 from codemods.facts.values import NONE, Sort, why_unknown, without_none
@@ -139,18 +140,19 @@ for images, labels in loader:
         module = script.module
         reason = _why_no_cuda(script) or _why_decided(script) or _why_size_varies(script, model)
         if reason is not None:
-            return self.left(module, site, because=reason)
+            return self.left(module, site, reason)
         places = (place for each in (site, *others) if (place := _place(script, each)) is not None)
         named = ((each, script.spelled(module, _FLAG, _following(module, each))) for each in places)
         place, flag = next((each for each in named if each[1] is not None), (None, None))
         if place is None:
-            return self.left(module, site, because="torch.backends.cudnn cannot be named before the model is made")
+            text = "torch.backends.cudnn cannot be named before the model is made"
+            return self.left(module, site, Reason("no-name", text))
         after_imports = isinstance(place, (ast.Import, ast.ImportFrom, ast.Try))
         code = f"\n{flag} = True" if after_imports else f"{flag} = True"
         return self.rewrites(module, site, _MESSAGE, Insert(module, place, code, "after"))
 
 
-def _why_no_cuda(script: Script) -> str | None:
+def _why_no_cuda(script: Script) -> Reason | None:
     """Why the flag would do nothing; Accelerate trains on CUDA where it is found."""
     if script.may_use_cuda or script.is_accelerated:
         return None
@@ -176,13 +178,13 @@ def _is_true(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and bool(value.value)
 
 
-def _why_decided(script: Script) -> str | None:
+def _why_decided(script: Script) -> Reason | None:
     """Why the script decides otherwise, or may: it asks for determinism, or sets the flag."""
     if script.determinism is not None:
-        return f"determinism requested ({script.where(*script.determinism)})"
+        return Reason("determinism", f"determinism requested ({HERE})", (at(*script.determinism),))
     for module, node, value in _settings(script):
         said = "to False" if isinstance(value, ast.Constant) else "by a choice of the script's own"
-        return f"the flag is set {said} ({script.where(module, node)})"
+        return Reason("script-decides", f"the flag is set {said} ({HERE})", (at(module, node),))
     for module in script.modules:
         for statement in module.nodes(ast.Assign):
             for target in statement.targets:
@@ -190,11 +192,12 @@ def _why_decided(script: Script) -> str | None:
                     isinstance(target, ast.Attribute) and target.attr == "enabled" and script.is_cudnn(target.value)
                 )
                 if switch and not _is_true(statement.value):
-                    return f"cuDNN is switched off ({script.where(module, statement)})"
+                    return Reason("script-decides", f"cuDNN is switched off ({HERE})", (at(module, statement),))
         for call in module.nodes(ast.Call):
             name = _unread_seeding(script, call)
             if name is not None:
-                return f"{name}(), which was not read, may ask for determinism ({script.where(module, call)})"
+                text = f"{name}(), which was not read, may ask for determinism ({HERE})"
+                return Reason("determinism", text, (at(module, call),))
     return None
 
 
@@ -208,17 +211,18 @@ def _unread_seeding(script: Script, call: ast.Call) -> str | None:
     return None
 
 
-def _why_size_varies(script: Script, model: Model) -> str | None:
+def _why_size_varies(script: Script, model: Model) -> Reason | None:
     reason = _size_varies(script, model)
-    return None if reason is None else f"input size not provably fixed: {reason}"
+    return None if reason is None else reason.following("input size not provably fixed: ")
 
 
-def _size_varies(script: Script, model: Model) -> str | None:
+def _size_varies(script: Script, model: Model) -> Reason | None:
     if model.takes_any_size:
-        return "the model is made for images that differ in size"
+        return Reason("size-not-fixed", "the model is made for images that differ in size")
     if not script.loaders:
         unknown = [why_unknown(each.sources) for each in script.transfers]
-        return min((each for each in unknown if each is not None), default="no DataLoader is seen")
+        text = min((each for each in unknown if each is not None), default="no DataLoader is seen")
+        return Reason("size-not-fixed", text)
     feeding = [each for each in script.loaders if each.transfers or each.converted]
     for loader in feeding or script.loaders:
         reason = loader.unknown_arguments or loader.dataset.why_size_varies
@@ -228,11 +232,12 @@ def _size_varies(script: Script, model: Model) -> str | None:
             return reason
         collate = loader.arguments.get("collate_fn")
         if collate is not None and collate.values != {NONE} and not _stacks(script, collate.values):
-            return f"the loader in {script.where(loader.module, loader.call)} has a collate_fn of its own"
+            text = f"the loader in {HERE} has a collate_fn of its own"
+            return Reason("size-not-fixed", text, (at(loader.module, loader.call),))
     return _why_images_change(script)
 
 
-def _why_images_change(script: Script) -> str | None:
+def _why_images_change(script: Script) -> Reason | None:
     """Where batches get another size between the loader and the model."""
     for module in script.modules:
         for call in module.nodes(ast.Call):
@@ -240,15 +245,16 @@ def _why_images_change(script: Script) -> str | None:
                 each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
             )
             if resizes and not _in_model(script, module, call):
-                return f"images are resized ({script.where(module, call)})"
+                return Reason("size-not-fixed", f"images are resized ({HERE})", (at(module, call),))
         for crop in module.nodes(ast.Subscript):
             if _cuts_to_a_computed_size(crop) and not _in_model(script, module, crop):
-                return f"images are cropped ({script.where(module, crop)})"
+                return Reason("size-not-fixed", f"images are cropped ({HERE})", (at(module, crop),))
         for statement in module.nodes(ast.Assign):
             if any(isinstance(target, ast.Attribute) and target.attr == "transform" for target in statement.targets):
                 owner = module.function(statement)
                 if owner is None or getattr(owner, "name", "") != "__init__":
-                    return f"the transform of a data set is replaced ({script.where(module, statement)})"
+                    text = f"the transform of a data set is replaced ({HERE})"
+                    return Reason("size-not-fixed", text, (at(module, statement),))
     return None
 
 

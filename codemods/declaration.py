@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from codemods import placing
+from codemods.facts.reason import Reason, Words
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator
 
     from codemods.edit_values import Edit
+    from codemods.facts.reason import Said
     from codemods.facts.script import Script
     from codemods.facts.source import Module
 
@@ -89,8 +91,8 @@ class Finding:
     rule: str
     module: Module
     node: ast.AST
-    message: str
-    """Why the site is slow, or, where ``edits`` is empty, why it is left."""
+    why: Words
+    """Why the site is slow; unused where it is left."""
     promise: Promise
     gain: str = ""
     edits: tuple[Edit, ...] = ()
@@ -100,6 +102,23 @@ class Finding:
     """The rule that this finding builds on: where it leaves the same node, this one leaves it, too."""
     redraws: bool = False
     """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
+    because: Reason | None = None
+    """Why the site is left."""
+
+    @property
+    def words(self) -> Words:
+        """Why the site is slow, or why it is left."""
+        return self.why if self.because is None else self.because.words
+
+    @property
+    def said(self) -> Said:
+        """The same for who reads the module."""
+        return self.words.said(self.module)
+
+    @property
+    def message(self) -> str:
+        """The text of that."""
+        return self.said.text
 
     @property
     def rewrites(self) -> bool:
@@ -146,14 +165,15 @@ class Codemod(ABC):
         if failure is None:
             yield from self.find(script)
         elif next(iter(self.find(script)), None) is not None:
-            because = f"the script fails before any change; fix first: {failure.because}"
-            yield self.left(script.module, failure.node, because=because)
+            remedy = f"fix first: {failure.because}"
+            because = Reason("fails-today", "the script fails before any change;", remedy=remedy)
+            yield self.left(script.module, failure.node, because)
 
     def rewrites(  # noqa: PLR0913 - a finding has these parts; a builder object would only rename them
         self,
         module: Module,
         node: ast.AST,
-        message: str,
+        message: str | Words,
         *edits: Edit,
         promise: Promise | None = None,
         gain: str | None = None,
@@ -165,11 +185,12 @@ class Codemod(ABC):
         for edit in edits:
             problem = placing.problem(edit)
             if problem is not None:
-                return self.left(module, node, because=problem)
+                return self.left(module, node, problem)
         promise = self.promise if promise is None else promise
         gain = self.gain if gain is None else gain
-        return Finding(self.name(), module, node, message, promise, gain, edits, fails, after, redraws)
+        why = Words(message) if isinstance(message, str) else message
+        return Finding(self.name(), module, node, why, promise, gain, edits, fails, after, redraws)
 
-    def left(self, module: Module, node: ast.AST, because: str) -> Finding:
+    def left(self, module: Module, node: ast.AST, because: Reason) -> Finding:
         """A finding that leaves the site, with the reason."""
-        return Finding(self.name(), module, node, because, self.promise, fails=False)
+        return Finding(self.name(), module, node, Words(""), self.promise, fails=False, because=because)

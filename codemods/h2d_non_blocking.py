@@ -11,7 +11,9 @@ from codemods.edit_values import AddArgument, Replace
 from codemods.facts.devices import DeviceKind, is_on_cuda
 from codemods.facts.flow import class_of
 from codemods.facts.kinds import Kind, described, may
-from codemods.facts.loops import loop_around, module_of, where
+from codemods.facts.loops import loop_around, module_of
+from codemods.facts.loops import place as place_of
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import lasting, walk
 from codemods.facts.transfers import is_element, is_field, is_value_of_dictionary
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
     from codemods.declaration import Finding
     from codemods.facts.data import Loader
     from codemods.facts.flow import Flow
+    from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.source import FunctionNode, Module
     from codemods.facts.transfers import Transfer
 
 _FALSE = Value(Sort.LITERAL, "False")
-_MPS = "the device may be MPS, where a batch copied without blocking may be read too early: compare it with 'cuda'"
-_NO_BATCH = "what is moved is not known to be a batch"
-_NO_TENSOR = "its collate_fn may return something else than tensors"
+_MPS = Reason(
+    "perhaps-other-device",
+    "the device may be MPS, where a batch copied without blocking may be read too early:",
+    remedy="compare it with 'cuda'",
+)
+_NO_TENSOR = Reason("unknown-batch", "its collate_fn may return something else than tensors")
 # Methods that end in an underscore and leave the elements as they are.
 _IN_PLACE = re.compile(r"[a-z]\w*[^_]_")
 _NO_WRITES = frozenset(
@@ -104,15 +110,17 @@ for images, labels in loader:
                 continue
             if not _is_about_batches(move):
                 if _is_cut_by_hand(script, move):
-                    yield self.left(move.module, move.call, because=_why_made(script, move))
+                    yield self.left(move.module, move.call, _why_made(script, move))
                 elif move.non_blocking is None and move.method != "type" and is_element(move.module, move.call):
-                    yield self.left(move.module, move.call, because=_why_no_batch(move))
+                    yield self.left(move.module, move.call, _why_no_batch(move))
                 continue
             given = move.non_blocking
             if given is None:
                 yield self._site(script, move)
             elif isinstance(given, ast.Constant) and not given.value:
-                yield self.left(move.module, move.call, because="non_blocking=False is written there")
+                remedy = "take non_blocking=False away"
+                because = Reason("script-decides", "non_blocking=False is written there", remedy=remedy)
+                yield self.left(move.module, move.call, because)
             elif {each for each in script.flow.values(given) if each.sort is not Sort.UNBOUND} == {_FALSE}:
                 yield self._parameter(script, move, given)
 
@@ -123,7 +131,7 @@ for images, labels in loader:
         for call in script.module.nodes(ast.Call):
             unknown = _unknown_in_place(script, call)
             if unknown is not None:
-                yield self.left(script.module, call, because=_in_accelerate(script) or f"{_NO_BATCH}: {unknown}")
+                yield self.left(script.module, call, _in_accelerate(script) or unknown)
 
     def _parameter(self, script: Script, move: Transfer, given: ast.expr) -> Finding:
         """A site where ``non_blocking`` is False wherever it comes from: the default of a parameter becomes True."""
@@ -135,7 +143,7 @@ for images, labels in loader:
             or default is None
             or any(_passes(call, function, text) for call in script.flow.callers(function))
         ):
-            return self.left(module, move.call, because=f"{text} is False wherever this runs")
+            return self.left(module, move.call, Reason("script-decides", f"{text} is False wherever this runs"))
         same = [
             each
             for each in script.transfers
@@ -146,19 +154,20 @@ for images, labels in loader:
         uses = [each for each in module.nodes(ast.Name) if each.id == text and module.function(each) is function]
         reasons = [_why_not(script, each) or (_MPS if each.may_reach_mps else None) for each in same]
         if len(uses) != len(same):
-            reasons.append(f"{text} is False wherever this runs, and is used for something else, too")
+            other = f"{text} is False wherever this runs, and is used for something else, too"
+            reasons.append(Reason("script-decides", other))
         reason = next((each for each in reasons if each is not None), None)
         if reason is not None:
-            return self.left(module, move.call, because=reason)
+            return self.left(module, move.call, reason)
         return self.rewrites(module, move.call, _MESSAGE, Replace(module, default, "True"))
 
     def _site(self, script: Script, move: Transfer) -> Finding:
         reason = _why_not(script, move)
         if reason is not None:
-            return self.left(move.module, move.call, because=reason)
+            return self.left(move.module, move.call, reason)
         value = _on_cuda(script, move) if move.may_reach_mps else "True"
         if value is None:
-            return self.left(move.module, move.call, because=_MPS)
+            return self.left(move.module, move.call, _MPS)
         return self.rewrites(
             move.module, move.call, _MESSAGE, AddArgument(move.module, move.call, "non_blocking", value)
         )
@@ -200,12 +209,16 @@ def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
     return not is_pinned and loop_around(script.flow, move.module, move.call) is not None
 
 
-def _why_no_batch(move: Transfer) -> str:
+def _why_no_batch(move: Transfer) -> Reason:
     unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
-    return f"{_NO_BATCH}: {unknown or 'no loader is seen to hand it out'}"
+    return _no_batch(unknown or "no loader is seen to hand it out")
 
 
-def _unknown_in_place(script: Script, call: ast.Call) -> str | None:
+def _no_batch(why: str) -> Reason:
+    return Reason("unknown-batch", f"what is moved is not known to be a batch: {why}")
+
+
+def _unknown_in_place(script: Script, call: ast.Call) -> Reason | None:
     """Why it is not known what moves itself, ``batch.to(device)``, and is used as batches are; None for all else."""
     module, func = script.module, call.func
     if not (isinstance(func, ast.Attribute) and func.attr in {"to", "cuda"} and isinstance(func.value, ast.Name)):
@@ -217,7 +230,9 @@ def _unknown_in_place(script: Script, call: ast.Call) -> str | None:
     if not values or any(each.sort is not Sort.UNKNOWN for each in values):
         return None
     loop = next((each for each in module.ancestors(call) if isinstance(each, (ast.For, ast.AsyncFor))), module.tree)
-    return why_unknown(values) if any(_takes_apart(script, each, func.value.id) for each in walk(loop)) else None
+    unknown = why_unknown(values)
+    is_taken_apart = any(_takes_apart(script, each, func.value.id) for each in walk(loop))
+    return _no_batch(unknown) if unknown is not None and is_taken_apart else None
 
 
 def _takes_apart(script: Script, node: ast.AST, name: str) -> bool:
@@ -230,15 +245,16 @@ def _takes_apart(script: Script, node: ast.AST, name: str) -> bool:
     return False
 
 
-def _why_made(script: Script, move: Transfer) -> str:
-    made = _made(script, move)
-    return f"what is moved was made by the script itself{made}, not by a loader, and is not in pinned memory"
+def _why_made(script: Script, move: Transfer) -> Reason:
+    hole, places = _made(script, move)
+    text = f"what is moved was made by the script itself{hole}, not by a loader, and is not in pinned memory"
+    return Reason("made-by-hand", text, places)
 
 
-def _made(script: Script, move: Transfer) -> str:
-    """Where what is moved was made, in words, as far as that is known."""
+def _made(script: Script, move: Transfer) -> tuple[str, tuple[Place, ...]]:
+    """Where what is moved was made, as far as that is known: words with a hole, and what fills it."""
     sites = [each.site for each in in_order(move.sources) if isinstance(each.site, ast.expr)]
-    return f" ({where(script.flow, move.module, sites[0])})" if sites else ""
+    return (f" ({HERE})", (place_of(script.flow, sites[0]),)) if sites else ("", ())
 
 
 def _on_cuda(script: Script, move: Transfer) -> str | None:
@@ -249,39 +265,43 @@ def _on_cuda(script: Script, move: Transfer) -> str | None:
     return is_on_cuda(script.flow, node, move.module.code(node), script.quote(move.module))
 
 
-def _in_accelerate(script: Script) -> str | None:
+def _in_accelerate(script: Script) -> Reason | None:
     """Why what its ``prepare()`` hands out needs no move; None where the script trains without it."""
-    is_there = script.is_accelerated
-    return "the training loop runs inside Accelerate, which moves the batches itself" if is_there else None
+    text = "the training loop runs inside Accelerate, which moves the batches itself"
+    return Reason("framework", text) if script.is_accelerated else None
 
 
-def _why_not(script: Script, move: Transfer) -> str | None:
+def _why_not(script: Script, move: Transfer) -> Reason | None:
     is_unknown = move.device.kind is DeviceKind.UNKNOWN or any(each.sort is Sort.UNKNOWN for each in move.sources)
     if is_unknown and (reason := _in_accelerate(script)) is not None:
         return reason
     if any(each.sort is Sort.UNKNOWN for each in move.sources):
         return _why_no_batch(move)
     if not move.loaders:
-        return f"what is moved was made from the batch on the host{_made(script, move)}, and is not in pinned memory"
+        hole, places = _made(script, move)
+        text = f"what is moved was made from the batch on the host{hole}, and is not in pinned memory"
+        return Reason("converted-on-host", text, places)
     if move.device.kind is DeviceKind.UNKNOWN:
-        return f"the device is not known: {move.device.reason}"
+        return Reason("unknown-device", f"the device is not known: {move.device.reason}")
     if not move.may_reach_cuda:
-        return "the batch goes to another accelerator than CUDA"
+        return Reason("other-accelerator", "the batch goes to another accelerator than CUDA")
     return _why_other(move) or _why_pageable(script, move) or _why_written(script, move)
 
 
-def _why_other(move: Transfer) -> str | None:
+def _why_other(move: Transfer) -> Reason | None:
     """Why what is moved may be something for which a copy must block, or that knows no ``non_blocking``."""
     for source in move.sources:
         if source.sort is Sort.CHOICE:
             continue  # a text or number of the command line, as fire.Fire() would pass, has no such method at all
         if source.sort not in TENSOR_SORTS:
             other = described(source)
-            return "what is moved may be something else than a batch" + (f": {other}" if other != "a value" else "")
+            text = "what is moved may be something else than a batch"
+            return Reason("unknown-batch", f"{text}: {other}" if other != "a value" else text)
         on_host = source.sort in {Sort.BATCH, Sort.HOST}
         if not on_host and move.device.kind is not DeviceKind.CUDA and not _same_target(source, move):
             # From CUDA to the CPU, a copy that does not block is read before it is there.
-            return "what is moved may be on a device already, and the target may be the CPU"
+            text = "what is moved may be on a device already, and the target may be the CPU"
+            return Reason("perhaps-other-device", text)
     return None
 
 
@@ -293,23 +313,26 @@ def _same_target(source: Value, move: Transfer) -> bool:
     return site is move.call or any(ast.dump(each) == ast.dump(move.target) for each in site.args[:1])
 
 
-def _why_pageable(script: Script, move: Transfer) -> str | None:
-    reasons = []
+def _why_pageable(script: Script, move: Transfer) -> Reason | None:
+    reasons: list[Reason] = []
+    is_pinned = False
     for value in in_order(move.loaders):
         loader = script.loader(value)
         if loader is None:
-            return "the loader is not made in a way that can be seen"
+            return Reason("unpinned-loader", "the loader is not made in a way that can be seen")
         why = _why_no_tensor(loader, move)
         if why is not None:
             return why
-        reasons.append((where(script.flow, move.module, loader.call), loader.why_left_unpinned))
-    if any(reason is None for _, reason in reasons):
-        return None
-    place, reason = reasons[0]
-    return f"the loader in {place} does not pin its batches: {reason}"
+        reason = loader.why_left_unpinned
+        if reason is None:
+            is_pinned = True
+        else:
+            lead = f"the loader in {HERE} does not pin its batches: "
+            reasons.append(reason.following(lead, at(loader.module, loader.call), code="unpinned-loader"))
+    return None if is_pinned else reasons[0]
 
 
-def _why_no_tensor(loader: Loader, move: Transfer) -> str | None:
+def _why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
     """Why the batch may be something else than a tensor, whose ``to`` may not know ``non_blocking``."""
     collate = loader.arguments.get("collate_fn")
     if collate is None or collate.values == {NONE}:
@@ -398,14 +421,14 @@ def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:
 # What is written on the host after the copy was queued.
 
 
-def _why_written(script: Script, move: Transfer) -> str | None:
+def _why_written(script: Script, move: Transfer) -> Reason | None:
     loaders = frozenset(move.loaders)
     for module, call in _calls_around(script, move):
         for place, written in _writes(module):
             here = module.function(place) is module.function(call)
             if here and _is_batch(script, module, written, loaders) and _may_follow(script, module, call, place):
-                line = where(script.flow, move.module, place)
-                return f"the batch is written on the host again while it may be copied ({line})"
+                text = f"the batch is written on the host again while it may be copied ({HERE})"
+                return Reason("written-while-copied", text, (at(module, place),))
     return None
 
 

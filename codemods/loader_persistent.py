@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.data import partial_loaders
 from codemods.facts.epochs import draws_nothing, why_workers_end
-from codemods.facts.workers import WorkerFacts, Workers, why_not_in_epochs
+from codemods.facts.reason import Reason
+from codemods.facts.workers import SHARES, WorkerFacts, Workers, why_not_in_epochs
 from codemods.worker_edits import edits, pass_
 
 if TYPE_CHECKING:
@@ -141,8 +142,9 @@ for epoch in range(10):
         for call in partial_loaders(script.flow, script.module):
             given = {each.arg for each in call.keywords}
             if "num_workers" in given and _NAME not in given:
-                because = f"what functools.partial makes is not followed: give it {_NAME} there"
-                yield self.left(script.module, call, because=because)
+                text = "what functools.partial makes is not followed:"
+                because = Reason("partial-loader", text, remedy=f"give it {_NAME} there")
+                yield self.left(script.module, call, because)
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             if loader.module is not script.module or _NAME in loader.arguments:
@@ -151,7 +153,7 @@ for epoch in range(10):
             if reason is None:
                 yield from self._site(script, facts, loader)
             elif facts.present(loader) is not None:
-                yield self.left(loader.module, loader.call, because=reason)
+                yield self.left(loader.module, loader.call, reason)
 
     def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:
         module = loader.module
@@ -160,27 +162,31 @@ for epoch in range(10):
             workers = facts.present(loader)
         if workers is None:
             return
-        reason = workers if isinstance(workers, str) else self._why_not(script, facts, loader, workers)
-        if reason is not None or isinstance(workers, str):
-            yield self.left(module, loader.call, because=str(reason))
+        if isinstance(workers, Reason):
+            yield self.left(module, loader.call, workers)
+            return
+        reason = self._why_not(script, facts, loader, workers)
+        if reason is not None:
+            yield self.left(module, loader.call, reason)
             return
         changes = edits(script, workers, main_guard=self.choices.main_guard)
-        if not isinstance(changes, str):  # else it is given no workers, and loader-workers says why
+        if not isinstance(changes, Reason):  # else it is given no workers, and loader-workers says why
             added = (pass_(module, count.site, _NAME, count.positive) for count in workers.counts)
             after = "loader-workers" if workers.are_new else ""
             exact = not workers.draws and draws_nothing(script, map(facts.code, script.loaders))
             promise = Promise.BITWISE if exact else Promise.RANDOM
             yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise, after=after)
 
-    def _why_not(self, script: Script, facts: WorkerFacts, loader: Loader, workers: Workers) -> str | None:
+    def _why_not(self, script: Script, facts: WorkerFacts, loader: Loader, workers: Workers) -> Reason | None:
         """Why the workers should end with each epoch: the loader's own, or those of one that shares its arguments."""
         reason = why_workers_end(script, facts.code(loader))
         if reason is not None:
             return reason
         if any("get_start_method" in count.text for count in workers.counts):
-            return "whether it has workers is worked out in the call: give their number a name, to say workers > 0"
+            text = "whether it has workers is worked out in the call:"
+            return Reason("no-name", text, remedy="give their number a name, to say workers > 0")
         for other in (each for count in workers.counts for each in facts.users(count.site)):
             reason = why_workers_end(script, facts.code(other))
             if reason is not None:
-                return f"it shares its arguments with the loader in {loader.where(other.call)}: {reason}"
+                return reason.following(SHARES, loader.at(other.call))
         return None

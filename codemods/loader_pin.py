@@ -10,6 +10,7 @@ from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, AddItem, Import
 from codemods.facts.data import partial_loaders
 from codemods.facts.devices import cuda_branches
+from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,23 +120,26 @@ for (x,) in loader:
                 yield self._site(script, loader)
         for call in partial_loaders(script.flow, script.module):
             if not any(each.arg == "pin_memory" for each in call.keywords):
-                because = "what functools.partial makes is not followed: give it pin_memory there"
-                yield self.left(script.module, call, because=because)
+                text = "what functools.partial makes is not followed:"
+                because = Reason("partial-loader", text, remedy="give it pin_memory there")
+                yield self.left(script.module, call, because)
 
     def _site(self, script: Script, loader: Loader) -> Finding:
         module = loader.module
         reason = loader.why_left_unpinned
         if reason is not None:
             if script.framework is not None and not loader.transfers:
-                reason = f"{script.framework} moves its batches: give it pin_memory=True if it moves them to a GPU"
-            return self.left(module, loader.call, because=reason)
+                remedy = "give it pin_memory=True if it moves them to a GPU"
+                reason = Reason("framework", f"{script.framework} moves its batches:", remedy=remedy)
+            return self.left(module, loader.call, reason)
         edits = _in_dictionary(script, loader)
         if not edits:
             condition = script.cuda_condition(loader, loader.call)
             edits = [AddArgument(module, loader.call, "pin_memory", condition or _IS_AVAILABLE)]
             if condition is None:
                 if not placing.can_import(module, "torch", loader.call):
-                    return self.left(module, loader.call, because="torch cannot be imported before the loader is made")
+                    text = "torch cannot be imported before the loader is made"
+                    return self.left(module, loader.call, Reason("no-name", text))
                 edits.append(Import(module, "import torch"))
         return self.rewrites(module, loader.call, _MESSAGE, *edits)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.data import partial_loaders
+from codemods.facts.reason import Reason, Words
 from codemods.facts.workers import WorkerFacts
 from codemods.worker_edits import edits
 
@@ -157,8 +158,9 @@ for (x,) in loader:
         """Every loader of the module without workers."""
         for call in partial_loaders(script.flow, script.module):
             if not any(each.arg == "num_workers" for each in call.keywords):
-                because = "what functools.partial makes is not followed: give it num_workers there"
-                yield self.left(script.module, call, because=because)
+                text = "what functools.partial makes is not followed:"
+                because = Reason("partial-loader", text, remedy="give it num_workers there")
+                yield self.left(script.module, call, because)
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
             if loader.module is not script.module:
@@ -166,12 +168,15 @@ for (x,) in loader:
             found = facts.given(loader)
             if found is None:
                 continue
-            changes = found if isinstance(found, str) else edits(script, found, main_guard=self.choices.main_guard)
-            if isinstance(found, str) or isinstance(changes, str):
-                yield self.left(loader.module, loader.call, because=str(changes))
+            if isinstance(found, Reason):
+                yield self.left(loader.module, loader.call, found)
+                continue
+            changes = edits(script, found, main_guard=self.choices.main_guard)
+            if isinstance(changes, Reason):
+                yield self.left(loader.module, loader.call, changes)
                 continue
             promise = Promise.RANDOM if found.draws else Promise.BITWISE
-            message = _MESSAGE if found.unguarded is None else _GUARDED
+            message = Words(_MESSAGE if found.unguarded is None else _GUARDED)
             if found.why_forked is not None:
-                message = f"{message}; workers only where they are forked: {found.why_forked}"
+                message = found.why_forked.words.following(f"{message.text}; workers only where they are forked: ")
             yield self.rewrites(loader.module, loader.call, message, *changes, promise=promise)

@@ -9,6 +9,7 @@ from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.evaluations import is_volatile, may_be_volatile
 from codemods.facts.placement import is_free_for
+from codemods.facts.reason import Reason
 from codemods.facts.source import walk
 
 if TYPE_CHECKING:
@@ -139,20 +140,22 @@ def evaluate_attack(images, labels):
                 yield self._site(script, region, calls)
         for call in script.module.nodes(ast.Call):
             if call not in handled and may_be_volatile(script.flow, call):
-                reason = "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()"
-                yield self.left(script.module, call, because=reason)
+                text = "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()"
+                because = Reason("volatile", text, remedy="put torch.no_grad() around what it is used for")
+                yield self.left(script.module, call, because)
 
     def _site(self, script: Script, region: EvaluationRegion, volatile: list[ast.Call]) -> Finding:
         module = region.module
         if region.why_not is not None:
-            return self.left(module, region.node, because=region.why_not)
+            return self.left(module, region.node, region.why_not)
         edits: list[Edit] = [
             RemoveArgument(module, call, each) for call in volatile for each in call.keywords if each.arg == "volatile"
         ]
         name = script.spelled(module, "torch.no_grad", region.node)
         if name is None:
             if not is_free_for(module, "torch", "torch"):
-                return self.left(module, region.node, because="torch cannot be named where it would be needed")
+                text = "torch cannot be named where it would be needed"
+                return self.left(module, region.node, Reason("no-name", text))
             name = "torch.no_grad"
             edits.append(Import(module, "import torch"))
         if region.function is not None:

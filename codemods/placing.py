@@ -30,6 +30,7 @@ from codemods.edit_values import (
 )
 from codemods.facts.names import bound_names, declared_outer
 from codemods.facts.placement import is_free_for
+from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,6 +46,8 @@ _REST_OF_LINE = re.compile(r"[ \t\f]*(;[ \t\f]*)?(#.*)?")
 _COMMENT = re.compile(r"#[^\r\n]*")
 _LINE_BREAK = re.compile(r"[ \t\f]*[\r\n]")
 _DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_ON_ITS_OWN = "put the statement on lines of its own"
+_OVERLAPPING = "overlapping-change"
 # ``TemplateStr`` came with Python 3.14.
 _FORMATTED = (ast.JoinedStr, *([ast.TemplateStr] if hasattr(ast, "TemplateStr") else []))
 
@@ -52,20 +55,20 @@ _FORMATTED = (ast.JoinedStr, *([ast.TemplateStr] if hasattr(ast, "TemplateStr") 
 # --- problems of one edit -------------------------------------------------------------------------------------------
 
 
-def problem(edit: Edit) -> str | None:  # noqa: C901 - one case for each kind of edit
-    """Why this edit cannot be carried out at its place, in the user's words, or None where it can."""
+def problem(edit: Edit) -> Reason | None:  # noqa: C901 - one case for each kind of edit
+    """Why this edit cannot be carried out at its place, or None where it can."""
     if "\f" in edit.module.text and _FORM_FEED_BEFORE_CODE.search(edit.module.text):
-        return "a form feed stands before code in this file"
+        return Reason("not-editable", "a form feed stands before code in this file")
     match edit:
         case AddArgument():
             return _no_argument(edit)
         case RemoveArgument(module, call, argument):
             if not (any(argument is each for each in call.keywords) or call.args[-1:] == [argument]):
-                return "the argument is not the call's, or not its last positional one"
+                return Reason("not-editable", "the argument is not the call's, or not its last positional one")
             return _no_expression(module, call)
         case AddItem(module, dictionary, key):
             if any(isinstance(each, ast.Constant) and each.value == key for each in dictionary.keys):
-                return f"the dictionary already has {key}"
+                return Reason("not-editable", f"the dictionary already has {key}")
             return _no_expression(module, dictionary)
         case AddParameter():
             return _no_parameter(edit)
@@ -74,7 +77,7 @@ def problem(edit: Edit) -> str | None:  # noqa: C901 - one case for each kind of
             return here or _no_template(edit)
         case Surround(module, node):
             if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
-                return "the expression is assigned to"
+                return Reason("not-editable", "the expression is assigned to")
             return _no_expression(module, node) or _bare_generator(module, node)
         case Insert(module, anchor, _, where):
             return _no_statement(module, anchor) or _too_early(module, anchor, where)
@@ -90,53 +93,53 @@ def problem(edit: Edit) -> str | None:  # noqa: C901 - one case for each kind of
             return None
 
 
-def _no_argument(edit: AddArgument) -> str | None:
+def _no_argument(edit: AddArgument) -> Reason | None:
     if any(keyword.arg == edit.name for keyword in edit.call.keywords):
-        return f"the call already passes {edit.name}"
+        return Reason("not-editable", f"the call already passes {edit.name}")
     only = edit.call.args[0] if edit.call.args else None
     return _no_expression(edit.module, edit.call) or (_bare_generator(edit.module, only) if only else None)
 
 
-def _no_parameter(edit: AddParameter) -> str | None:
+def _no_parameter(edit: AddParameter) -> Reason | None:
     arguments = edit.function.args
     named = (*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg)
     if any(argument.arg == edit.name for argument in named if argument is not None):
-        return f"the function already has a parameter {edit.name}"
+        return Reason("not-editable", f"the function already has a parameter {edit.name}")
     return None
 
 
-def _no_expression(module: Module, node: ast.expr) -> str | None:
+def _no_expression(module: Module, node: ast.expr) -> Reason | None:
     """Why LibCST has no node of its own for the expression that could be edited safely."""
     if isinstance(node, (ast.Slice, ast.Starred, ast.FormattedValue)):
-        return "the code is only a part of an expression"
+        return Reason("not-editable", "the code is only a part of an expression")
     parent = module.parent(node)
     if isinstance(node, ast.Tuple) and isinstance(parent, ast.Subscript) and parent.slice is node:
-        return "the code is only a part of an expression"
+        return Reason("not-editable", "the code is only a part of an expression")
     for above in module.ancestors(node):
         if isinstance(above, _FORMATTED):
-            return "the code stands in an f-string"
+            return Reason("not-editable", "the code stands in an f-string")
         if isinstance(above, ast.pattern):
-            return "the code is a pattern of a match statement"
+            return Reason("not-editable", "the code is a pattern of a match statement")
         if isinstance(above, ast.stmt):
             break
     return None
 
 
-def _no_template(edit: Replace) -> str | None:
+def _no_template(edit: Replace) -> Reason | None:
     module, node = edit.module, edit.node
     for _, hole in edit.holes:
         if not _inside(module.span(hole), _whole(module, node)):
-            return "the template takes code from outside the replaced code"
+            return Reason("not-editable", "the template takes code from outside the replaced code")
         if (why := _no_expression(module, hole) or _bare_generator(module, hole)) is not None:
             return why
     if not isinstance(node, ast.expr):
         return None
     if _loses_comment(edit):
-        return "a comment inside the expression would be lost"
+        return Reason("not-editable", "a comment inside the expression would be lost")
     return _bare_generator(module, node)
 
 
-def _bare_generator(module: Module, node: ast.expr) -> str | None:
+def _bare_generator(module: Module, node: ast.expr) -> Reason | None:
     """``f(x for x in y)``: the call's parentheses are the generator's."""
     parent = module.parent(node)
     if (
@@ -145,7 +148,7 @@ def _bare_generator(module: Module, node: ast.expr) -> str | None:
         and node is not parent.func
         and module.span(node)[1] == module.span(parent)[1]
     ):
-        return "the call's only argument is a generator without parentheses of its own"
+        return Reason("not-editable", "the call's only argument is a generator without parentheses of its own")
     return None
 
 
@@ -162,62 +165,69 @@ def _loses_comment(edit: Replace) -> bool:
     return any(token.type == tokenize.COMMENT for token in tokens)
 
 
-def _no_statement(module: Module, statement: ast.stmt) -> str | None:
+def _no_statement(module: Module, statement: ast.stmt) -> Reason | None:
     """Why the statement has no whole lines of its own in a suite."""
     if (why := _no_start(module, statement)) is not None:
         return why
     last = _end_line(statement)
     end_line = module.lines[last - 1].encode()[statement.end_col_offset :].decode()
-    return None if _REST_OF_LINE.fullmatch(end_line) else f"line {last} holds several statements"
+    if _REST_OF_LINE.fullmatch(end_line):
+        return None
+    # The next one may stand there behind a semicolon, or on a line that a backslash continues.
+    return _shares_line(module, next((each for each in module.suite(statement) if each.lineno == last), statement))
 
 
-def _no_start(module: Module, statement: ast.stmt) -> str | None:
+def _shares_line(module: Module, node: ast.AST) -> Reason:
+    return Reason("not-editable", f"{HERE} holds several statements", (at(module, node),), _ON_ITS_OWN)
+
+
+def _no_start(module: Module, statement: ast.stmt) -> Reason | None:
     if isinstance(statement, ast.If) and module.code(statement).startswith("elif"):
-        return "an elif cannot be changed without its if"
+        return Reason("not-editable", "an elif cannot be changed without its if")
     first = module.suite(statement)[0]
     if _before(module, first).rstrip().endswith(":"):
-        return "the suite is written on the header's line"
+        return Reason("not-editable", "the suite is written on the header's line", remedy=_ON_ITS_OWN)
     line = _first_line(statement)
     if line > 1 and module.lines[line - 2].endswith("\\"):
-        return "the statement stands on a line that a backslash continues"
+        return Reason("not-editable", "the statement stands on a line that a backslash continues", remedy=_ON_ITS_OWN)
     if _before(module, statement).strip(" \t@"):
-        return f"line {line} holds several statements"
+        return _shares_line(module, _first_node(statement))
     return None
 
 
-def _too_early(module: Module, anchor: ast.stmt, where: Literal["before", "after"]) -> str | None:
+def _too_early(module: Module, anchor: ast.stmt, where: Literal["before", "after"]) -> Reason | None:
     suite = module.suite(anchor)
     index = _index(suite, anchor)
     if where == "before" and index == 0 and _is_docstring(module, anchor):
-        return "nothing can stand before a docstring"
+        return Reason("not-editable", "nothing can stand before a docstring")
     if where == "before" and module.notebook and anchor is module.tree.body[0]:
-        return "nothing can stand above a notebook's first cell"
+        return Reason("not-editable", "nothing can stand above a notebook's first cell")
     if any(_is_future(each) for each in suite[index + (where == "after") :]):
-        return "nothing can stand before a __future__ import"
+        return Reason("not-editable", "nothing can stand before a __future__ import")
     return None
 
 
-def _no_wrap(edit: Wrap) -> str | None:
+def _no_wrap(edit: Wrap) -> Reason | None:
     module, statements = edit.module, edit.statements
     suite = module.suite(statements[0])
     start = _index(suite, statements[0])
     if [id(each) for each in suite[start : start + len(statements)]] != [id(each) for each in statements]:
-        return "the statements are not neighbours in one suite"
+        return Reason("not-editable", "the statements are not neighbours in one suite")
     for statement in statements:
         if (why := _no_statement(module, statement)) is not None:
             return why
         if _is_future(statement):
-            return "nothing can stand before a __future__ import"
+            return Reason("not-editable", "nothing can stand before a __future__ import")
         if module.lines[statement.lineno - 1] in module.cell_lines:
-            return "its code stands in several cells of the notebook"
-    return "a docstring cannot be moved" if _is_docstring(module, statements[0]) else None
+            return Reason("not-editable", "its code stands in several cells of the notebook")
+    return Reason("not-editable", "a docstring cannot be moved") if _is_docstring(module, statements[0]) else None
 
 
-def _no_unwrap(module: Module, statement: ast.With | ast.If) -> str | None:
+def _no_unwrap(module: Module, statement: ast.With | ast.If) -> Reason | None:
     if isinstance(statement, ast.If) and statement.orelse:
-        return "the if has an else"
+        return Reason("not-editable", "the if has an else")
     if _before(module, statement.body[0]).strip(" \t@"):
-        return "the suite is written on the header's line"
+        return Reason("not-editable", "the suite is written on the header's line", remedy=_ON_ITS_OWN)
     return _no_statement(module, statement) or _no_start(module, statement.body[0])
 
 
@@ -462,6 +472,8 @@ class _Footprint:
     """What an edit needs to find, and what it takes away, as byte spans of its module."""
 
     edit: Edit
+    node: ast.AST
+    """The node with which what it needs begins."""
     needs: Span
     takes: Span | None = None
     keeps: tuple[Span, ...] = ()
@@ -489,7 +501,7 @@ class Accepted:
         """The accepted edits, in the order in which they came, each once."""
         return tuple(self._footprints)
 
-    def add(self, transaction: Iterable[Edit]) -> str | None:
+    def add(self, transaction: Iterable[Edit]) -> Reason | None:
         """Accept all edits of one finding, or none and say why. Edits that are there already are shared."""
         new: dict[Edit, _Footprint] = {}
         for edit in transaction:
@@ -504,35 +516,35 @@ class Accepted:
         return None
 
 
-def conflict(edits: Iterable[Edit], accepted: Iterable[Edit]) -> str | None:
+def conflict(edits: Iterable[Edit], accepted: Iterable[Edit]) -> Reason | None:
     """Why these edits cannot be carried out together with the accepted ones, or with each other."""
     both = Accepted()
     return both.add(accepted) or both.add(edits)
 
 
-def _conflict(one: _Footprint, other: _Footprint) -> str | None:
+def _conflict(one: _Footprint, other: _Footprint) -> Reason | None:
     if one.edit.module is not other.edit.module:
         return None
-    line = one.edit.module.line_of(other.needs[0])
+    here = (at(other.edit.module, other.node),)
     if one.takes_from(other) or other.takes_from(one):
-        return f"it overlaps another change on line {line}"
+        return Reason(_OVERLAPPING, f"it overlaps another change on {HERE}", here)
     match one.edit, other.edit:
         case Wrap() as wrap, Wrap() as round_:
-            return f"it overlaps another change on line {line}" if _cross(wrap, round_) else None
+            return Reason(_OVERLAPPING, f"it overlaps another change on {HERE}", here) if _cross(wrap, round_) else None
         case Surround(), Surround() if one.needs == other.needs:
-            return f"another change surrounds the same expression on line {line}"
+            return Reason(_OVERLAPPING, f"another change surrounds the same expression on {HERE}", here)
         case AddArgument(_, call, name), AddArgument(_, same, other_name) if call is same and name == other_name:
-            return f"another change passes another {name} on line {line}"
+            return Reason(_OVERLAPPING, f"another change passes another {name} on {HERE}", here)
         case AddItem(_, dictionary, key), AddItem(_, same, other_key) if dictionary is same and key == other_key:
-            return f"another change gives {key} another value on line {line}"
+            return Reason(_OVERLAPPING, f"another change gives {key} another value on {HERE}", here)
         case AddParameter(_, function, name), AddParameter(_, same, other_name):
             if function is same and name == other_name:
-                return f"another change gives the function on line {line} other parameters"
+                return Reason(_OVERLAPPING, f"another change gives the function on {HERE} other parameters", here)
         case (AddArgument(_, call, name), RemoveArgument(_, same, argument)) | (
             RemoveArgument(_, same, argument),
             AddArgument(_, call, name),
         ) if call is same and isinstance(argument, ast.keyword) and argument.arg == name:
-            return f"another change adds or removes {name} on line {line}"
+            return Reason(_OVERLAPPING, f"another change adds or removes {name} on {HERE}", here)
     return None
 
 
@@ -546,23 +558,26 @@ def _footprint(edit: Edit) -> _Footprint:
     module = edit.module
     match edit:
         case AddArgument(_, node) | AddItem(_, node) | Surround(_, node):
-            return _Footprint(edit, module.span(node))
+            return _Footprint(edit, node, module.span(node))
         case RemoveArgument(_, _, argument):
-            return _Footprint(edit, module.span(argument), module.span(argument))
+            return _Footprint(edit, argument, module.span(argument), module.span(argument))
         case Replace(_, node, _, holes):
             span = _whole(module, node)
-            return _Footprint(edit, span, span, tuple(module.span(hole) for _, hole in holes))
+            first = _first_node(node) if isinstance(node, ast.stmt) else node
+            return _Footprint(edit, first, span, span, tuple(module.span(hole) for _, hole in holes))
         case Remove(_, statement):
-            return _Footprint(edit, _whole(module, statement), _whole(module, statement))
+            span = _whole(module, statement)
+            return _Footprint(edit, _first_node(statement), span, span)
         case Unwrap(_, statement):
             span = _whole(module, statement)
-            return _Footprint(edit, span, (span[0], _whole(module, statement.body[0])[0]))
+            return _Footprint(edit, _first_node(statement), span, (span[0], _whole(module, statement.body[0])[0]))
         case Insert(_, statement) | AddParameter(_, statement) | Decorate(_, statement):
-            return _Footprint(edit, _whole(module, statement))
+            return _Footprint(edit, _first_node(statement), _whole(module, statement))
         case Wrap(_, statements):
-            return _Footprint(edit, (_whole(module, statements[0])[0], module.span(statements[-1])[1]))
+            span = (_whole(module, statements[0])[0], module.span(statements[-1])[1])
+            return _Footprint(edit, _first_node(statements[0]), span)
         case Import():
-            return _Footprint(edit, (-1, -1))
+            return _Footprint(edit, module.tree, (-1, -1))
 
 
 def _whole(module: Module, node: ast.expr | ast.stmt) -> Span:

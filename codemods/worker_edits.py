@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods import placing
 from codemods.edit_values import AddArgument, AddItem, Import, Replace, Wrap
+from codemods.facts.reason import HERE, Reason
 
 if TYPE_CHECKING:
     from codemods.edit_values import Edit
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from codemods.facts.workers import Site, Workers
 
 
-def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, ...] | str:
+def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, ...] | Reason:
     """What gives a loader these workers; why it cannot be done.
 
     Args:
@@ -34,15 +35,15 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
             found.append(pass_(module, count.site, "num_workers", count.text))
         if not count.is_imported:
             if not placing.can_import(module, "torch", count.site):
-                return "torch cannot be imported before the loader is made"
+                return Reason("no-name", "torch cannot be imported before the loader is made")
             found.append(Import(module, "import torch"))
     if workers.unguarded is None:
         return tuple(found)
-    needs = f"workers need a __main__ guard around what reads it ({workers.unguarded.where})"
-    if not workers.unguarded.parts:
-        return f"{needs}: {workers.unguarded.why_not}"
+    needs, where = f"workers need a __main__ guard around what reads it ({HERE})", workers.unguarded.where
+    if workers.unguarded.why_not is not None:
+        return workers.unguarded.why_not.following(f"{needs}: ", where)
     if not main_guard:
-        return needs
+        return Reason("needs-main-guard", needs, (where,), "leave --no-main-guard away")
     quote = script.quote(module)
     guard = f"if __name__ == {quote}__main__{quote}:"
     return (*found, *(Wrap(module, part, guard, takes_along=True) for part in workers.unguarded.parts))

@@ -11,6 +11,7 @@ from codemods.facts.gradients import depends, why_gradients_may_miss
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, always, kind, may, why
 from codemods.facts.models import Model
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, without_none
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from codemods.declaration import Finding
     from codemods.edit_values import Edit
     from codemods.facts.iterations import Event, TrainingIteration
+    from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.source import Module
 
@@ -162,7 +164,8 @@ for x in torch.randn(10, 8, 4):
                 loops.add(loop)
                 yield self._by_hand(script, module, loop)
             elif parameter is not None and loop is None:
-                yield self.left(module, statement, because="the gradient of a single tensor is zeroed")
+                because = Reason("single-tensor", "the gradient of a single tensor is zeroed")
+                yield self.left(module, statement, because)
 
     # Calls of zero_grad.
 
@@ -175,7 +178,7 @@ for x in torch.randn(10, 8, 4):
         elif isinstance(value, ast.Constant) and not value.value:
             reason = _why_not_zeroable(script, func) or _why_not_exactly(script, call, _zeroable(script, func.value))
             if reason is not None:
-                yield self.left(module, call, because=reason)
+                yield self.left(module, call, reason)
             elif _drops_by_default(script):
                 yield self.rewrites(module, call, _MESSAGE, RemoveArgument(module, call, given or value))
             else:
@@ -184,13 +187,14 @@ for x in torch.randn(10, 8, 4):
     def _plain(self, script: Script, module: Module, call: ast.Call, func: ast.Attribute) -> Finding:
         """``zero_grad()``, which drops gradients by itself since torch 2."""
         if call.keywords:
-            return self.left(module, call, because="set_to_none may be among its ** arguments")
+            because = Reason("unknown-arguments", "set_to_none may be among its ** arguments")
+            return self.left(module, call, because)
         is_old = script.target is not None
         reason = _why_not_zeroable(script, func) or (
             _why_not_exactly(script, call, _zeroable(script, func.value)) if is_old else _why_seen(script, call)
         )
         if reason is not None:
-            return self.left(module, call, because=reason)
+            return self.left(module, call, reason)
         edit = AddArgument(module, call, "set_to_none", "True")
         return self.rewrites(module, call, _MESSAGE, edit, gain=self.gain if is_old else _NO_GAIN, fails=is_old)
 
@@ -207,10 +211,11 @@ for x in torch.randn(10, 8, 4):
         is_all = owner is not None and _only_zeroes(loop) and always(script.flow, script.flow.values(owner), wanted)
         owners = script.flow.values(owner) if owner is not None and is_all else _owners_of(script, loop)
         if not owners:
-            return self.left(module, loop, because="what the zeroed parameters belong to is not known")
+            because = Reason("unknown-optimizer", "what the zeroed parameters belong to is not known")
+            return self.left(module, loop, because)
         reason = _why_not_exactly(script, loop, owners)
         if reason is not None:
-            return self.left(module, loop, because=reason)
+            return self.left(module, loop, reason)
         if owner is None or not is_all:
             return self.rewrites(module, loop, _MESSAGE, *_dropped_in_place(module, loop))
         argument = "" if _drops_by_default(script) else "set_to_none=True"
@@ -269,20 +274,22 @@ def _parameters_zeroed(script: Script, call: ast.expr) -> frozenset[Value] | Non
     return frozenset(models[0].layers)
 
 
-def _why_not_zeroable(script: Script, func: ast.Attribute) -> str | None:
+def _why_not_zeroable(script: Script, func: ast.Attribute) -> Reason | None:
     """Why ``zero_grad`` may not be torch's."""
     own = next((each.site for each in script.flow.values(func) if each.sort is Sort.METHOD), None)
     if own is not None:
         home = next((each for each in script.flow.modules if each.holds(own)), script.module)
-        return f"zero_grad() is the script's own ({script.where(home, own)})"
+        return Reason("own-method", f"zero_grad() is the script's own ({HERE})", (at(home, own),))
     if _annotation(script.module, func.value) in _ANNOTATIONS:
         return None
     values = _zeroable(script, func.value)
     others = frozenset(each for each in values if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
     if others and script.is_accelerated and all(each.sort is Sort.UNKNOWN for each in others):
-        return "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
+        text = "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
+        return Reason("framework", text)
     if others or not values:
-        return f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
+        text = f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
+        return Reason("unknown-optimizer", text)
     return None
 
 
@@ -308,18 +315,19 @@ def _annotation(module: Module, node: ast.expr) -> str | None:
 # Z2 to Z4: who else looks at gradients.
 
 
-def _why_seen(script: Script, place: ast.AST) -> str | None:
+def _why_seen(script: Script, place: ast.AST) -> Reason | None:
     """Why somebody may see that gradients are gone, or None."""
     read = _read_while_zero(script, place)
     if read is not None:
-        return f"a gradient is read before it is computed again ({script.where(*read)})"
+        return Reason("gradients-read", f"a gradient is read before it is computed again ({HERE})", (at(*read),))
     for module in script.modules:
         kept = _kept(script, module)
         if kept is not None:
-            return f"gradients are kept by reference ({script.where(module, kept)})"
+            return Reason("gradients-read", f"gradients are kept by reference ({HERE})", (at(module, kept),))
         for node in module.nodes(ast.Call):
             if any(each.sort is Sort.EXTERNAL and each.name in _GRAPHS for each in script.flow.values(node.func)):
-                return f"a CUDA graph holds on to the gradients ({script.where(module, node)})"
+                text = f"a CUDA graph holds on to the gradients ({HERE})"
+                return Reason("gradients-read", text, (at(module, node),))
     return None
 
 
@@ -431,33 +439,37 @@ def _is_of_a_batch(script: Script, node: ast.expr) -> bool:
 # Z1: does every parameter get a gradient?
 
 
-def _why_not_exactly(script: Script, place: ast.AST, owners: Values) -> str | None:
+def _why_not_exactly(script: Script, place: ast.AST, owners: Values) -> Reason | None:
     """Why results may change when gradients are dropped that the script says are to be zeros."""
     seen = _why_seen(script, place)
     if seen is not None:
         return seen
     read = _read_outside(script, place)
     if read is not None:
-        return f"a gradient is read outside the training iteration ({script.where(*read)})"
+        return Reason("gradients-read", f"a gradient is read outside the training iteration ({HERE})", (at(*read),))
     models = _models_of(script, owners)
     if models is None:
-        return f"{_MISSES}: its parameters are not known"
+        return _misses("its parameters are not known")
     if len(script.optimizers) > 1:
-        return f"{_MISSES}: there are several optimizers"
+        return _misses("there are several optimizers")
     added = _adds_parameters(script)
     if added is not None:
-        return f"{_MISSES}: parameters are added later ({script.where(*added)})"
+        return _misses(f"parameters are added later ({HERE})", at(*added))
     unfrozen = _toggles_gradients(script)
     if unfrozen is not None:
-        return f"{_MISSES}: parameters are frozen or unfrozen ({script.where(*unfrozen)})"
+        return _misses(f"parameters are frozen or unfrozen ({HERE})", at(*unfrozen))
     for model in models:
         missing = why_gradients_may_miss(model)
         if missing is not None:
-            return f"{_MISSES}: {missing}"
+            return missing.following(f"{_MISSES}: ")
     return _why_not_every_time(script, place, models)
 
 
-def _why_not_every_time(script: Script, place: ast.AST, models: list[Model]) -> str | None:
+def _misses(why_: str, *places: Place) -> Reason:
+    return Reason("gradients-may-miss", f"{_MISSES}: {why_}", places)
+
+
+def _why_not_every_time(script: Script, place: ast.AST, models: list[Model]) -> Reason | None:
     """Why there may be a step between this zeroing and the next backward through the models."""
     inside = set(walk(place))
     found = False
@@ -472,8 +484,8 @@ def _why_not_every_time(script: Script, place: ast.AST, models: list[Model]) -> 
             elif event.kind is EventKind.BACKWARD and zeroed and _reaches(script, iteration, event, models):
                 zeroed = False
             elif zeroed and (event.kind is EventKind.STEP or _reads(event)):
-                return f"{_MISSES}: no loss is seen that surely depends on the whole model before each step"
-    return None if found else "it is not part of a training iteration that can be seen"
+                return _misses("no loss is seen that surely depends on the whole model before each step")
+    return None if found else Reason("unseen-step", "it is not part of a training iteration that can be seen")
 
 
 def _reaches(script: Script, iteration: TrainingIteration, event: Event, models: list[Model]) -> bool:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from autotune_rewrite.cache import Cache, is_unchanged, key, snapshot
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.results import Rewrite, Site, Span, as_json, from_json
 from codemods.declaration import Promise
+from codemods.facts.reason import Spot
 from tests.test_notebooks import notebook
 
 if TYPE_CHECKING:
@@ -123,7 +125,10 @@ def test_what_was_not_asked_for_longest_goes_first(store: Cache, monkeypatch: py
 
 def test_what_is_said_of_a_file_comes_back_as_it_was() -> None:
     site = Site("amp", 3, 1, 4, 9, "slow", Promise.RANDOM, "twice", fails=True, edits=(Span(3, 4), Span(9, 8)))
-    rewrite = Rewrite("train.py", "", "", (site,))
+    spots = (Spot(5, 11, (3,)), Spot(13, 26, (3, 4), " and "))
+    left = replace(site, message="left (line 3, lines 3 and 4)", fails=False, edits=(), spots=spots)
+    left = replace(left, code="no-cuda", remedy="move it")
+    rewrite = Rewrite("train.py", "", "", (site, left))
     errors = [FileError("a.py", "is gone"), FileError("b.ipynb", "not Python", 3, 2)]
     assert from_json(json.loads(json.dumps(as_json(rewrite)))) == rewrite
     for error in errors:

@@ -444,6 +444,8 @@ def test_json_of_a_rewrite(torchfast: Run, naive: Path) -> None:
         "end_line": 8,
         "end_column": 69,
         "status": "rewrites",
+        "code": "",
+        "remedy": "",
         "promise": "bitwise",
         "fails": True,
         "edits": [{"path": "train.py", "line": 8, "end_line": 8}],
@@ -470,6 +472,7 @@ def test_json_says_which_sites_are_left(torchfast: Run, naive: Path) -> None:
 
     (finding,) = said["findings"]
     assert (finding["status"], finding["message"], finding["edits"]) == ("left", "ignored here", [])
+    assert (finding["code"], finding["remedy"]) == ("ignored", "")
     assert finding["fails"] is False
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from autotune_rewrite import files
 from autotune_rewrite.errors import FileError
+from codemods.facts.reason import Said, Spot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -382,20 +383,20 @@ def test_lines_in_messages_are_those_of_cells(torchfast: Run, book: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("before", "spots", "said"),
     [
-        ("why (line 5)", "why (cell 3:2)"),
-        ("read in lines 2, 5", "read in cells 2:1, 3:2"),
-        ("inserted before line 6", "inserted before cell 3:3"),
-        ("a lambda (data.py, line 4)", "a lambda (data.py, line 4)"),
-        ("a pipeline 4 steps long", "a pipeline 4 steps long"),
+        pytest.param("why (line 5)", [Spot(5, 11, (5,))], "why (cell 3:2)", id="one"),
+        pytest.param("why (lines 2 and 5)", [Spot(5, 18, (2, 5), " and ")], "why (cells 2:1 and 3:2)", id="together"),
+        pytest.param("line 2 and line 5", [Spot(0, 6, (2,)), Spot(11, 17, (5,))], "cell 2:1 and cell 3:2", id="apart"),
+        pytest.param("above line 6", [Spot(6, 12, (6,))], "above cell 3:3", id="below the last line"),
+        pytest.param("a lambda (data.py, line 4)", [], "a lambda (data.py, line 4)", id="of another file"),
     ],
 )
-def test_messages_name_cells_and_no_other_file_s_lines(message: str, said: str) -> None:
+def test_places_are_those_of_cells(before: str, spots: list[Spot], said: str) -> None:
     cells = decoded("x = 1\ny = 2").cells
 
     assert cells is not None
-    assert cells.words(message) == said
+    assert cells.words(Said(before, tuple(spots))) == said
 
 
 def test_each_changed_cell_has_a_diff(torchfast: Run, book: Path) -> None:
@@ -609,7 +610,9 @@ def test_nothing_is_put_above_our_first_line() -> None:
     module = Module("nb.ipynb", decoded("x = 1").text)
     mark, first = module.tree.body[:2]
 
-    assert placing.problem(Insert(module, mark, "x = 1", "before")) == "nothing can stand above a notebook's first cell"
+    refused = placing.problem(Insert(module, mark, "x = 1", "before"))
+    assert refused is not None
+    assert refused.text == "nothing can stand above a notebook's first cell"
     assert placing.problem(Insert(module, mark, "x = 1", "after")) is None
     assert placing.problem(Insert(module, first, "x = 1", "before")) is None
 

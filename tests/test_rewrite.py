@@ -15,6 +15,7 @@ from autotune_rewrite.rewrite import parse, rewrite
 from autotune_rewrite.target import Target
 from codemods.declaration import Choices, Codemod, Promise
 from codemods.edit_values import AddArgument, Insert, Remove
+from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ class AddTwo(Codemod):
     def find(self, script: Script) -> Iterator[Finding]:
         for call in calls(script, "one"):
             if call.keywords:
-                yield self.left(script.module, call, "it is passed already")
+                yield self.left(script.module, call, Reason("done-already", "it is passed already"))
             else:
                 yield self.rewrites(script.module, call, "two is missing", AddArgument(script.module, call, "two", "2"))
 

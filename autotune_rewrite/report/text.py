@@ -42,20 +42,16 @@ def findings(rewrite: Rewrite, *, gains: bool, quiet: bool) -> Iterator[Line]:
     for site in rewrite.sites:
         if site.rewrites:
             gain = f"  {site.gain}" if gains and site.gain else ""
-            yield Line(f"{_place(rewrite, site)} {site.rule}  {_message(rewrite, site)}  [{site.promise}]{gain}")
+            yield Line(f"{_place(rewrite, site)} {site.rule}  {rewrite.message(site)}  [{site.promise}]{gain}")
     left: dict[tuple[int, int, str], list[Site]] = {}
     for site in rewrite.sites:
         if not site.rewrites and not quiet:
             left.setdefault((site.line, site.column, site.message), []).append(site)
     for sites in left.values():
         rules = ", ".join(dict.fromkeys(site.rule for site in sites))
-        yield Line(f"{_place(rewrite, sites[0])} {rules}  left: {_message(rewrite, sites[0])}", "dim")
+        yield Line(f"{_place(rewrite, sites[0])} {rules}  left: {rewrite.message(sites[0])}", "dim")
 
 
 def _place(rewrite: Rewrite, site: Site) -> str:
     place = site.line if rewrite.cells is None else rewrite.cells.named(site.line)
     return f"{rewrite.path}:{place}"
-
-
-def _message(rewrite: Rewrite, site: Site) -> str:
-    return site.message if rewrite.cells is None else rewrite.cells.words(site.message)

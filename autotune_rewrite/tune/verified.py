@@ -335,7 +335,10 @@ def _timeout(plan: Plan, runs: Iterable[Run]) -> float:
 
 
 def _taken_back(site: Site) -> Site:
-    return replace(site, message=TAKEN_BACK, gain="", edits=(), fails=False) if site.rewrites else site
+    """The site as one that is left."""
+    if not site.rewrites:
+        return site
+    return replace(site, message=TAKEN_BACK, gain="", edits=(), fails=False, spots=(), code="not-verified")
 
 
 def _promise(changes: Changes, rule: str) -> Promise:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from codemods.facts.datasets import Dataset
 from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import LOADER, Kind, kind
-from codemods.facts.loops import where
+from codemods.facts.loops import place
 from codemods.facts.passes import passes
 from codemods.facts.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import walk
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
     from codemods.facts.passes import Pass
+    from codemods.facts.reason import Place
     from codemods.facts.source import Module
     from codemods.facts.transfers import Transfer
 
@@ -100,27 +102,28 @@ class Loader:
         )
 
     @cached_property
-    def unknown_arguments(self) -> str | None:
+    def unknown_arguments(self) -> Reason | None:
         """Why there may be arguments that cannot be seen, or None where there are none."""
         if self.passing is None:
             name = self.value.name
             if self.own_iteration is not None:
-                return f"class {name} has an __iter__ of its own, which arguments of DataLoader may not reach"
-            return f"how class {name} calls DataLoader's __init__ is not seen"
+                text = f"class {name} has an __iter__ of its own, which arguments of DataLoader may not reach"
+                return Reason("own-loader-class", text)
+            return Reason("own-loader-class", f"how class {name} calls DataLoader's __init__ is not seen")
         if any(isinstance(each, ast.Starred) for each in self.passing.args):
-            return "its arguments are given with *"
+            return Reason("unknown-arguments", "its arguments are given with *", remedy="write them out")
         for keyword in self.passing.keywords:
             if keyword.arg is not None:
                 continue
             given = f"its arguments are given with **{ast.unparse(keyword.value)}"
             values = without_none(self.flow.values(keyword.value))
             if not values:
-                return f"{given}, which is never given a value"
+                return Reason("unknown-arguments", f"{given}, which is never given a value")
             for each in values:
                 if each.sort is Sort.UNKNOWN:
-                    return f"{given}: {each.name}"
+                    return Reason("unknown-arguments", f"{given}: {each.name}")
                 if each.sort is not Sort.CONTAINER or None in self.flow.keys(each):
-                    return f"{given}, and not all of its keys can be seen"
+                    return Reason("unknown-arguments", f"{given}, and not all of its keys can be seen")
         return None
 
     @property
@@ -144,17 +147,18 @@ class Loader:
         """The places that read it; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""
         return tuple(passes(self.flow, self.value))
 
-    def where(self, node: ast.AST) -> str:
-        """Where a node stands, in words for who reads the loader's module: ``line 3``, ``utils.py, line 3``."""
-        return where(self.flow, self.module, node)
+    def at(self, node: ast.AST) -> Place:
+        """Where a node of the project stands."""
+        return place(self.flow, node)
 
     @property
-    def own_iteration(self) -> str | None:
-        """The class of the project, in words, that reads it in a way of its own; None where torch's does."""
+    def own_iteration(self) -> Reason | None:
+        """That a class of the project reads it in a way of its own; None where torch's does."""
         class_ = self.value.of.site if self.value.of is not None else None
         if not isinstance(class_, ast.ClassDef) or self.flow.method(class_, "__iter__") is None:
             return None
-        return f"class {class_.name} has an __iter__ of its own, which may keep its workers"
+        text = f"class {class_.name} has an __iter__ of its own, which may keep its workers"
+        return Reason("own-loader-class", text)
 
     @property
     def files(self) -> str:
@@ -162,11 +166,11 @@ class Loader:
         return "this file" if len(self.flow.modules) == 1 else "the files of the project"
 
     @cached_property
-    def why_not_pinnable(self) -> str | None:
+    def why_not_pinnable(self) -> Reason | None:
         """Why its batches cannot or should not be in pinned memory, or None where they can."""
         for name, role in _ROLES.items():
             argument = self.arguments.get(name)
-            problem = why_not_on_host(self.flow, self.module, role, argument.values) if argument is not None else None
+            problem = why_not_on_host(self.flow, role, argument.values) if argument is not None else None
             if problem is not None:
                 return problem
         collate = self.arguments.get("collate_fn")
@@ -176,21 +180,23 @@ class Loader:
         )
 
     @property
-    def _why_not_moved(self) -> str | None:
+    def _why_not_moved(self) -> Reason | None:
         if self.moves:
             return None
         if not self.transfers and self.converted:
-            places = ", ".join(dict.fromkeys(self.where(each.call) for each in self.converted))
-            return f"new tensors are made from its batches on the host, and those are moved ({places})"
+            lines = {(each.module, each.call.lineno): at(each.module, each.call) for each in self.converted}
+            holes = ", ".join([HERE] * len(lines))
+            text = f"new tensors are made from its batches on the host, and those are moved ({holes})"
+            return Reason("converted-on-host", text, tuple(lines.values()))
         if not self.transfers:
-            return f"its batches are not moved to a device in {self.files}"
+            return Reason("batches-not-moved", f"its batches are not moved to a device in {self.files}")
         kinds = {each.device.kind for each in self.transfers}
         if kinds == {DeviceKind.CPU}:
-            return "its batches stay on the CPU"
+            return Reason("no-cuda", "its batches stay on the CPU")
         if DeviceKind.UNKNOWN in kinds:
             reasons = sorted(each.device.reason for each in self.transfers if each.device.kind is DeviceKind.UNKNOWN)
-            return f"the device its batches are moved to is not known: {reasons[0]}"
-        return "its batches are moved to another accelerator than CUDA"
+            return Reason("unknown-device", f"the device its batches are moved to is not known: {reasons[0]}")
+        return Reason("other-accelerator", "its batches are moved to another accelerator than CUDA")
 
     @property
     def is_pinned(self) -> bool:
@@ -199,7 +205,7 @@ class Loader:
         return pinned is not None and not all(_is_false(each) for each in pinned.values)
 
     @cached_property
-    def why_left_unpinned(self) -> str | None:
+    def why_left_unpinned(self) -> Reason | None:
         """Why its batches are in pageable memory and stay there; None where they are pinned or can be."""
         if self.is_pinned:
             return None
@@ -207,10 +213,11 @@ class Loader:
         if reason is not None or self.passing is None:
             return reason
         if self.pin_memory is not None:
-            return "pin_memory is False there"
+            return Reason("script-decides", "pin_memory is False there", remedy="take pin_memory=False away")
         if self.passing is not self.call:
-            place = self.where(self.passing)
-            return f"class {self.value.name} has an __init__ of its own: pin_memory belongs into its call in {place}"
+            text = f"class {self.value.name} has an __init__ of its own: pin_memory belongs into its call in {HERE}"
+            remedy = "give pin_memory in the call of DataLoader's __init__"
+            return Reason("own-loader-class", text, (self.at(self.passing),), remedy)
         return None
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.flow import class_of
 from codemods.facts.kinds import described
+from codemods.facts.reason import Reason
 from codemods.facts.source import walk
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
 
@@ -125,18 +126,18 @@ class Dataset:
         return None
 
     @cached_property
-    def why_unknown(self) -> str | None:
+    def why_unknown(self) -> Reason | None:
         """Why it is not known what the data set is, or None where it is.
 
         One of another file is taken to yield host tensors: the script moves them to the device itself.
         """
         if not self.parts:
-            return "its data set is never given a value"
+            return Reason("unknown-dataset", "its data set is never given a value")
         for part in self.parts:
             if part.sort is Sort.UNKNOWN:
-                return f"its data set is not known: {part.name}"
+                return Reason("unknown-dataset", f"its data set is not known: {part.name}")
             if part.sort is Sort.CHOICE:
-                return f"its data set is chosen when the script is started ({part.name})"
+                return Reason("unknown-dataset", f"its data set is chosen when the script is started ({part.name})")
         return None
 
     @cached_property
@@ -219,7 +220,7 @@ class Dataset:
         return list(found)
 
     @cached_property
-    def why_size_varies(self) -> str | None:
+    def why_size_varies(self) -> Reason | None:
         """Why the images it yields may differ in height and width, or None where they are all of one size."""
         if self.why_unknown is not None:
             return self.why_unknown
@@ -231,20 +232,20 @@ class Dataset:
                 return reason
         return None
 
-    def _why_part_varies(self, part: Value) -> str | None:
+    def _why_part_varies(self, part: Value) -> Reason | None:
         if part.name == "torch.utils.data.TensorDataset":
             return None
         class_ = class_of(part)
         if class_ is not None:
             return self._why_own_varies(part, class_)
         if part.sort is not Sort.MADE or not part.name.startswith("torchvision.datasets."):
-            return f"the size of the images of {described(part)} is not known"
+            return Reason("size-not-fixed", f"the size of the images of {described(part)} is not known")
         steps = Dataset(self.flow, frozenset({part})).transforms
         if steps is None:
-            return f"the transforms of {described(part)} are not known"
+            return Reason("size-not-fixed", f"the transforms of {described(part)} are not known")
         return self._why_steps_vary(part, steps, fixed=part.name in ONE_SIZE)
 
-    def _why_own_varies(self, part: Value, class_: ast.ClassDef) -> str | None:
+    def _why_own_varies(self, part: Value, class_: ast.ClassDef) -> Reason | None:
         """The same of a class of the project: each of the transforms that it calls has to end in one size."""
         item = self.flow.method(class_, "__getitem__")
         calls = [each for each in walk(item) if isinstance(each, ast.Call)] if item is not None else []
@@ -256,10 +257,12 @@ class Dataset:
             steps = self._steps(value)
             reason = None if steps is None else self._why_steps_vary(part, steps, fixed=False)
             if steps is None or reason is not None:
-                return reason or f"the transforms of {described(part)} are not known"
-        return None if transforms else f"the size of the images of {described(part)} is not known"
+                return reason or Reason("size-not-fixed", f"the transforms of {described(part)} are not known")
+        if transforms:
+            return None
+        return Reason("size-not-fixed", f"the size of the images of {described(part)} is not known")
 
-    def _why_steps_vary(self, part: Value, steps: Sequence[Value], *, fixed: bool) -> str | None:
+    def _why_steps_vary(self, part: Value, steps: Sequence[Value], *, fixed: bool) -> Reason | None:
         """Why images differ in size after transforms; what is not known is mended by one that makes them alike."""
         unknown: Value | None = None
         for step in steps:
@@ -274,8 +277,10 @@ class Dataset:
             elif name not in _KEEPS_SIZE and not (fixed and name in {"Resize", "Scale"}):
                 unknown = None if name in {"Resize", "Scale"} else step
         if unknown is not None:
-            return f"what {described(unknown)} does to the size of an image is not known"
-        return None if fixed else f"the images of {described(part)} are not cropped to one size"
+            return Reason("size-not-fixed", f"what {described(unknown)} does to the size of an image is not known")
+        if fixed:
+            return None
+        return Reason("size-not-fixed", f"the images of {described(part)} are not cropped to one size")
 
     def _names_both_sides(self, step: Value) -> bool:
         call = step.site

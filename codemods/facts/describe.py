@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.devices import device
 from codemods.facts.gradients import why_gradients_may_miss
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.reason import HERE, Words, at
 from codemods.facts.values import in_order
 from codemods.facts.worker_code import WorkerCode
 
@@ -17,49 +18,54 @@ if TYPE_CHECKING:
 
     from codemods.facts.data import Loader
     from codemods.facts.models import Model
+    from codemods.facts.reason import Said
     from codemods.facts.script import Script
+    from codemods.facts.source import Module
     from codemods.facts.transfers import Transfer
 
 
-def facts_by_line(script: Script) -> list[tuple[int, str]]:
+def facts_by_line(script: Script) -> list[tuple[int, Said]]:
     """Line and fact, in the order of the lines, of all that is known of the entry script."""
-    return sorted([*_frameworks(script), *_data(script), *_devices(script), *_models(script), *_training(script)])
+    found = [*_frameworks(script), *_data(script), *_devices(script), *_models(script), *_training(script)]
+    said = [(line, fact.said(script.module)) for line, fact in found]
+    return sorted(said, key=lambda each: (each[0], each[1].text))
 
 
-def _frameworks(script: Script) -> Iterator[tuple[int, str]]:
+def _frameworks(script: Script) -> Iterator[tuple[int, Words]]:
     if script.framework is not None:
-        yield 1, f"framework: the training loop runs inside {script.framework}"
+        yield 1, Words(f"framework: the training loop runs inside {script.framework}")
 
 
-def _data(script: Script) -> Iterator[tuple[int, str]]:
+def _data(script: Script) -> Iterator[tuple[int, Words]]:
     for loader in script.loaders:
         if loader.module is script.module:
-            yield loader.call.lineno, f"loader: {_loader(loader)}"
-            yield loader.call.lineno, f"data set: {_dataset(loader)}"
+            yield loader.call.lineno, _loader(loader).following("loader: ")
+            yield loader.call.lineno, _dataset(loader).following("data set: ")
     for move in script.transfers:
         if move.module is script.module:
-            yield move.call.lineno, f"transfer: {_transfer(move)}"
+            yield move.call.lineno, Words(f"transfer: {_transfer(move)}")
 
 
-def _loader(loader: Loader) -> str:
-    parts = [", ".join(f"{name} {each.how.value}" for name, each in sorted(loader.arguments.items()))]
+def _loader(loader: Loader) -> Words:
+    parts = [Words(", ".join(f"{name} {each.how.value}" for name, each in sorted(loader.arguments.items())))]
     if loader.unknown_arguments is not None:
-        parts.append(loader.unknown_arguments)
-    parts.append(f"read in {_lines(each.line for each in loader.passes)}")
-    parts.append(f"moved in {_lines(each.call.lineno for each in loader.transfers)}")
-    parts.append("can be pinned" if loader.can_be_pinned else loader.why_left_unpinned or "is pinned")
-    return "; ".join(each for each in parts if each)
+        parts.append(loader.unknown_arguments.words)
+    parts.append(_lines(((each.module, each.module.statement(each.node)) for each in loader.passes), "read in "))
+    parts.append(_lines(((each.module, each.call) for each in loader.transfers), "moved in "))
+    why = loader.why_left_unpinned
+    parts.append(Words("can be pinned" if loader.can_be_pinned else "is pinned") if why is None else why.words)
+    return _joined("; ", parts)
 
 
-def _dataset(loader: Loader) -> str:
+def _dataset(loader: Loader) -> Words:
     data, code = loader.dataset, WorkerCode(loader.flow, loader)
     if data.why_unknown is not None:
-        return data.why_unknown
+        return data.why_unknown.words
     if data.is_in_memory:
-        return "in memory"
+        return Words("in memory")
     access = "iterable" if data.is_iterable else "map-style"
     work = "reads, decodes or transforms" if code.does_work else "indexes what is in memory"
-    return f"{access}; {work}; {'draws random numbers, or may' if code.draws else 'draws nothing'}"
+    return Words(f"{access}; {work}; {'draws random numbers, or may' if code.draws else 'draws nothing'}")
 
 
 def _transfer(move: Transfer) -> str:
@@ -68,46 +74,57 @@ def _transfer(move: Transfer) -> str:
     return f"{ast.unparse(move.receiver)} ({what}) to {move.device.kind.value}{tests}"
 
 
-def _devices(script: Script) -> Iterator[tuple[int, str]]:
+def _devices(script: Script) -> Iterator[tuple[int, Words]]:
     flow = script.flow
     for call in script.module.nodes(ast.Call):
         if any(value.site is call and kind(flow, value) is Kind.DEVICE for value in flow.values(call)):
-            yield call.lineno, f"device: {ast.unparse(call)} is {device(flow, call).kind.value}"
+            yield call.lineno, Words(f"device: {ast.unparse(call)} is {device(flow, call).kind.value}")
 
 
-def _models(script: Script) -> Iterator[tuple[int, str]]:
+def _models(script: Script) -> Iterator[tuple[int, Words]]:
     for model in script.models:
         site = model.value.site
         if isinstance(site, ast.Call) and script.module.holds(site):
-            yield site.lineno, f"model: {_model(model)}"
+            yield site.lineno, _model(model).following("model: ")
 
 
-def _model(model: Model) -> str:
+def _model(model: Model) -> Words:
     layers = in_order(model.layers[1:])
     counts = Counter(each.name.removeprefix("torch.nn.") for each in layers)
     named = ", ".join(name if count == 1 else f"{count} {name}" for name, count in counts.items())
     missing = why_gradients_may_miss(model)
-    gradients = "every parameter gets a gradient" if missing is None else f"gradients may miss: {missing}"
-    return f"{model.value.name}{f' of {named}' if named else ''}; {gradients}"
+    what = f"{model.value.name}{f' of {named}' if named else ''}; "
+    if missing is None:
+        return Words(f"{what}every parameter gets a gradient")
+    return missing.words.following(f"{what}gradients may miss: ")
 
 
-def _training(script: Script) -> Iterator[tuple[int, str]]:
+def _training(script: Script) -> Iterator[tuple[int, Words]]:
     for label, found in (("optimizer", script.optimizers), ("scheduler", script.schedulers)):
         for made in found:
             if made.module is script.module:
-                yield made.call.lineno, f"{label}: {made.value.name}"
+                yield made.call.lineno, Words(f"{label}: {made.value.name}")
     for iteration in script.iterations:
         if iteration.module is script.module:
             events = ", ".join(each.kind.value for each in iteration.events)
-            yield getattr(iteration.owner, "lineno", 1), f"iteration: {events}"
+            yield getattr(iteration.owner, "lineno", 1), Words(f"iteration: {events}")
     for region in script.evaluations:
         if region.module is script.module:
-            calls = f"models are called with gradients on in {_lines(each.lineno for each in region.calls)}"
-            yield region.node.lineno, f"evaluation: {calls}{f'; {region.why_not}' if region.why_not else ''}"
+            called = ((region.module, each) for each in region.calls)
+            calls = _lines(called, "evaluation: models are called with gradients on in ")
+            yield region.node.lineno, calls if region.why_not is None else _joined("; ", [calls, region.why_not.words])
 
 
-def _lines(lines: Iterable[int]) -> str:
-    found = sorted(set(lines))
-    if not found:
-        return "no line"
-    return f"line{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
+def _lines(nodes: Iterable[tuple[Module, ast.expr | ast.stmt]], lead: str) -> Words:
+    """Words before the lines of some nodes of modules; each line is named once."""
+    found: dict[Module, dict[int, ast.AST]] = {}
+    for module, node in nodes:
+        found.setdefault(module, {})[node.lineno] = node
+    places = tuple(at(module, *(lines[line] for line in sorted(lines))) for module, lines in found.items())
+    return Words(lead + (", ".join([HERE] * len(places)) or "no line"), places)
+
+
+def _joined(between: str, parts: Iterable[Words]) -> Words:
+    """Sentences, but for empty ones, as one."""
+    found = [each for each in parts if each.text]
+    return Words(between.join(each.text for each in found), tuple(place for each in found for place in each.places))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import around, loop_around, module_of, runs
 from codemods.facts.passes import How, tops
+from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import walk
 from codemods.facts.values import NONE, Sort
 from codemods.facts.worker_code import TORCH_DRAWS
@@ -32,18 +33,20 @@ _DRAWING_LAYERS = tuple(
 )
 
 
-def why_workers_end(script: Script, code: WorkerCode) -> str | None:
-    """Why the loader's workers should not outlive an epoch, in words; None where they can."""
+def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
+    """Why the loader's workers should not outlive an epoch; None where they can."""
     flow, loader = script.flow, code.loader
     made = loop_around(flow, loader.module, loader.call)
     if made is not None:
-        return f"it is made anew in each pass of a loop ({loader.where(made)})"
+        return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (loader.at(made),))
     many = next((each for each in loader.module.ancestors(loader.call) if _is_long(each)), None)
     if many is not None:
-        return f"one is made for each item of a list, and the workers of all would stay (line {loader.call.lineno})"
+        text = f"one is made for each item of a list, and the workers of all would stay ({HERE})"
+        return Reason("made-in-loop", text, (loader.at(loader.call),))
     seeding = loader.arguments.get("worker_init_fn")
     if seeding is not None and seeding.values != {NONE}:
-        return "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
+        text = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
+        return Reason("own-worker-init", text)
     return why_unknown(code) or why_changed(code) or _why_changed_outside(flow, loader) or _why_at_once(flow, loader)
 
 
@@ -55,30 +58,32 @@ def _is_long(node: ast.AST) -> bool:
     return not isinstance(items, (ast.List, ast.Tuple, ast.Set)) or len(items.elts) > _MOST_TOGETHER
 
 
-def _why_changed_outside(flow: Flow, loader: Loader) -> str | None:
+def _why_changed_outside(flow: Flow, loader: Loader) -> Reason | None:
     """Where the script changes the data set again and again: ``train_set.set_epoch(epoch)``."""
     for module, node in data_set_changes(flow, loader):
         if loop_around(flow, module, node) is not None:
-            line = loader.where(node)
-            return f"its data set changes between epochs, and workers that stay keep the first copy ({line})"
+            text = f"its data set changes between epochs, and workers that stay keep the first copy ({HERE})"
+            return Reason("dataset-changes", text, (loader.at(node),))
     return None
 
 
-def _why_at_once(flow: Flow, loader: Loader) -> str | None:
+def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:
     """Where two readings of the loader may run at once: its workers serve one."""
     found = loader.passes
     nodes = [each.node for each in found]
     one = "and workers that stay serve one reading at a time"
     for each in found:
         if each.how is How.HANDED:
-            return f"{each.reader}() reads it, in code that is not followed ({loader.where(each.node)})"
+            text = f"{each.reader}() reads it, in code that is not followed ({HERE})"
+            return Reason("unknown-reading", text, (loader.at(each.node),))
         outside = around(flow, each.module, each.node, given=loader.value)
         if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in outside):
-            return f"it is read twice at once, {one} ({loader.where(each.node)})"
+            return Reason("read-at-once", f"it is read twice at once, {one} ({HERE})", (loader.at(each.node),))
     found = tuple(each for each in found if not _is_over(flow, each, found))
     kept = next((each for each in found if each.how is How.ITERATOR or _generator(each) is not None), None)
     if kept is not None and not _is_replaced(flow, found) and not _is_one_generator(flow, found):
-        return f"it is read through an iterator that is kept, {one} ({loader.where(kept.node)})"
+        text = f"it is read through an iterator that is kept, {one} ({HERE})"
+        return Reason("read-at-once", text, (loader.at(kept.node),))
     return None
 
 

@@ -16,6 +16,7 @@ from codemods.facts.models import Model
 from codemods.facts.modes import Modes, given_arguments, is_named
 from codemods.facts.names import bound_names
 from codemods.facts.needs import called_forwards, needs_gradients
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, Value, Values, instance, without_none
 
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
     from codemods.facts.iterations import Iterations
+    from codemods.facts.reason import Place
     from codemods.facts.source import Callee, FunctionNode, Module
 
-Kept: TypeAlias = "tuple[Module, ast.AST, str]"
-"""A place that keeps tensors, and what does."""
+Kept: TypeAlias = "tuple[Module, Reason]"
+"""A module that keeps tensors, and what does."""
 
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_IN_BLOCKS = "write `with torch.no_grad():` around the calls of models, with no await inside"
 _GAP = 3
 """Regions of one suite are one region where no more statements than these stand between them."""
 _WORDS = (
@@ -66,17 +69,13 @@ class EvaluationRegion:
     """The calls of models in it that compute a graph that nobody uses."""
     kept: tuple[Kept, ...]
     """Where the project may keep tensors from inside a model's forward, which training may read."""
-    why_not: str | None
+    why_not: Reason | None
     """Why it cannot do without gradients, or None where it can."""
 
     def beside(self, modules: Collection[Module]) -> EvaluationRegion:
         """The same region where only these modules run in one process with it, and train."""
-        module, node, what = next((each for each in self.kept if each[0] in modules), (None, None, ""))
-        if self.why_not is not None or module is None:
-            return self
-        line = f"line {getattr(node, 'lineno', 0)}"
-        where = line if module is self.module else f"{module.path}, {line}"
-        return replace(self, why_not=f"{what} ({where})")
+        keeping = next((reason for module, reason in self.kept if module in modules), None)
+        return self if self.why_not is not None or keeping is None else replace(self, why_not=keeping)
 
     @property
     def node(self) -> ast.stmt:
@@ -158,7 +157,7 @@ class Evaluations:
             return EvaluationRegion(self._flow, module, function, (), (), (), None)
         why_not = self._why_trains(function, trains) or self._why_function_not(function, needs)
         if why_not is None and all(self._tries_out(function, each) for each in open_calls):
-            why_not = "it only tries out a model that it makes, on numbers that it makes"
+            why_not = Reason("nothing-to-gain", "it only tries out a model that it makes, on numbers that it makes")
         return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), self._kept_inside, why_not)
 
     def _hands_on_no_graph(self, function: FunctionNode) -> bool:
@@ -178,11 +177,12 @@ class Evaluations:
         here = set(own(function, ast.Call))
         return is_new and not loads and all(each.sort is Sort.HOST and each.site in here for each in inputs)
 
-    def _why_trains(self, function: FunctionNode, trains: ast.AST | None) -> str | None:
+    def _why_trains(self, function: FunctionNode, trains: ast.AST | None) -> Reason | None:
         flag = _flag(function)
         if trains is None or flag is None:
             return None
-        return f"the function also trains, as its parameter '{flag}' says ({self._where(function, trains)})"
+        text = f"the function also trains, as its parameter '{flag}' says ({HERE})"
+        return Reason("also-trains", text, (self._at(function, trains),))
 
     def _is_no_place(self, module: Module, function: Callee) -> bool:
         """Whether what the function runs is not an evaluation, whatever it switches."""
@@ -199,14 +199,16 @@ class Evaluations:
         owner = self._flow.owner(function)
         return None if owner is None else kind(self._flow, instance(owner))
 
-    def _why_function_not(self, function: FunctionNode, needs: ast.AST | None) -> str | None:
+    def _why_function_not(self, function: FunctionNode, needs: ast.AST | None) -> Reason | None:
         if needs is not None:
-            return f"gradients are needed in it ({self._where(function, needs)})"
+            return self._needs(function, needs)
         if isinstance(function, ast.AsyncFunctionDef):
-            return "it is a coroutine: a decorator would not act while it runs"
+            text = "it is a coroutine: a decorator would not act while it runs"
+            return Reason("not-editable", text, remedy=_IN_BLOCKS)
         for decorator in function.decorator_list:
             if not self._is_transparent(decorator):
-                return f"@{ast.unparse(decorator)} may need the function as it is (line {decorator.lineno})"
+                text = f"@{ast.unparse(decorator)} may need the function as it is ({HERE})"
+                return Reason("not-editable", text, (self._at(function, decorator),))
         calls = self._flow.callers(function)
         for call in calls:
             mixed = self._mixed_autocast(self._module(call), call, function)
@@ -217,8 +219,14 @@ class Evaluations:
             return state
         course = self._inside.function(function)
         if course.kept is not None:
-            return f"it keeps a tensor for later ({self._where(function, course.kept)})"
+            return self._keeps(function, course.kept)
         return self._why_result_not(function) if course.returned is not None else None
+
+    def _needs(self, home: ast.AST, node: ast.AST) -> Reason:
+        return Reason("needs-gradients", f"gradients are needed in it ({HERE})", (self._at(home, node),))
+
+    def _keeps(self, home: ast.AST, node: ast.AST) -> Reason:
+        return Reason("graph-escapes", f"it keeps a tensor for later ({HERE})", (self._at(home, node),))
 
     def _is_transparent(self, decorator: ast.expr) -> bool:
         values = self._flow.values(decorator.func if isinstance(decorator, ast.Call) else decorator)
@@ -229,12 +237,12 @@ class Evaluations:
             for each in values
         )
 
-    def _why_result_not(self, function: Callee) -> str | None:
+    def _why_result_not(self, function: Callee) -> Reason | None:
         """Why the tensors that the function returns may have to carry gradients."""
         calls = self._flow.callers(function)
         if not calls or self._flow.escapes(function):
             here = "this file" if len(self._modules) == 1 else "the project"
-            return f"it returns tensors to code outside {here}, which may train on them"
+            return Reason("graph-escapes", f"it returns tensors to code outside {here}, which may train on them")
         for call in calls:
             module = self._module(call)
             statement = module.statement(call)
@@ -242,14 +250,14 @@ class Evaluations:
             course = graphs.statements(module, [statement])
             used = _escape(course) or self._used_after(graphs, module, statement, course)
             if used is not None:
-                return f"what it returns may be trained on ({self._where(function, used)})"
+                text = f"what it returns may be trained on ({HERE})"
+                return Reason("graph-escapes", text, (self._at(function, used),))
         return None
 
-    def _where(self, home: ast.AST, node: ast.AST) -> str:
-        """Where the node stands, in words for who reads ``home``'s module: ``line 3``, ``utils.py, line 3``."""
-        line = f"line {getattr(node, 'lineno', 0)}"
+    def _at(self, home: ast.AST, node: ast.AST) -> Place:
+        """Where the node stands; in the module of ``home`` where no module holds it."""
         module = next((each for each in self._modules if each.holds(node)), None)
-        return line if module is None or module.holds(home) else f"{module.path}, {line}"
+        return at(self._module(home) if module is None else module, node)
 
     def _module(self, node: ast.AST) -> Module:
         return next(each for each in self._modules if each.holds(node))
@@ -322,7 +330,7 @@ class Evaluations:
         values = self._flow.values(call.func)
         return values | {each.of for each in values if each.sort is Sort.METHOD and each.of is not None}
 
-    def _why_region_not(self, module: Module, statements: tuple[ast.stmt, ...]) -> str | None:
+    def _why_region_not(self, module: Module, statements: tuple[ast.stmt, ...]) -> Reason | None:
         reasons = (
             *map(self._why_statement_not, statements),
             self._mixed_autocast(module, statements[0], statements[0]),
@@ -332,7 +340,7 @@ class Evaluations:
             return reason
         course = self._inside.statements(module, statements)
         if course.kept is not None:
-            return f"it keeps a tensor for later ({self._where(statements[0], course.kept)})"
+            return self._keeps(statements[0], course.kept)
         if course.returned is not None:
             function = module.function(statements[0])
             reason = self._why_result_not(function) if function is not None else None
@@ -340,21 +348,25 @@ class Evaluations:
                 return reason
         used = self._used_after(self._outside, module, statements[-1], course)
         if used is not None:
-            return f"a tensor computed in it may be trained on later ({self._where(statements[0], used)})"
+            text = f"a tensor computed in it may be trained on later ({HERE})"
+            return Reason("graph-escapes", text, (self._at(statements[0], used),))
         return None
 
-    def _why_statement_not(self, statement: ast.stmt) -> str | None:
+    def _why_statement_not(self, statement: ast.stmt) -> Reason | None:
         trains = self._iterations.why_trains(statement)
         if trains is not None:
-            return f"the region also trains ({self._where(statement, trains)})"
+            return Reason("also-trains", f"the region also trains ({HERE})", (self._at(statement, trains),))
         needs = needs_gradients(self._flow, statement)
         if needs is not None:
-            return f"gradients are needed in it ({self._where(statement, needs)})"
+            return self._needs(statement, needs)
         for block in own(statement, ast.With):
             if any(is_named(self._flow, item.context_expr, _PROFILERS) for item in block.items):
-                return f"it is profiled as it is (line {block.lineno})"
+                return Reason("script-decides", f"it is profiled as it is ({HERE})", (self._at(statement, block),))
         yields = next(iter((*own(statement, ast.Yield), *own(statement, ast.YieldFrom))), None)
-        return None if yields is None else f"it yields to code that may need gradients (line {yields.lineno})"
+        if yields is None:
+            return None
+        text = f"it yields to code that may need gradients ({HERE})"
+        return Reason("graph-escapes", text, (self._at(statement, yields),))
 
     @cached_property
     def _kept_inside(self) -> tuple[Kept, ...]:
@@ -365,10 +377,12 @@ class Evaluations:
         for module in self._modules:
             for call in module.nodes(ast.Call):
                 if isinstance(call.func, ast.Attribute) and call.func.attr == "register_forward_hook":
-                    yield module, call, "a forward hook may keep tensors for later"
+                    text = f"a forward hook may keep tensors for later ({HERE})"
+                    yield module, Reason("graph-escapes", text, (at(module, call),))
             for target in module.nodes(ast.Attribute):
                 if isinstance(target.ctx, ast.Store) and self._is_kept_by_forward(module, target):
-                    yield module, target, "the model's forward keeps a tensor that is read elsewhere"
+                    text = f"the model's forward keeps a tensor that is read elsewhere ({HERE})"
+                    yield module, Reason("graph-escapes", text, (at(module, target),))
 
     @cached_property
     def _reads(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
@@ -429,9 +443,8 @@ class Evaluations:
                 if self._modes.calls(inner) and not self._modes.without_gradients(module, inner)
             )
             if calls and trains is not None:
-                why_not = (
-                    f"it also trains ({self._where(each, trains)}): torch.set_grad_enabled({test}) would serve both"
-                )
+                remedy = f"torch.set_grad_enabled({test}) would serve both"
+                why_not = Reason("also-trains", f"it also trains ({HERE}):", (self._at(each, trains),), remedy)
                 yield EvaluationRegion(self._flow, module, None, (each,), calls, (), why_not)
                 return
 
@@ -491,13 +504,14 @@ class Evaluations:
             why_not = self._why_region_not(module, inside)
             yield EvaluationRegion(self._flow, module, None, inside, calls, self._kept_inside, why_not)
 
-    def _why_state(self, node: ast.AST) -> str | None:
+    def _why_state(self, node: ast.AST) -> Reason | None:
         """Why a model that the code calls may bring a graph along from an earlier call, or on to a later one."""
         for call in own(node, ast.Call):
             for forward in called_forwards(self._flow, call):
                 kept = self._carried_on(forward)
                 if kept is not None:
-                    return f"the model keeps self.{kept.attr} from one call to the next ({self._where(node, kept)})"
+                    text = f"the model keeps self.{kept.attr} from one call to the next ({HERE})"
+                    return Reason("graph-escapes", text, (self._at(node, kept),))
         return None
 
     def _carried_on(self, forward: Callee) -> ast.Attribute | None:
@@ -582,7 +596,7 @@ class Evaluations:
             and all(self._modes.without_gradients(self._module(each), each) for each in calls)
         )
 
-    def _mixed_autocast(self, module: Module, node: ast.AST, home: ast.AST) -> str | None:
+    def _mixed_autocast(self, module: Module, node: ast.AST, home: ast.AST) -> Reason | None:
         """Whether an autocast block around the node also runs models with gradients.
 
         One block keeps 16-bit copies of the weights; old versions of torch kept those that were made without a graph.
@@ -593,9 +607,8 @@ class Evaluations:
             if isinstance(above, ast.With) and any(
                 is_named(self._flow, item.context_expr, _AUTOCAST) for item in above.items
             ):
-                return (
-                    f"it shares an autocast block, which may keep weights without a graph ({self._where(home, above)})"
-                )
+                text = f"it shares an autocast block, which may keep weights without a graph ({HERE})"
+                return Reason("shared-autocast", text, (self._at(home, above),))
         return None
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.graphs import DETACHING
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.loops import place
 from codemods.facts.models import Model
+from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, without_none
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from codemods.facts.flow import Flow
+    from codemods.facts.reason import Place
     from codemods.facts.source import FunctionNode
 
 # Layers of torch.nn all of whose parameters take part in whatever they return.
@@ -71,7 +74,7 @@ _NO_PARAMETERS = frozenset(
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.BoolOp, ast.Break, ast.Continue)
 
 
-def why_gradients_may_miss(model: Model) -> str | None:
+def why_gradients_may_miss(model: Model) -> Reason | None:
     """Why some parameter may get no gradient from a loss of the model's output; None where each provably gets one."""
     for layer in model.layers:
         reason = (
@@ -82,31 +85,35 @@ def why_gradients_may_miss(model: Model) -> str | None:
     return None
 
 
-def _why_library_layer(flow: Flow, layer: Value) -> str | None:
+def _missing(text: str, *places: Place) -> Reason:
+    return Reason("gradients-may-miss", text, places)
+
+
+def _why_library_layer(flow: Flow, layer: Value) -> Reason | None:
     package, _, name = layer.name.rpartition(".")
     if package != "torch.nn" or name not in _WHOLE | _PLAIN:
-        return f"whether all of {layer.name}() is used is not known"
+        return _missing(f"whether all of {layer.name}() is used is not known")
     if name in {"Sequential", "ModuleList"} and isinstance(layer.site, ast.Call):
         for each in layer.site.args:
             values = flow.values(each.value if isinstance(each, ast.Starred) else each)
             items = frozenset().union(*(flow.items(one) if one.sort is Sort.CONTAINER else {one} for one in values))
             if not items or not all(kind(flow, one) is Kind.MODEL for one in items):
-                return f"what {layer.name}() holds is not known"
+                return _missing(f"what {layer.name}() holds is not known")
     if isinstance(layer.site, ast.Call) and any(
         each.arg in {"sparse", "scale_grad_by_freq"} for each in layer.site.keywords
     ):
-        return f"{layer.name}() has gradients of its own kind"
+        return _missing(f"{layer.name}() has gradients of its own kind")
     return None
 
 
-def _why_class(model: Model) -> str | None:
+def _why_class(model: Model) -> Reason | None:
     flow, class_ = model.flow, model.class_
     forward = flow.method(class_, "forward") if class_ is not None else None
     if class_ is None or forward is None:
-        return "the model's forward is not known"
+        return _missing("the model's forward is not known")
     for base in flow.bases(class_):
         if isinstance(base, str) and base != "torch.nn.Module":
-            return f"what {base} holds is not known"
+            return _missing(f"what {base} holds is not known")
     for node in walk(class_):
         if isinstance(node, ast.Call) and _last_name(node.func) in {
             "register_parameter",
@@ -114,7 +121,7 @@ def _why_class(model: Model) -> str | None:
             "register_module",
             "setattr",
         }:
-            return f"its layers are registered by name (line {node.lineno})"
+            return _missing(f"its layers are registered by name ({HERE})", place(flow, node))
     reached = _Reached(flow, class_)
     reason = reached.through(forward)
     if reason is not None:
@@ -122,9 +129,9 @@ def _why_class(model: Model) -> str | None:
     for name, values in sorted(flow.attributes(class_).items()):
         held = _holds_parameters(flow, without_none(values))
         if held is None:
-            return f"what self.{name} holds is not known"
+            return _missing(f"what self.{name} holds is not known")
         if held and name not in reached.attributes:
-            return f"self.{name} is not used in forward in a way that surely gives it a gradient"
+            return _missing(f"self.{name} is not used in forward in a way that surely gives it a gradient")
     return None
 
 
@@ -158,20 +165,21 @@ class _Reached:
         self._live: set[str] = set()
         self._inside: list[FunctionNode] = []
 
-    def through(self, method: FunctionNode) -> str | None:
+    def through(self, method: FunctionNode) -> Reason | None:
         """Goes back through a straight method from what it returns; the reason where that cannot be done."""
         for node in walk(method):
             if isinstance(node, _BRANCHES):
-                return f"{method.name} has a branch (line {node.lineno})"
+                return _missing(f"{method.name} has a branch ({HERE})", place(self._flow, node))
             if isinstance(node, (ast.With, ast.AsyncWith)):
-                return f"{method.name} has a with block (line {node.lineno})"
+                return _missing(f"{method.name} has a with block ({HERE})", place(self._flow, node))
             if isinstance(node, ast.Return) and node is not method.body[-1]:
-                return f"{method.name} returns early (line {node.lineno})"
+                return _missing(f"{method.name} returns early ({HERE})", place(self._flow, node))
         last = method.body[-1]
         if not isinstance(last, ast.Return) or last.value is None:
-            return f"{method.name} returns nothing"
+            return _missing(f"{method.name} returns nothing")
         if isinstance(last.value, (ast.Tuple, ast.Dict, ast.List)):
-            return f"{method.name} returns several values, not all of which may be in the loss (line {last.lineno})"
+            text = f"{method.name} returns several values, not all of which may be in the loss ({HERE})"
+            return _missing(text, place(self._flow, last))
         self._live = set()
         self._inside.append(method)
         self._from(last.value)
@@ -254,9 +262,9 @@ class _Reached:
     def _from_method(self, method: FunctionNode, arguments: list[ast.expr]) -> None:
         """A gradient gets to what another method of the model returns."""
         outside, self._live = self._live, set()
-        reason = self.through(method) if method not in self._inside else "it calls itself"
+        is_straight = method not in self._inside and self.through(method) is None
         inside, self._live = self._live, outside
-        if reason is None:
+        if is_straight:
             for parameter, each in zip(method.args.args[1:], arguments, strict=False):
                 if parameter.arg in inside:
                     self._from(each)

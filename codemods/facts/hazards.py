@@ -6,13 +6,14 @@ import ast
 import re
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.facts.devices import DeviceKind
 from codemods.facts.gram import is_gram
 from codemods.facts.kinds import OWN_KERNELS, Kind, kind
 from codemods.facts.names import bound_names
 from codemods.facts.reach import is_model_call, own, project_functions
+from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.facts.source import lasting
 from codemods.facts.values import TENSOR_SORTS, Sort
 
@@ -69,26 +70,27 @@ _SPARSE = re.compile(
 """What makes a tensor that is stored sparsely; CUDA multiplies few of those in 16 bits."""
 
 
-def unknown_device(script: Script, moves: Iterable[Transfer]) -> str | None:
+def unknown_device(script: Script, moves: Iterable[Transfer]) -> Reason | None:
     """Why it is not known of one of the moves whether it goes to CUDA; None where nothing is unknown."""
     for move in moves:
         if move.device.kind is DeviceKind.UNKNOWN and move.device.node is not None and move.device.reason:
-            text, place = ast.unparse(move.device.node), located(script, move.call)
-            return f"whether {text} is a CUDA device is not known ({place}): {move.device.reason}"
+            device = ast.unparse(move.device.node)
+            text = f"whether {device} is a CUDA device is not known ({HERE}): {move.device.reason}"
+            return Reason("unknown-device", text, (located(script, move.call),))
     return None
 
 
-def no_cuda(script: Script) -> str:
+def no_cuda(script: Script) -> Reason:
     """What is said where nothing is moved to CUDA."""
     if script.default_device is not None:
-        where = located(script, script.default_device)
-        return f"whether the default device is CUDA is not followed ({where}): move the model to it"
-    return "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+        text = f"whether the default device is CUDA is not followed ({HERE}):"
+        return Reason("unknown-device", text, (located(script, script.default_device),), "move the model to it")
+    return Reason("no-cuda", "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
 
 
-def located(script: Script, node: ast.expr | ast.stmt) -> str:
-    """Where the node stands, as the user of the script's own module would say it."""
-    return script.where(next((each for each in script.flow.modules if each.holds(node)), script.module), node)
+def located(script: Script, node: ast.expr | ast.stmt) -> Place:
+    """Where the node stands."""
+    return at(next((each for each in script.flow.modules if each.holds(node)), script.module), node)
 
 
 def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
@@ -261,13 +263,18 @@ class Hazard:
 
     module: Module
     node: ast.expr | ast.stmt
-    reason: str
+    what: str
+    """What breaks; where that ends with a colon or a semicolon, the remedy ends the sentence."""
     only_fp16: bool = False
     """Whether bf16 can do it."""
+    remedy: str = ""
+    code: str = "breaks-in-16-bits"
 
-    def place(self, entry: Module) -> str:
-        """Where it stands, as the user of the entry script would say it."""
-        return f"line {self.node.lineno}" if self.module is entry else f"{self.module.path}, line {self.node.lineno}"
+    @property
+    def because(self) -> Reason:
+        """The reason against mixed precision."""
+        code = "fp16-range" if self.only_fp16 else self.code
+        return Reason(code, self.what, remedy=self.remedy).followed(f" ({HERE})", at(self.module, self.node))
 
 
 def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[Hazard]:
@@ -279,7 +286,7 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             yield from (Hazard(where, assignment, *each) for each in _of_assignment(reach.flow, where, assignment))
         for made, left, right in _products(node):
             if is_gram(reach.flow, where, left, right):
-                yield Hazard(where, made, f"{where.code(made)} {_GRAM}")
+                yield Hazard(where, made, f"{where.code(made)} {_GRAM}", remedy=_WITHOUT_AUTOCAST)
         for scaled in own(node, ast.BinOp):
             if isinstance(scaled.op, ast.Mult) and _overflows(reach.flow, where, scaled):
                 yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
@@ -303,56 +310,59 @@ def _products(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
 
 _BOTH = 2
 _OF_MATRICES = frozenset({"mm", "bmm", "matmul"})
-_GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold: compute it with autocast off"
+_GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold:"
+_WITHOUT_AUTOCAST = "compute it with autocast off"
+_Wrong: TypeAlias = "tuple[str, bool, str]"
+"""What is wrong, whether only in fp16, and the remedy."""
 
 
-def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[tuple[str, bool]]:
-    """What is wrong with the call, and whether only in fp16."""
+def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
+    """What is wrong with the call."""
     externals = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     if name == "einsum" and len({ast.dump(each) for each in call.args[1:]}) < len(call.args[1:]):
-        yield f"{module.code(call)} {_GRAM}", False
+        yield f"{module.code(call)} {_GRAM}", False, _WITHOUT_AUTOCAST
     for external in externals:
         if external.startswith(_WITHOUT_KERNELS) or external in _WITHOUT_KERNEL:
-            yield f"{external} has no 16-bit kernel", False
+            yield f"{external} has no 16-bit kernel", False, ""
         if external.startswith(_OPERATIONS_OF_OTHERS):
-            yield f"custom operation {external}, which autocast does not know", False
+            yield f"custom operation {external}, which autocast does not know", False, ""
     foreign = (each.name for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE})
     yield from (
-        (f"{each}, whose kernels are not known to take 16 bits", False)
+        (f"{each}, whose kernels are not known to take 16 bits", False, "")
         for each in foreign
         if each.partition(".")[0] in OWN_KERNELS
     )
     if name in _FILLS:
         yield from _of_fill(module, call, name)
     if name in _PRODUCTS and any(each.arg == "out" for each in call.keywords):
-        yield f"{name}(out=...) is not cast by autocast; assign what it returns", False
+        yield f"{name}(out=...) is not cast by autocast;", False, "assign what it returns"
     if isinstance(call.func, ast.Attribute) and not list(project_functions(flow.values(call.func))):
         yield from _of_method(flow, call, call.func, externals)
         if name in _PRODUCTS and _makes_sparse(flow):
-            yield f"{name}() {_OF_SPARSE}", False
+            yield f"{name}() {_OF_SPARSE}", False, ""
 
 
-def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[tuple[str, bool]]:
+def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[_Wrong]:
     arguments = [*call.args, *(each.value for each in call.keywords)]
     if any(_is_too_large(module, each, _LARGEST_BFLOAT) for each in arguments):
-        yield f"{name}() with a number that does not fit 16 bits; use torch.finfo of the tensor's own dtype", False
+        yield f"{name}() with a number that does not fit 16 bits;", False, "use torch.finfo of the tensor's own dtype"
     elif any(_is_too_large(module, each) for each in arguments):
-        yield f"{name}() with a number that does not fit fp16", True
+        yield f"{name}() with a number that does not fit fp16", True, ""
 
 
-def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: set[str]) -> Iterator[tuple[str, bool]]:
+def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: set[str]) -> Iterator[_Wrong]:
     """The same for ``tensor.method(…)``, and for ``torch.function(…)`` of that name."""
     name, of_torch = function.attr, any(each.startswith("torch.") for each in externals)
     if name in _WRITTEN and (of_torch or not externals) and _is_written(call, name, shift=1 if of_torch else 0):
-        yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False
+        yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False, _CONVERT
     if externals:
         return
     is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(function.value))
     if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
-        yield f".{name}() has no 16-bit kernel", False
+        yield f".{name}() has no 16-bit kernel", False, ""
     if name.endswith("_") and name[:-1] in _PRODUCTS:
-        yield f".{name}() is not cast by autocast; use {name[:-1]}()", False
+        yield f".{name}() is not cast by autocast;", False, f"use {name[:-1]}()"
 
 
 @lasting  # each product asks
@@ -370,7 +380,8 @@ def _called_names(flow: Flow, call: ast.Call) -> set[str]:
 
 _OF_SPARSE = "may multiply a sparse matrix, for which CUDA may have no 16-bit kernel"
 _OPERATIONS_OF_OTHERS = ("torch.ops.", "torch.utils.cpp_extension.")
-_ONE_FORMAT = "needs both tensors in one number format; convert what is written with .to(dtype) of the other"
+_ONE_FORMAT = "needs both tensors in one number format;"
+_CONVERT = "convert what is written with .to(dtype) of the other"
 
 
 def _is_written(call: ast.Call, name: str, *, shift: int) -> bool:
@@ -392,17 +403,17 @@ def _is_converted(node: ast.expr) -> bool:
     return False
 
 
-def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterator[tuple[str, bool]]:
+def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterator[_Wrong]:
     for target in assignment.targets:
         if isinstance(target, ast.Subscript) and _is_mask(flow, target.slice):
             if _is_too_large(module, assignment.value):
-                yield "a number that does not fit fp16 is assigned", True
+                yield "a number that does not fit fp16 is assigned", True, ""
             elif (
                 not any(numbers(module, assignment.value))
                 and not isinstance(assignment.value, (ast.Constant, ast.UnaryOp))
                 and not _is_converted(assignment.value)
             ):
-                yield f"masked assignment {_ONE_FORMAT}", False
+                yield f"masked assignment {_ONE_FORMAT}", False, _CONVERT
 
 
 def _overflows(flow: Flow, module: Module, scaled: ast.BinOp) -> bool:

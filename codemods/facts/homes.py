@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind
 from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
-from codemods.facts.loops import REPEATING, loop_around
+from codemods.facts.loops import REPEATING, loop_around, place
 from codemods.facts.models import Model
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import lasting, walk
 from codemods.facts.transfers import Transfer, makings
 from codemods.facts.values import NOTHING, Sort, Value
@@ -99,7 +100,7 @@ def _names_device(flow: Flow, call: ast.Call) -> bool:
     return bool(call.args) and not (first and all(is_dtype(each) for each in first))
 
 
-def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | None:
+def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | Reason | None:
     """The home of a model in these modules, or why none is certain; None for a model that stays on the CPU."""
     layers = {each.site for each in Model(flow, value).layers}
     moved = list(moves(flow, modules, value))
@@ -108,7 +109,9 @@ def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | No
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
         unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
-        return None if unknown is None else f"the device is not known: {unknown.device.reason}"
+        return (
+            None if unknown is None else Reason("unknown-device", f"the device is not known: {unknown.device.reason}")
+        )
     bounds = [(each, _bound(flow, each, value)) for each in to_cuda if moved or each.call is value.site]
     named = [Home(each.module, *bound, each) for each, bound in bounds if bound is not None]
     if not named:
@@ -116,20 +119,25 @@ def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | str | No
     if not named:
         named = [part for each in to_cuda if (part := _as_part(flow, each, value)) is not None]
     if not named:
-        return "it has no name of its own where it is moved to its device"
+        text = "it has no name of its own where it is moved to its device"
+        return Reason("no-name", text, remedy="give it a name there")
     together = next((loop for each in named if (loop := _loop_over_models(each)) is not None), None)
     if together is not None:
-        return f"several models are moved to their device in one loop (line {together.lineno}): compile each there"
-    once = [each for each in named if loop_around(flow, each.module, each.anchor, REPEATING) is None]
+        text, remedy = f"several models are moved to their device in one loop ({HERE}):", "compile each there"
+        return Reason("made-in-loop", text, (place(flow, together),), remedy)
+    repeated = [(each, loop_around(flow, each.module, each.anchor, REPEATING)) for each in named]
+    once = [each for each, loop in repeated if loop is None]
     if not once:
-        where = loop_around(flow, named[0].module, named[0].anchor, REPEATING)
-        return f"it is made or moved again in each pass of a loop (line {getattr(where, 'lineno', 0)})"
+        loops = [place(flow, loop) for _, loop in repeated if loop is not None]
+        text = f"it is made or moved again in each pass of a loop ({HERE})"
+        return Reason("made-in-loop", text, (loops[0],))
     # A function that is given a model may be given several, and be called for each.
     receivers = [_given_to(each) for each in once]
     callers = [len(flow.callers(each)) if each is not None else 0 for each in receivers]
     alone = [each for each, calls in zip(once, callers, strict=True) if calls == min(callers) and calls <= 1]
     if not alone:
-        return f"it is moved to its device in a function that is called more than once (line {once[0].anchor.lineno})"
+        text = f"it is moved to its device in a function that is called more than once ({HERE})"
+        return Reason("made-in-loop", text, (at(once[0].module, once[0].anchor),))
     return _after_all(alone)
 
 

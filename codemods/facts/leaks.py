@@ -42,6 +42,7 @@ _WIDE = frozenset(
     }
 )
 """What is asked of a tensor that turns it into 32 bits or a number, or is about its form alone."""
+_LEAVES = "leaves-in-16-bits"
 _GROW = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 
 
@@ -69,14 +70,14 @@ def leak(reach: Reach, modules: Sequence[Module], module: Module, nodes: Sequenc
             continue
         if _may_be(reach, read.value, kept[read.attr]):
             what = f".{read.attr} may be kept in 16 bits, and is read outside of autocast"
-            return Hazard(here, read, f"{what}: read {ast.unparse(read)}.float()")
+            return Hazard(here, read, f"{what}:", remedy=f"read {ast.unparse(read)}.float()", code=_LEAVES)
     return None
 
 
 def _hooks(module: Module) -> Iterator[Hazard]:
     for call in module.nodes(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr in _FORWARD_HOOKS:
-            yield Hazard(module, call, "a forward hook would be given tensors in 16 bits")
+            yield Hazard(module, call, "a forward hook would be given tensors in 16 bits", code=_LEAVES)
 
 
 def _kept(reach: Reach, module: Module, function: ast.AST) -> Iterator[tuple[str, ast.ClassDef]]:

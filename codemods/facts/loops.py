@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.flow import class_of
 from codemods.facts.names import decorators
+from codemods.facts.reason import at
 from codemods.facts.source import FUNCTIONS, LOOPS, lasting, walk
 from codemods.facts.values import Sort
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.facts.flow import Flow
+    from codemods.facts.reason import Place
     from codemods.facts.source import Callee, Module
     from codemods.facts.values import Value
 
@@ -182,7 +184,6 @@ def module_of(flow: Flow, node: ast.AST) -> Module:
     return next(module for module in flow.modules if module.holds(node))
 
 
-def where(flow: Flow, reader: Module, node: ast.AST) -> str:
-    """Where the node stands, in words for who reads the module: ``line 3``, ``utils.py, line 3``."""
-    line = f"line {getattr(node, 'lineno', 1)}"
-    return line if reader.holds(node) else f"{module_of(flow, node).path}, {line}"
+def place(flow: Flow, node: ast.AST) -> Place:
+    """Where the node stands."""
+    return at(module_of(flow, node), node)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.names import bound_names, words
 from codemods.facts.passes import Top, tops
+from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.worker_state import changes
 
@@ -57,12 +58,12 @@ _MOST_GUARDS = 3
 class Unguarded:
     """What a script runs when it is imported, as each worker process that is not forked imports it."""
 
-    where: str
-    """Where a loader is read, or the call that leads there: ``line 3``."""
+    where: Place
+    """Where a loader is read, or the call that leads there."""
     parts: tuple[tuple[ast.stmt, ...], ...] = ()
     """What goes under guards, one for each part, as definitions stand between: none where that cannot be done right."""
-    why_not: str = ""
-    """Why it cannot, in words."""
+    why_not: Reason | None = None
+    """Why it cannot."""
 
 
 def unguarded(script: Script, loader: Loader, codes: Sequence[WorkerCode]) -> Unguarded | None:
@@ -80,10 +81,12 @@ def unguarded(script: Script, loader: Loader, codes: Sequence[WorkerCode]) -> Un
     reading = [top for top in tops if not top.is_guarded and (top.module in running or not _is_run(script, top))]
     elsewhere = next((top for top in reading if not _is_run(script, top)), None)
     if elsewhere is not None:
-        return Unguarded(loader.where(elsewhere.statement), why_not=f"importing {elsewhere.module.path} reads a loader")
+        why_not = Reason("needs-main-guard", f"importing {elsewhere.module.path} reads a loader")
+        return Unguarded(loader.at(elsewhere.statement), why_not=why_not)
     other = next((top for top in reading if top.module is not module), None)
     if other is not None:
-        return Unguarded(loader.where(other.statement), why_not="put one there first")
+        remedy = "put one there first"
+        return Unguarded(loader.at(other.statement), why_not=Reason("needs-main-guard", remedy, remedy=remedy))
     return _unguarded(script, codes, [top.statement for top in reading]) if reading else None
 
 
@@ -106,17 +109,18 @@ def _read_by(script: Script, code: WorkerCode) -> Iterator[Top]:
 def _unguarded(script: Script, codes: Sequence[WorkerCode], reading: Sequence[ast.stmt]) -> Unguarded:
     body = script.module.tree.body
     first = min(map(body.index, reading))
-    line = f"line {body[first].lineno}"
+    where = at(script.module, body[first])
     guard = next((each for each in body if is_main_guard(each)), None)
     if guard is not None:
-        return Unguarded(line, why_not=f"only a part of the script has a __main__ guard (line {guard.lineno})")
-    why_not: str | None = None
+        text = f"only a part of the script has a __main__ guard ({HERE})"
+        return Unguarded(where, why_not=Reason("needs-main-guard", text, (at(script.module, guard),)))
+    why_not: Reason | None = None
     for start in _starts(script, codes, first):
         parts = _parts(script, body[start:], codes, reading)
         why_not = _why_not(script, body[start:], parts, codes)
         if why_not is None:
-            return Unguarded(line, parts)
-    return Unguarded(line, why_not=why_not or "")
+            return Unguarded(where, parts)
+    return Unguarded(where, why_not=why_not)
 
 
 def _starts(script: Script, codes: Sequence[WorkerCode], first: int) -> tuple[int, ...]:
@@ -188,30 +192,36 @@ def _parts(
 
 def _why_not(
     script: Script, statements: Sequence[ast.stmt], parts: tuple[tuple[ast.stmt, ...], ...], codes: Sequence[WorkerCode]
-) -> str | None:
+) -> Reason | None:
     """Why these parts cannot go under guards."""
+    module = script.module
     inside = [each for part in parts for each in part]
     guarded = _bound(inside)
     for code in codes:
         definition = next((each for top in inside for each in _definitions(top) if code.runs(each)), None)
         if definition is not None:
-            return f"{definition.name} is defined after code that runs (line {definition.lineno})"
+            text = f"{definition.name} is defined after code that runs ({HERE})"
+            remedy = f"put {definition.name} above the code that runs"
+            return Reason("needs-main-guard", text, (at(module, definition),), remedy)
         set_inside = (*sorted(guarded), *(text for each in inside for text, _ in changes(each)))
-        name = next((each for each in set_inside if code.reads(script.module, each)), None)
+        name = next((each for each in set_inside if code.reads(module, each)), None)
         if name is not None:
-            node = code.names_read.get((script.module, name.partition(".")[0]))
-            place = f" ({code.where(node)})" if node is not None else ""
-            return f"the data set reads '{name}'{place}, which has to stay outside the guard"
+            node = code.names_read.get((module, name.partition(".")[0]))
+            hole, places = ("", ()) if node is None else (f" ({HERE})", (code.at(node),))
+            text = f"the data set reads '{name}'{hole}, which has to stay outside the guard"
+            return Reason("needs-main-guard", text, places)
     outside = [each for each in statements if each not in inside]
     definitions = {each.name: each for each in outside if isinstance(each, _DEFINITIONS)}
     if len(parts) > _MOST_GUARDS:
-        line = min(each.lineno for each in outside if any(_definitions(each)))
-        return f"definitions stand between code that runs (line {line}): put them above it"
+        first = min((each for each in outside if any(_definitions(each))), key=lambda each: each.lineno)
+        text = f"definitions stand between code that runs ({HERE}):"
+        return Reason("needs-main-guard", text, (at(module, first),), "put them above it")
     for statement in outside:
         needed = sorted(_needed_at_import(statement, definitions) & guarded)
         if needed:
             what = getattr(statement, "name", "what the data set reads")
-            return f"{what} needs '{needed[0]}' when the script is imported (line {statement.lineno})"
+            text = f"{what} needs '{needed[0]}' when the script is imported ({HERE})"
+            return Reason("needs-main-guard", text, (at(module, statement),))
     return None
 
 

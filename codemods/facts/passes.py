@@ -66,11 +66,6 @@ class Pass:
     reader: str = ""
     """Who reads it, where it is handed to code that is not followed."""
 
-    @property
-    def line(self) -> int:
-        """The line in which it starts."""
-        return self.module.statement(self.node).lineno
-
 
 def passes(flow: Flow, loader: Value) -> Iterator[Pass]:
     """The places that read the loader; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.iterations import EventKind, is_backward
 from codemods.facts.kinds import Kind, kind, may
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
+from codemods.facts.reason import HERE, Place, Reason
 from codemods.facts.source import LOOPS
 from codemods.facts.values import Sort, why_unknown
 
@@ -50,7 +51,7 @@ class Phase:
     """From the first statement that calls a model for this loss to the last that computes it, in one suite."""
     is_inline: bool
     """Whether (the rest of) the loss is computed in the expression that is differentiated itself."""
-    why_not: str | None = None
+    why_not: Reason | None = None
     """Why no region is known."""
 
     @property
@@ -93,7 +94,7 @@ class Phases:
         return tuple(sorted(found.values(), key=lambda each: each.call.lineno))
 
     def _phase(self, iteration: TrainingIteration, event: Event, call: ast.Call) -> Phase:
-        loss = differentiated(self._script, call)
+        loss, here = differentiated(self._script, call), (Place(self._module, (call,)),)
         if loss is None:
             return Phase(
                 self._module,
@@ -103,16 +104,19 @@ class Phases:
                 call,
                 (),
                 is_inline=False,
-                why_not=f"{ast.unparse(call.func)}() is not known to differentiate a loss (line {call.lineno})",
+                why_not=Reason(
+                    "unknown-loss", f"{ast.unparse(call.func)}() is not known to differentiate a loss ({HERE})", here
+                ),
             )
         is_inline = any(not self._combines(each) for each in own(loss, ast.Call))
         statement = self._module.statement(call)
         region = self._region(statement, loss, iteration.owner, is_complete=self._any_model_call(loss))
         why_not = None
         if not region and not (is_inline and self._any_model_call(loss)):
-            why_not = f"the forward pass is not found before the backward in line {call.lineno}{self._hint(loss)}"
+            text = f"the forward pass is not found before the backward in {HERE}{self._hint(loss)}"
+            why_not = Reason("unknown-loss", text, here)
         if is_inline and not (isinstance(statement, ast.Expr) and statement.value is call):
-            why_not = f"the backward in line {call.lineno} stands inside another expression"
+            why_not = Reason("not-editable", f"the backward in {HERE} stands inside another expression", here)
         return Phase(self._module, call, iteration, event, loss, region, is_inline, why_not)
 
     def _hint(self, loss: ast.expr) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import HUGGING_FACE, Kind, is_dtype, kind
-from codemods.facts.loops import where
+from codemods.facts.loops import place
+from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import NONE, NOTHING, Sort, Value, Values, without_none
 
@@ -21,16 +22,15 @@ if TYPE_CHECKING:
 _FORMATTING = frozenset({"set_format", "with_format", "set_transform", "with_transform"})
 
 
-def why_not_on_host(flow: Flow, reader: Module, role: str, values: Values) -> str | None:
-    """Why what these values make may not be dense tensors on the host, in words.
+def why_not_on_host(flow: Flow, role: str, values: Values) -> Reason | None:
+    """Why what these values make may not be dense tensors on the host.
 
     Args:
         flow: the values of the script.
-        reader: the module whose findings the reason is for.
         role: what they are to the loader: ``data set``, ``collate_fn``, ``sampler``.
         values: what that may be.
     """
-    search = _Search(flow, reader, role)
+    search = _Search(flow, role)
     for value in without_none(values):
         reason = search.value(value) or search.assigned_outside(value)
         if reason is not None:
@@ -41,19 +41,24 @@ def why_not_on_host(flow: Flow, reader: Module, role: str, values: Values) -> st
 class _Search:
     """Looks through data sets, transforms and functions, each once."""
 
-    def __init__(self, flow: Flow, reader: Module, role: str) -> None:
+    def __init__(self, flow: Flow, role: str) -> None:
         self._flow = flow
-        self._reader = reader
         self._role = role
         self._seen: set[ast.AST] = set()
 
-    def _where(self, node: ast.AST) -> str:
-        return where(self._flow, self._reader, node)
+    def _already_there(self, site: ast.AST | None) -> Reason:
+        text = f"its {self._role} already holds tensors on a device"
+        if site is None:
+            return Reason("already-on-device", text)
+        return Reason("already-on-device", f"{text} ({HERE})", (place(self._flow, site),))
 
-    def value(self, value: Value) -> str | None:
+    def _moves(self, call: ast.Call) -> Reason:
+        text = f"its {self._role} moves tensors to a device itself ({HERE})"
+        return Reason("already-on-device", text, (place(self._flow, call),))
+
+    def value(self, value: Value) -> Reason | None:
         if value.sort is Sort.MOVED:
-            place = f" ({self._where(value.site)})" if isinstance(value.site, ast.Call) else ""
-            return f"its {self._role} already holds tensors on a device{place}"
+            return self._already_there(value.site if isinstance(value.site, ast.Call) else None)
         site = value.site
         if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, FUNCTIONS):
             return self._code(site)
@@ -79,18 +84,17 @@ class _Search:
             return self._first(inner)
         return None
 
-    def _first(self, values: Values) -> str | None:
+    def _first(self, values: Values) -> Reason | None:
         for each in without_none(values):
             reason = self.value(each)
             if reason is not None:
                 return reason
         return None
 
-    def assigned_outside(self, data_set: Value) -> str | None:
+    def assigned_outside(self, data_set: Value) -> Reason | None:
         """``train_set.data = train_set.data.to(device)``, ``train_set.set_format("torch", device="cuda")``."""
         for call in formats(self._flow, data_set):
-            reason = f"its {self._role} moves tensors to a device itself ({self._where(call)})"
-            found = reason if self._leaves_host(call) else self._first(_given(self._flow, call))
+            found = self._moves(call) if self._leaves_host(call) else self._first(_given(self._flow, call))
             if found is not None:
                 return found
         for module in self._flow.modules:
@@ -103,10 +107,10 @@ class _Search:
                     self._flow.values(each.value) for each in statement.targets if isinstance(each, ast.Attribute)
                 ]
                 if any(data_set in each for each in owners):
-                    return f"its {self._role} already holds tensors on a device ({self._where(statement)})"
+                    return self._already_there(statement)
         return None
 
-    def _code(self, function: ast.AST) -> str | None:
+    def _code(self, function: ast.AST) -> Reason | None:
         """Where the function, or one of the project's that it calls, makes what is not dense, or not on the host."""
         if function in self._seen:
             return None
@@ -115,9 +119,10 @@ class _Search:
             if not isinstance(call, ast.Call):
                 continue
             if self._leaves_host(call):
-                return f"its {self._role} moves tensors to a device itself ({self._where(call)})"
+                return self._moves(call)
             if self._is_sparse(call):
-                return f"its {self._role} makes sparse tensors, which cannot be pinned ({self._where(call)})"
+                text = f"its {self._role} makes sparse tensors, which cannot be pinned ({HERE})"
+                return Reason("unpinnable", text, (place(self._flow, call),))
             for callee in self._flow.values(call.func):
                 reason = (
                     self._code(callee.site)
@@ -166,12 +171,12 @@ def _given(flow: Flow, call: ast.Call) -> Values:
     return NOTHING.union(*[flow.values(each) for each in (*call.args, *(each.value for each in call.keywords))])
 
 
-def why_default_not_host(flow: Flow, reader: Module) -> str | None:
-    """Where the script makes new tensors appear on a device, whoever makes them, in words."""
+def why_default_not_host(flow: Flow, reader: Module) -> Reason | None:
+    """Where the script makes new tensors appear on a device, whoever makes them."""
     for module in flow.beside(reader):
         for node in _default_devices(flow, module):
-            place = where(flow, reader, node)
-            return f"new tensors are made on a device ({place}), and only tensors on the host can be pinned"
+            text = f"new tensors are made on a device ({HERE}), and only tensors on the host can be pinned"
+            return Reason("default-device", text, (place(flow, node),))
     return None
 
 
@@ -196,7 +201,7 @@ def _default_devices(flow: Flow, module: Module) -> Iterator[ast.AST]:
                 yield block
 
 
-def why_batch_stays_pageable(flow: Flow, collate: Values) -> str | None:
+def why_batch_stays_pageable(flow: Flow, collate: Values) -> Reason | None:
     """Why the batches that this ``collate_fn`` makes are not pinned: objects of a class without ``pin_memory``."""
     for value in collate:
         if value.sort not in {Sort.FUNCTION, Sort.METHOD} or not isinstance(value.site, FUNCTIONS):
@@ -208,7 +213,9 @@ def why_batch_stays_pageable(flow: Flow, collate: Values) -> str | None:
                 and flow.method(class_, "pin_memory") is None
                 and not _is_tuple(flow, class_)
             ):
-                return f"its collate_fn returns an object of class {class_.name}, which has no method pin_memory()"
+                text = f"its collate_fn returns an object of class {class_.name}, which has no method pin_memory()"
+                remedy = f"give class {class_.name} a method pin_memory() that pins its tensors and returns self"
+                return Reason("unpinnable", text, remedy=remedy)
     return None
 
 

@@ -133,11 +133,6 @@ class Script:
             other.__dict__.pop(fact, None)  # of all facts those that ask the module, or ask it first
         return other
 
-    def where(self, module: Module, node: ast.AST) -> str:
-        """Where the node stands, in words for who reads findings in the module: ``line 3``, ``utils.py, line 3``."""
-        line = f"line {getattr(node, 'lineno', 1)}"
-        return line if module is self.module else f"{module.path}, {line}"
-
     @cached_property
     def fails_today(self) -> Failure | None:
         """Where the module whose sites are sought fails before any change, on current torch and Python."""

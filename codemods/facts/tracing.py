@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.kinds import OWN_KERNELS, described
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from codemods.facts.flow import Flow
     from codemods.facts.models import Model
-    from codemods.facts.source import Callee, Module
+    from codemods.facts.source import Callee
 
 _RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNNBase"})
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
@@ -71,19 +72,18 @@ def _drops(name: str) -> bool:
     return package.startswith(_NETWORK_LIBRARIES) and not last.startswith(("resnet", "resnext", "wide_resnet"))
 
 
-def why_not_traced(model: Model, entry: Module) -> str | None:
+def why_not_traced(model: Model) -> Reason | None:
     """Why compiling the model brings little or nothing; None where nothing is known against it."""
     recurrent = _recurrent(model)
     if recurrent is not None:
-        return f"RNN model: TorchDynamo does not trace {recurrent}"
+        return Reason("recurrent-model", f"RNN model: TorchDynamo does not trace {recurrent}")
     if model.takes_any_size:
-        return "dynamic shapes: the model is made for images that differ in size"
+        return Reason("dynamic-shapes", "dynamic shapes: the model is made for images that differ in size")
     for function in _code(model):
         for node in _own(function):
             reason = _breaks(model.flow, node)
             if reason is not None:
-                where = model.flow.module_of(function)
-                return f"{reason} ({'' if where is entry else f'{where.path}, '}line {node.lineno})"
+                return reason.followed(f" ({HERE})", at(model.flow.module_of(function), node))
     return None
 
 
@@ -128,12 +128,12 @@ def _own(function: Callee) -> Iterator[ast.expr | ast.stmt]:
     yield from sorted(nodes, key=lambda each: (each.lineno, each.col_offset))
 
 
-def _breaks(flow: Flow, node: ast.AST) -> str | None:
+def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
     """What the node does that makes Python run between two graphs, or makes the graph stale."""
     if isinstance(node, ast.Call):
         return _call_breaks(flow, node)
     if isinstance(node, (ast.If, ast.While, ast.IfExp)) and _is_decided_by_tensor(flow, node.test):
-        return "forward has data-dependent Python: it branches on a tensor"
+        return Reason("graph-break", "forward has data-dependent Python: it branches on a tensor")
     if (
         isinstance(node, ast.AugAssign)
         and isinstance(node.target, ast.Attribute)
@@ -141,24 +141,27 @@ def _breaks(flow: Flow, node: ast.AST) -> str | None:
     ):
         values = without_none(flow.values(node.target))
         if node.target.value.id == "self" and not any(each.sort in TENSOR_SORTS for each in values):
-            return f"forward counts in {ast.unparse(node.target)}, and each new value compiles it anew"
+            text = f"forward counts in {ast.unparse(node.target)}, and each new value compiles it anew"
+            return Reason("graph-break", text)
     return None
 
 
-def _call_breaks(flow: Flow, call: ast.Call) -> str | None:
+def _call_breaks(flow: Flow, call: ast.Call) -> Reason | None:
     for callee in flow.values(call.func):
         if callee.sort not in {Sort.EXTERNAL, Sort.MADE}:
             continue
         if callee.name == "builtins.print":
-            return "forward prints"
+            return Reason("graph-break", "forward prints", remedy="take the print out of forward")
         if callee.name in _CONVERTS and call.args and _is_tensor(flow, call.args[0]):
-            return f"forward has data-dependent Python: {callee.name.removeprefix('builtins.')}() of a tensor"
+            text = f"forward has data-dependent Python: {callee.name.removeprefix('builtins.')}() of a tensor"
+            return Reason("graph-break", text)
         if callee.name.partition(".")[0] in OWN_KERNELS or callee.name.startswith(_FALLS_BACK):
-            return f"forward calls {callee.name}, which is not compiled"
+            return Reason("graph-break", f"forward calls {callee.name}, which is not compiled")
         if callee.name in _ONE_SIZE:
-            return f"forward calls {callee.name}, which fails compiled where batches differ in size"
+            text = f"forward calls {callee.name}, which fails compiled where batches differ in size"
+            return Reason("dynamic-shapes", text)
     if isinstance(call.func, ast.Attribute) and call.func.attr in _TO_PYTHON and not call.args:
-        return f"forward has data-dependent Python: .{call.func.attr}()"
+        return Reason("graph-break", f"forward has data-dependent Python: .{call.func.attr}()")
     return None
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from codemods.facts.data import Loader
     from codemods.facts.flow import Flow
+    from codemods.facts.reason import Place
     from codemods.facts.source import Callee, Module
 
 # The arguments of a loader that are sent to its workers; samplers stay behind.
@@ -124,9 +125,9 @@ class WorkerCode:
                     todo.extend(self._called(function, functions))
         return objects, functions
 
-    def where(self, node: ast.AST) -> str:
-        """Where a node stands, in words for who reads the loader's module."""
-        return self.loader.where(node)
+    def at(self, node: ast.AST) -> Place:
+        """Where a node of the project stands."""
+        return self.loader.at(node)
 
     @property
     def objects(self) -> tuple[Value, ...]:

@@ -10,6 +10,7 @@ from codemods.facts.kinds import HUGGING_FACE, Kind, described, kind
 from codemods.facts.loops import module_of
 from codemods.facts.names import bound_names, scope_of
 from codemods.facts.pinning import formats
+from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import SEEDS, calls
@@ -113,7 +114,7 @@ _CHANGING_FUNCTIONS = frozenset({"random.shuffle", "numpy.random.shuffle", "buil
 # --- what is not known ----------------------------------------------------------------------------------------------
 
 
-def why_unknown(code: WorkerCode) -> str | None:
+def why_unknown(code: WorkerCode) -> Reason | None:
     """Why it is not known what runs in the workers, or None where it is."""
     data = code.loader.dataset
     if data.why_unknown is not None:
@@ -126,38 +127,40 @@ def why_unknown(code: WorkerCode) -> str | None:
     return next((each for each in reasons if each is not None), None)
 
 
-def _unknown_data(flow: Flow, part: Value) -> str | None:
+def _unknown_data(flow: Flow, part: Value) -> Reason | None:
     if part.sort is Sort.INSTANCE and part.of is not None and isinstance(part.of.site, ast.ClassDef):
         for base in flow.bases(part.of.site):
             if not isinstance(base, ast.ClassDef) and base not in _BASES and not base.startswith(_TORCHVISION):
-                return f"what its data set inherits from {base} is not known"
+                return Reason("unknown-worker-code", f"what its data set inherits from {base} is not known")
         return None
     if part.name in HUGGING_FACE:
         return _unknown_rows(flow, part)
     if part.sort is Sort.MADE and not part.name.startswith((_TORCHVISION, "torch.utils.data.")):
-        return f"how {described(part)} reads its items is not known"
+        return Reason("unknown-worker-code", f"how {described(part)} reads its items is not known")
     known = {Sort.MADE, Sort.CONTAINER, Sort.HOST, Sort.TENSOR, Sort.MOVED}
-    return None if part.sort in known else "its data set is not known"
+    return None if part.sort in known else Reason("unknown-dataset", "its data set is not known")
 
 
-def _unknown_rows(flow: Flow, part: Value) -> str | None:
+def _unknown_rows(flow: Flow, part: Value) -> Reason | None:
     """Why it is not known how workers read one of Hugging Face's data sets."""
     keywords = part.site.keywords if isinstance(part.site, ast.Call) else ()
     if any(each.arg == "streaming" and getattr(each.value, "value", True) for each in keywords):
-        return f"{described(part)} streams it: how its files are divided among workers is not known"
+        text = f"{described(part)} streams it: how its files are divided among workers is not known"
+        return Reason("not-divided-among-workers", text)
     for call in formats(flow, part):
         if call.func.attr.endswith("transform"):  # type: ignore[attr-defined]
-            return f"what {ast.unparse(call.func)}() has it do in a worker process is not known"
+            text = f"what {ast.unparse(call.func)}() has it do in a worker process is not known"
+            return Reason("unknown-worker-code", text)
     return None
 
 
-def _unknown_object(code: WorkerCode, value: Value) -> str | None:
+def _unknown_object(code: WorkerCode, value: Value) -> Reason | None:
     flow = code.flow
     site = value.site
     if value.sort is not Sort.MADE or not isinstance(site, ast.Call):
         return None
     if not _is_known(value.name):
-        return f"what {described(value)} does in a worker process is not known"
+        return Reason("unknown-worker-code", f"what {described(value)} does in a worker process is not known")
     is_data = value.name.startswith(_TORCHVISION)
     if not is_data and value.name not in _COMPOSERS:
         return None
@@ -166,50 +169,54 @@ def _unknown_object(code: WorkerCode, value: Value) -> str | None:
         for each in flow.values(argument):
             inner = flow.items(each) if each.sort is Sort.CONTAINER else {each}
             if any(item.sort is Sort.UNKNOWN for item in inner):
-                return f"what {ast.unparse(argument)} does in a worker process is not known ({code.where(site)})"
+                return _not_known(code, ast.unparse(argument), site)
     return None
 
 
-def _unknown_call(code: WorkerCode, call: ast.Call) -> str | None:
+def _unknown_call(code: WorkerCode, call: ast.Call) -> Reason | None:
     flow = code.flow
     values = flow.values(call.func)
-    reason = f"what {ast.unparse(call.func)}() does in a worker process is not known ({code.where(call)})"
-    if any(each.sort is Sort.EXTERNAL and not _is_known(each.name) for each in values):
-        return reason
-    if isinstance(call.func, ast.Attribute):
-        # A method of the data that is read is harmless, whatever it is; a function that the data set holds is not.
-        owners = flow.values(call.func.value)
-        if not any(each.sort in {Sort.INSTANCE, Sort.EXTERNAL} for each in owners):
+    if not any(each.sort is Sort.EXTERNAL and not _is_known(each.name) for each in values):
+        if isinstance(call.func, ast.Attribute):
+            # A method of the data that is read is harmless, whatever it is; a function that the data set holds is not.
+            owners = flow.values(call.func.value)
+            if not any(each.sort in {Sort.INSTANCE, Sort.EXTERNAL} for each in owners):
+                return None
+        if without_none(values) and not any(each.sort in {Sort.UNKNOWN, Sort.CHOICE} for each in values):
             return None
-    unknown = any(each.sort in {Sort.UNKNOWN, Sort.CHOICE} for each in values)
-    return reason if unknown or not without_none(values) else None
+    return _not_known(code, f"{ast.unparse(call.func)}()", call)
+
+
+def _not_known(code: WorkerCode, what: str, node: ast.AST) -> Reason:
+    text = f"what {what} does in a worker process is not known ({HERE})"
+    return Reason("unknown-worker-code", text, (code.at(node),))
 
 
 def _is_known(name: str) -> bool:
     return name.partition(".")[0] in _LIBRARIES or name in HUGGING_FACE or name.startswith("timm.data.")
 
 
-def why_on_device(code: WorkerCode) -> str | None:
+def why_on_device(code: WorkerCode) -> Reason | None:
     """Where workers would use CUDA with what the script has moved there: a model, a tensor."""
     flow = code.flow
     for (home, name), node in code.names_read.items():
         if any(each.sort is Sort.MOVED for each in flow.read_module_name(home, name)):
-            return f"the data set reads '{name}' ({code.where(node)}), a tensor on a device"
+            text = f"the data set reads '{name}' ({HERE}), a tensor on a device"
+            return Reason("cuda-in-worker", text, (code.at(node),))
     models = {each for each in code.objects if kind(flow, each) is Kind.MODEL}
     for module in flow.modules:
         for call in module.nodes(ast.Call):
             is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"cuda", "to"}
             if is_move and models & flow.values(call.func.value):  # type: ignore[attr-defined]
-                return (
-                    f"its data set or collate_fn holds or calls a model that is moved to a device ({code.where(call)})"
-                )
+                text = f"its data set or collate_fn holds or calls a model that is moved to a device ({HERE})"
+                return Reason("cuda-in-worker", text, (code.at(call),))
     return None
 
 
 # --- what cannot be sent --------------------------------------------------------------------------------------------
 
 
-def why_not_sent(code: WorkerCode, *, forked: bool = False) -> str | None:
+def why_not_sent(code: WorkerCode, *, forked: bool = False) -> Reason | None:
     """What cannot be pickled, and so not be sent to a worker that is not forked; None where nothing is known.
 
     Args:
@@ -228,30 +235,38 @@ def why_not_sent(code: WorkerCode, *, forked: bool = False) -> str | None:
     for class_ in code.classes:
         where = None if forked else _hidden(code.flow, class_)
         if where is not None:
-            objects = f"objects of class {class_.name}"
-            return f"{objects}, which is defined {where}, {_CANNOT}{_way_out(code, class_)}"
+            return _not_importable(code, f"objects of class {class_.name}", where, class_)
         for statement in walk(class_):
             if isinstance(statement, ast.Assign) and _makes_generator(code, statement):
-                return f"a generator {_CANNOT} ({code.where(statement)})"
+                return Reason("not-picklable", f"a generator {_CANNOT} ({HERE})", (code.at(statement),))
     return None
 
 
-def _undefined_there(code: WorkerCode, value: Value) -> str | None:
+def _undefined_there(code: WorkerCode, value: Value) -> Reason | None:
     """A function that a worker does not find by its name."""
     flow = code.flow
     site = value.site
     if isinstance(site, ast.Lambda):
         home = "a module that is imported" if module_of(flow, site).notebook else "the module"
-        return f"a lambda {_CANNOT} ({code.where(site)}): make it a function of {home}"
+        text = f"a lambda {_CANNOT} ({HERE}):"
+        return Reason("not-picklable", text, (code.at(site),), f"make it a function of {home}")
     if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
-        return f"{value.name}(), which is defined {where}, {_CANNOT}{_way_out(code, site)}"
+        return _not_importable(code, f"{value.name}()", where, site)
     return None
+
+
+def _not_importable(code: WorkerCode, what: str, where: str, definition: ast.ClassDef | Callee) -> Reason:
+    """Why a worker that is not forked has no definition, and what to do where that is in a notebook."""
+    text = f"{what}, which is defined {where}, {_CANNOT} ({HERE})"
+    if module_of(code.flow, definition).notebook:
+        return Reason("not-picklable", f"{text}:", (code.at(definition),), "import it from a module")
+    return Reason("not-picklable", text, (code.at(definition),), "define it at the top of the module")
 
 
 _NEVER_CHANGE = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.FUNCTION, Sort.CLASS, Sort.EXTERNAL})
 
 
-def _why_closed_over(code: WorkerCode, function: Callee) -> str | None:
+def _why_closed_over(code: WorkerCode, function: Callee) -> Reason | None:
     """What a function in a function reads of it that is no constant: a forked worker has it as it was."""
     flow, module = code.flow, module_of(code.flow, function)
     own = [each for each in walk(function) if isinstance(each, FUNCTIONS)]
@@ -267,19 +282,21 @@ def _why_closed_over(code: WorkerCode, function: Callee) -> str | None:
         bound = sum(not isinstance(each.ctx, ast.Load) for each in stores)
         values = flow.read("name", home, node.id)
         if bound > 1 or not values or any(each.sort not in _NEVER_CHANGE for each in values):
-            return f"a worker does not see what becomes of '{node.id}', which it reads ({code.where(node)})"
+            text = f"a worker does not see what becomes of '{node.id}', which it reads ({HERE})"
+            return Reason("unseen-by-workers", text, (code.at(node),))
     return None
 
 
-def _not_pickled(code: WorkerCode, value: Value) -> str | None:
+def _not_pickled(code: WorkerCode, value: Value) -> Reason | None:
     flow = code.flow
     site = value.site
     if isinstance(site, ast.GeneratorExp):
-        return f"a generator {_CANNOT} ({code.where(site)})"
+        return Reason("not-picklable", f"a generator {_CANNOT} ({HERE})", (code.at(site),))
     if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
-        return f"{described(value)} opens its database before the workers start"
+        return Reason("open-handle", f"{described(value)} opens its database before the workers start")
     if kind(flow, value) in _STAY_BEHIND or (value.sort is Sort.MADE and value.name.endswith("SummaryWriter")):
-        return f"{described(value)} would be sent to each worker process, as its data set or collate_fn holds it"
+        text = f"{described(value)} would be sent to each worker process, as its data set or collate_fn holds it"
+        return Reason("not-picklable", text)
     return None
 
 
@@ -304,34 +321,29 @@ def _hidden(flow: Flow, definition: ast.AST) -> str | None:
     return "in the notebook" if module.notebook else None
 
 
-def _way_out(code: WorkerCode, definition: ast.ClassDef | Callee) -> str:
-    """Where it is defined and, of a notebook, what to do about that: a worker that is not forked cannot import one."""
-    place = f" ({code.where(definition)})"
-    return f"{place}: import it from a module" if module_of(code.flow, definition).notebook else place
-
-
 # --- what several copies would get wrong ----------------------------------------------------------------------------
 
 
-def why_not_copied(code: WorkerCode) -> str | None:
+def why_not_copied(code: WorkerCode) -> Reason | None:
     """What the data set holds or does that its copies in several processes would get wrong; None where nothing is."""
     flow = code.flow
     for (home, name), node in code.names_read.items():
         openers = {each.name for each in flow.read_module_name(home, name)} & _HANDLES
         if openers:
-            place, opener = code.where(node), _short(openers)
-            return f"the data set reads '{name}' ({place}), which {opener}() opens before the workers start"
+            text = f"the data set reads '{name}' ({HERE}), which {_short(openers)}() opens before the workers start"
+            return Reason("open-handle", text, (code.at(node),), "open it in __getitem__")
     for class_ in code.classes:
         for function in (each for each in class_.body if isinstance(each, FUNCTIONS)):
             reason = _opened(code, function) or _seeded(code, function)
             if reason is not None:
                 return reason
     if any(each.sort is Sort.MADE and each.name in _GENERATORS for each in code.objects):
-        return "its data set owns a random number generator, which every worker would repeat"
+        text = "its data set owns a random number generator, which every worker would repeat"
+        return Reason("seeded-when-made", text)
     return why_changed(code)
 
 
-def _opened(code: WorkerCode, function: Callee) -> str | None:
+def _opened(code: WorkerCode, function: Callee) -> Reason | None:
     """What is opened and kept before the workers start."""
     if _runs_only_there(code, function):
         return None
@@ -342,7 +354,8 @@ def _opened(code: WorkerCode, function: Callee) -> str | None:
             openers = _openers(code.flow, node.value)
             if openers:
                 kept = f"its data set keeps what {_short(openers)}() opens before the workers start"
-                return f"{kept}: open it in __getitem__ ({code.where(node)})"
+                remedy = "open it in __getitem__"
+                return Reason("open-handle", f"{kept}: {remedy} ({HERE})", (code.at(node),), remedy)
     return None
 
 
@@ -393,23 +406,22 @@ def _openers(flow: Flow, value: ast.expr | None) -> frozenset[str]:
     return frozenset().union(*(_openers(flow, each) for each in inner))
 
 
-def _seeded(code: WorkerCode, function: Callee) -> str | None:
+def _seeded(code: WorkerCode, function: Callee) -> Reason | None:
     if getattr(function, "name", "") == "__init__":
         for call in calls(function):
             if _names(code.flow, call) & SEEDS:
-                return f"its data set seeds random numbers when it is made, unseen by workers ({code.where(call)})"
+                text = f"its data set seeds random numbers when it is made, unseen by workers ({HERE})"
+                return Reason("seeded-when-made", text, (code.at(call),))
     return None
 
 
-def why_changed(code: WorkerCode) -> str | None:
-    """Where reading an item changes the data set or the script, in words: a worker changes its own copy."""
+def why_changed(code: WorkerCode) -> Reason | None:
+    """Where reading an item changes the data set or the script: a worker changes its own copy."""
     for function in code.functions:
         node = _change(code, function)
         if node is not None:
-            return (
-                "reading an item changes the data set or the script, and a worker changes only its own copy"
-                f" ({code.where(node)})"
-            )
+            text = "reading an item changes the data set or the script, and a worker changes only its own copy"
+            return Reason("dataset-changes", f"{text} ({HERE})", (code.at(node),))
     return None
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.loops import around
 from codemods.facts.names import bound_names, declared_outer, words
+from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import FUNCTIONS, is_main_guard, kept, lasting, walk
 from codemods.facts.values import Sort, without_none
 
@@ -26,7 +27,7 @@ _DEFAULTS = words("torch.set_default_dtype torch.set_default_tensor_type torch.s
 _POOL_METHODS = words("apply apply_async imap imap_unordered map map_async starmap starmap_async")
 
 
-def why_not_shared(code: WorkerCode) -> str | None:
+def why_not_shared(code: WorkerCode) -> Reason | None:
     """Why workers, above all those that are not forked, would run with other values than the script; None where not."""
     return (
         _why_names_are_missing(code)
@@ -37,7 +38,7 @@ def why_not_shared(code: WorkerCode) -> str | None:
     )
 
 
-def _why_names_are_missing(code: WorkerCode) -> str | None:
+def _why_names_are_missing(code: WorkerCode) -> Reason | None:
     """Which name that a worker reads only running the script gives a value; None where each has one at import."""
     for module in dict.fromkeys(home for home, _ in code.names_read):
         guards = [each for each in module.tree.body if is_main_guard(each)]
@@ -45,14 +46,17 @@ def _why_names_are_missing(code: WorkerCode) -> str | None:
         guarded = bound_names(ast.Module(list[ast.stmt](guards), [])) - outside
         written = {name for each in module.nodes(ast.FunctionDef) for name in declared_outer(each)}
         for name, node in ((name, node) for (home, name), node in code.names_read.items() if home is module):
+            reads = f"the data set reads '{name}' ({HERE})"
             if name in guarded:
-                return f"the data set reads '{name}' ({code.where(node)}), which is only bound under the __main__ guard"
+                text = f"{reads}, which is only bound under the __main__ guard"
+                return Reason("unseen-by-workers", text, (code.at(node),), f"bind '{name}' above the guard")
             if name in written:
-                return f"the data set reads '{name}' ({code.where(node)}), which a function sets while the script runs"
+                text = f"{reads}, which a function sets while the script runs"
+                return Reason("unseen-by-workers", text, (code.at(node),))
     return None
 
 
-def _why_names_are_changed(code: WorkerCode) -> str | None:
+def _why_names_are_changed(code: WorkerCode) -> Reason | None:
     """``opt.root = …`` in code that only the script runs, where a worker reads ``opt.root``."""
     for module in code.flow.modules:
         for guard in (each for each in module.tree.body if is_main_guard(each)):
@@ -66,7 +70,7 @@ def _why_names_are_changed(code: WorkerCode) -> str | None:
     return None
 
 
-def _why_set_from_outside(code: WorkerCode) -> str | None:
+def _why_set_from_outside(code: WorkerCode) -> Reason | None:
     """``data.SCALE = 2`` in another module, ``mock.patch("data.load")``, where a worker reads the name in its own."""
     for module in code.flow.beside(code.loader.module):
         for node in module.nodes(ast.Attribute, ast.Call):
@@ -93,9 +97,9 @@ def _set_from_outside(node: ast.Attribute | ast.Call) -> Iterator[tuple[ast.expr
             yield owner, name
 
 
-def _changed(code: WorkerCode, text: str, node: ast.expr) -> str:
-    place = code.where(node)
-    return f"the data set reads '{text}', which the script changes ({place}), unseen by workers that are not forked"
+def _changed(code: WorkerCode, read: str, node: ast.expr) -> Reason:
+    text = f"the data set reads '{read}', which the script changes ({HERE}), unseen by workers that are not forked"
+    return Reason("unseen-by-workers", text, (code.at(node),))
 
 
 @kept
@@ -125,28 +129,28 @@ def _path(node: ast.expr) -> str:
     return f"{node.id}{path}" if isinstance(node, ast.Name) else ""
 
 
-def _why_default_is_lost(code: WorkerCode) -> str | None:
+def _why_default_is_lost(code: WorkerCode) -> Reason | None:
     for module in code.flow.beside(code.loader.module):
         for call in module.nodes(ast.Call):
             names = _names(code.flow, call) & _DEFAULTS
             if names:
-                return f"workers that are not forked do not see {min(names)}() ({code.where(call)})"
+                text = f"workers that are not forked do not see {min(names)}() ({HERE})"
+                return Reason("unseen-by-workers", text, (code.at(call),))
     return None
 
 
 # --- where no process may be started --------------------------------------------------------------------------------
 
 
-def _why_daemonic(flow: Flow, loader: Loader) -> str | None:
+def _why_daemonic(flow: Flow, loader: Loader) -> Reason | None:
     """Where the loader is read in a process that must not start others: one of a pool, or a daemon."""
     started = {function: call for call in _daemons(flow) for function in _given_functions(flow, call)}
     for each in loader.passes:
         for above, _ in around(flow, each.module, each.node):
             if isinstance(above, FUNCTIONS) and above in started:
-                line = loader.where(started[above])
-                return (
-                    f"{getattr(above, 'name', 'a lambda')}() reads it in a process that may not start others ({line})"
-                )
+                name = getattr(above, "name", "a lambda")
+                text = f"{name}() reads it in a process that may not start others ({HERE})"
+                return Reason("daemonic-process", text, (loader.at(started[above]),))
     return None
 
 
@@ -198,12 +202,13 @@ def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.A
                 yield module, node
 
 
-def why_changed_while_read(flow: Flow, loader: Loader) -> str | None:
+def why_changed_while_read(flow: Flow, loader: Loader) -> Reason | None:
     """Where the data set is changed while it is read: workers would go on with what they were started with."""
     reading = [each.node for each in loader.passes]
     for module, node in data_set_changes(flow, loader):
         if any(above in reading for above, _ in around(flow, module, node)):
-            return f"its data set is changed while it is read, unseen by workers ({loader.where(node)})"
+            text = f"its data set is changed while it is read, unseen by workers ({HERE})"
+            return Reason("dataset-changes", text, (loader.at(node),))
     return None
 
 

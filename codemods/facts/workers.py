@@ -14,6 +14,7 @@ from codemods.facts.main_guard import Unguarded, unguarded
 from codemods.facts.options import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.passes import How
 from codemods.facts.pinning import why_not_on_host
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import lasting, walk
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import WorkerCode, worker_code
@@ -38,8 +39,9 @@ _COUNTS_PROCESSORS = frozenset(
 )
 # Arguments that DataLoader refuses without workers.
 _NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
+SHARES = f"it shares its arguments with the loader in {HERE}: "
 _START_METHOD = "torch.multiprocessing.get_start_method"
-_ONLY_FIRST = "only its first batch is read"
+_ONLY_FIRST = Reason("few-batches", "only its first batch is read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Workers:
     """Whether other workers mean other random draws, or another order."""
     unguarded: Unguarded | None = None
     """What has to go under a guard first."""
-    why_forked: str | None = None
+    why_forked: Reason | None = None
     """Why there are none where they would not be forked."""
 
 
@@ -110,18 +112,18 @@ class WorkerFacts:
         by_click = (each for each in unread_by_click(self.script) if any(name.match(each.name) for name in named))
         return next((each for each in of_workers if not is_given(self.script, each)), next(by_click, None))
 
-    def _of_unread(self, loader: Loader, argument: Argument) -> str | None:
+    def _of_unread(self, loader: Loader, argument: Argument) -> Reason | None:
         """What is to be said of a loader with a number of its own where the option for that number is not read."""
         if self._unread is None or argument.node is None or any(each.sort is Sort.CHOICE for each in argument.values):
             return None
         number = loader.module.code(argument.node)
-        return (
-            f"its number of workers is {number}, whatever the user says: the option {self._unread.flag} is never read"
-        )
+        flag = self._unread.flag
+        text = f"its number of workers is {number}, whatever the user says: the option {flag} is never read"
+        return Reason("unread-option", text, remedy=f"give the loader the value of {flag}")
 
     # What a loader has.
 
-    def present(self, loader: Loader) -> Workers | str | None:
+    def present(self, loader: Loader) -> Workers | Reason | None:
         """The workers that the loader has; why their number cannot be named; None where it has none."""
         argument = loader.arguments.get("num_workers")
         if argument is None or _is_zero(argument):
@@ -132,16 +134,17 @@ class WorkerFacts:
         text = loader.module.code(argument.node)
         positive = self._positive(loader.module, argument.node)
         if positive is None:
-            return f"its number of workers is worked out in the call: {text}"
+            return Reason("no-name", f"its number of workers is worked out in the call: {text}")
         return Workers((Count(loader.call, argument.node, text, positive),), are_new=False)
 
-    def _why_not_written(self, loader: Loader) -> str:
+    def _why_not_written(self, loader: Loader) -> Reason:
         """Why ``persistent_workers`` cannot be written beside the number of workers that comes through ``**``."""
         sites = [each.site for each in loader.dictionaries if each.site is not None]
         elsewhere = [each for each in sites if not loader.module.holds(each)]
         if elsewhere:
-            return f"its number of workers is in a dictionary of another file ({loader.where(elsewhere[0])})"
-        return "its number of workers is not written in a dictionary"
+            text = f"its number of workers is in a dictionary of another file ({HERE})"
+            return Reason("no-name", text, (loader.at(elsewhere[0]),))
+        return Reason("no-name", "its number of workers is not written in a dictionary")
 
     def _in_dictionaries(self, loader: Loader) -> Iterator[Count]:
         """The counts in the dictionaries that are given with ``**``, and in those that ``update`` merges into them."""
@@ -205,7 +208,7 @@ class WorkerFacts:
 
     # What it can be given.
 
-    def given(self, loader: Loader) -> Workers | str | None:
+    def given(self, loader: Loader) -> Workers | Reason | None:
         """The workers that the loader can be given; why it cannot be given any; None where it has its number."""
         counts = self._raised(loader)
         argument = loader.arguments.get("num_workers")
@@ -215,23 +218,25 @@ class WorkerFacts:
         reason = self._why_not(loader)
         why_forked = None if counts or self._option is not None else self._why_forked(loader)
         if reason is not None and why_forked is None:
-            return f"{reason}; the script's option {self._unread.flag} is never read" if self._unread else reason
+            return (
+                reason.followed(f"; the script's option {self._unread.flag} is never read") if self._unread else reason
+            )
         if not counts:
             found = self._new_count(loader, argument, forked=why_forked is not None)
-            if isinstance(found, str):
+            if isinstance(found, Reason):
                 return found
             counts = (found,)
         others = [each for count in counts for each in self.users(count.site) if each is not loader]
         for other in others:
             reason = self._why_not(other, forked=why_forked is not None)
             if reason is not None:
-                return f"it shares its arguments with the loader in {loader.where(other.call)}: {reason}"
+                return reason.following(SHARES, loader.at(other.call))
         own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
         draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
         unguarded = None if why_forked is not None else self._unguarded(loader)
         return Workers(counts, are_new=True, draws=draws, unguarded=unguarded, why_forked=why_forked)
 
-    def _why_forked(self, loader: Loader) -> str | None:
+    def _why_forked(self, loader: Loader) -> Reason | None:
         """Why workers of the call's loaders have to be forked; None where they need not be, or must not be given."""
         sharing = [each for each in self.script.loaders if each.call is loader.call]
         reasons = [self._why_not(each) for each in sharing]
@@ -270,28 +275,31 @@ class WorkerFacts:
             return ()
         return tuple(replace(each, text=str(self.number)) for each in found)
 
-    def _why_few(self, argument: Argument) -> str | None:
+    def _why_few(self, argument: Argument) -> Reason | None:
         """Where the script, or the user who chooses nothing, has one worker or none: that is theirs to change."""
         if argument.values and all(each.sort is Sort.LITERAL and each.literal == 1 for each in argument.values):
-            return f"one worker is the script's own choice: {self.number} would read {self.number} batches side by side"
+            text = f"one worker is the script's own choice: {self.number} would read {self.number} batches side by side"
+            return Reason("script-decides", text, remedy=f"give it num_workers={self.number}")
         chosen = {each.name.rpartition(".")[2] for each in argument.values if each.sort is Sort.CHOICE}
         for option in options(self.script):
             if option.name in chosen and option.default in {0, 1}:
-                start = f"start the script with {option.flag} {self.number}"
-                return f"the number of workers is the user's, and {option.default} by default: {start}"
+                text = f"the number of workers is the user's, and {option.default} by default:"
+                return Reason("script-decides", text, remedy=f"start the script with {option.flag} {self.number}")
         return None
 
-    def _new_count(self, loader: Loader, argument: Argument | None, *, forked: bool) -> Count | str:
+    def _new_count(self, loader: Loader, argument: Argument | None, *, forked: bool) -> Count | Reason:
         module, place = loader.module, loader.module.statement(loader.call)
         if argument is not None and argument.node is None:
-            return "num_workers is 0 in a dictionary that is given with **"
+            return Reason("script-decides", "num_workers is 0 in a dictionary that is given with **")
         if argument is not None and not isinstance(argument.node, ast.Constant):
-            return f"{ast.unparse(argument.node or loader.call)} is 0 there: give it another value"
+            text = f"{ast.unparse(argument.node or loader.call)} is 0 there:"
+            return Reason("script-decides", text, remedy="give it another value")
         now = argument.node if argument is not None else None
         if self._option is not None:
             name = namespace(self.script, module, place)
             if name is None:
-                return f"the script's option {self._option.flag} cannot be named where the loader is made"
+                text = f"the script's option {self._option.flag} cannot be named where the loader is made"
+                return Reason("no-name", text)
             text = f"{name}.{self._option.name}"
             return Count(loader.call, now, text, f"{text} > 0")
         condition = self.script.cuda_condition(_with_all_moves(loader), loader.call)
@@ -305,45 +313,46 @@ class WorkerFacts:
         return Count(loader.call, now, text, condition, is_imported)
 
     @lasting
-    def _why_not(self, loader: Loader, *, forked: bool = False) -> str | None:
+    def _why_not(self, loader: Loader, *, forked: bool = False) -> Reason | None:
         """Why the loader cannot, or should not, have workers; or such as are forked."""
         if loader.unknown_arguments is not None:
             return loader.unknown_arguments
         if loader.passing is not loader.call:
-            return f"class {loader.value.name} has an __init__ of its own: num_workers belongs into its call"
+            text = f"class {loader.value.name} has an __init__ of its own: num_workers belongs into its call"
+            return Reason("own-loader-class", text, remedy="give num_workers in the call of DataLoader's __init__")
         if loader.own_iteration is not None:
             return loader.own_iteration
         for name in _NEEDS_WORKERS:
             if name in loader.arguments:
-                return f"it is given {name}, which DataLoader refuses without workers"
+                return Reason("script-decides", f"it is given {name}, which DataLoader refuses without workers")
         code = self.code(loader)
         in_worker = self._why_not_in_workers(loader, code, forked=forked)
         return in_worker or self._why_not_read(loader) or _why_not_cuda(self.script, loader)
 
-    def _why_not_in_workers(self, loader: Loader, code: WorkerCode, *, forked: bool) -> str | None:
+    def _why_not_in_workers(self, loader: Loader, code: WorkerCode, *, forked: bool) -> Reason | None:
         """Why its data set cannot, or should not, be read in a worker process."""
         if loader.dataset.is_in_memory:
-            return "its data set is in memory: to send its items from a worker takes longer than to index them"
+            text = "its data set is in memory: to send its items from a worker takes longer than to index them"
+            return Reason("data-in-memory", text)
         for name, role in _ROLES.items():
             argument = loader.arguments.get(name)
-            reason = (
-                why_not_on_host(self.script.flow, loader.module, role, argument.values)
-                if argument is not None
-                else None
-            )
+            reason = why_not_on_host(self.script.flow, role, argument.values) if argument is not None else None
             if reason is not None:
                 return reason
         unknown = why_unknown(code)
         if unknown is not None:
             return unknown
         if loader.dataset.is_iterable and not code.is_sharded:
-            return "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
+            text = "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
+            remedy = "yield what get_worker_info() says is this worker's part"
+            return Reason("not-divided-among-workers", text, remedy=remedy)
         if not code.does_work:
-            return "its items are made of what is in memory: to send one from a worker takes longer than to make it"
+            text = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
+            return Reason("data-in-memory", text)
         reason = why_on_device(code) or why_not_sent(code, forked=forked) or why_not_copied(code)
         return reason or why_not_shared(code)
 
-    def _why_not_read(self, loader: Loader) -> str | None:
+    def _why_not_read(self, loader: Loader) -> Reason | None:
         """Why the way in which it is read makes workers a loss."""
         flow = self.script.flow
         found = loader.passes
@@ -356,10 +365,11 @@ class WorkerFacts:
             return _ONLY_FIRST
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
-                return f"it is read anew for each batch, and workers would start each time ({loader.where(each.node)})"
+                text = f"it is read anew for each batch, and workers would start each time ({HERE})"
+                return Reason("few-batches", text, (loader.at(each.node),))
         return self._made_in_pass(loader) or self._kept(loader) or why_changed_while_read(flow, loader)
 
-    def _begun_anew(self, loader: Loader) -> str | None:
+    def _begun_anew(self, loader: Loader) -> Reason | None:
         """Where what Accelerate makes of the loader may be read anew for each batch: ``next(iter(loader))`` in a loop.
 
         Epochs are loops over it, which call ``iter`` themselves.
@@ -370,18 +380,20 @@ class WorkerFacts:
                 begins = isinstance(call.func, ast.Name) and call.func.id == "iter" and len(call.args) == 1
                 is_unknown = begins and any(each.sort is Sort.UNKNOWN for each in flow.values(call.args[0]))
                 if is_unknown and loop_around(flow, module, call) is not None:
-                    return f"it may be read anew for each batch, and workers start each time ({loader.where(call)})"
+                    text = f"it may be read anew for each batch, and workers start each time ({HERE})"
+                    return Reason("few-batches", text, (loader.at(call),))
         return why_changed_while_read(flow, loader)
 
-    def _made_in_pass(self, loader: Loader) -> str | None:
+    def _made_in_pass(self, loader: Loader) -> Reason | None:
         flow = self.script.flow
         loop = loop_around(flow, loader.module, loader.call)
         reading = [each.node for other in self.script.loaders for each in other.passes]
         if loop is not None and loop in reading:
-            return f"it is made anew for each batch of another loader ({loader.where(loop)})"
+            text = f"it is made anew for each batch of another loader ({HERE})"
+            return Reason("made-in-loop", text, (loader.at(loop),))
         return None
 
-    def _kept(self, loader: Loader) -> str | None:
+    def _kept(self, loader: Loader) -> Reason | None:
         """Where its batches are kept: each tensor from a worker holds a file open."""
         flow = self.script.flow
         loops = [each.node for each in loader.passes]
@@ -390,8 +402,8 @@ class WorkerFacts:
                 for kept, where in _keeping(node, loops):
                     is_new = where is not None and _is_new_each_time(flow, module, where, loops)
                     if not is_new and _holds_batches(flow, kept, loader):
-                        place = loader.where(module.statement(node))
-                        return f"its batches are kept, and each tensor from a worker holds a file open ({place})"
+                        text = f"its batches are kept, and each tensor from a worker holds a file open ({HERE})"
+                        return Reason("batches-kept", text, (at(module, module.statement(node)),))
         return None
 
 
@@ -447,17 +459,18 @@ def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
     return any(each.sort is Sort.BATCH and each.of == loader.value for each in (*values, *items))
 
 
-def why_reading_is_unknown(script: Script, loader: Loader) -> str | None:
+def why_reading_is_unknown(script: Script, loader: Loader) -> Reason | None:
     """Why it is not known how the loader is read; None where all that reads it is seen."""
     handed = next((each for each in loader.passes if each.how is How.HANDED), None)
     is_prepared = _is_prepared(script, loader)
     if handed is not None and not is_prepared:
-        return f"{handed.reader}() reads it, in code that is not followed ({loader.where(handed.node)})"
+        text = f"{handed.reader}() reads it, in code that is not followed ({HERE})"
+        return Reason("unknown-reading", text, (loader.at(handed.node),))
     if loader.passes and not is_prepared:
         return None
     if script.framework is not None:
-        return f"the training loop runs inside {script.framework}, which reads it itself"
-    return f"its batches are not read in {loader.files}"
+        return Reason("framework", f"the training loop runs inside {script.framework}, which reads it itself")
+    return Reason("unknown-reading", f"its batches are not read in {loader.files}")
 
 
 def _is_prepared(script: Script, loader: Loader) -> bool:
@@ -467,23 +480,25 @@ def _is_prepared(script: Script, loader: Loader) -> bool:
     return bool(handed) and script.is_accelerated and is_known
 
 
-def why_not_in_epochs(script: Script, loader: Loader) -> str | None:
+def why_not_in_epochs(script: Script, loader: Loader) -> Reason | None:
     """Why the loader is not known to be read more than once, from the start to the end; None where it is."""
     whole = [each for each in loader.passes if each.how is not How.FIRST]
     if any(loop_around(script.flow, each.module, each.node, given=loader.value) is not None for each in whole):
         return None
     if script.framework is not None and not loader.passes:
-        return f"{script.framework} reads it: give it persistent_workers=True if it reads it in each epoch"
+        remedy = "give it persistent_workers=True if it reads it in each epoch"
+        return Reason("framework", f"{script.framework} reads it:", remedy=remedy)
     unknown = why_reading_is_unknown(script, loader)
     if unknown is not None:
         return unknown
     if not whole:
         return _ONLY_FIRST
-    place = loader.where(whole[0].module.statement(whole[0].node))
+    place = at(whole[0].module, whole[0].module.statement(whole[0].node))
     functions = [each.module.function(each.node) for each in whole]
     if len(whole) > 1 or any(each is not None and len(list(runs(script.flow, each))) > 1 for each in functions):
-        return f"no loop over epochs reads it, so that its workers are started few times ({place})"
-    return f"it is not seen to be read more than once ({place})"
+        text = f"no loop over epochs reads it, so that its workers are started few times ({HERE})"
+        return Reason("read-once", text, (place,))
+    return Reason("read-once", f"it is not seen to be read more than once ({HERE})", (place,))
 
 
 def _with_all_moves(loader: Loader) -> Loader:
@@ -491,7 +506,7 @@ def _with_all_moves(loader: Loader) -> Loader:
     return replace(loader, transfers=(*loader.transfers, *loader.converted))
 
 
-def _why_not_cuda(script: Script, loader: Loader) -> str | None:
+def _why_not_cuda(script: Script, loader: Loader) -> Reason | None:
     """Why its batches are not known to go to CUDA, where alone workers are sure to bring something."""
     moves = _with_all_moves(loader).transfers
     if any(each.may_reach_cuda for each in moves):
@@ -499,16 +514,17 @@ def _why_not_cuda(script: Script, loader: Loader) -> str | None:
     if not moves and _is_prepared(script, loader):
         return None
     if script.framework is not None and not moves:
-        return f"{script.framework} moves its batches: give it num_workers if it moves them to a GPU"
+        remedy = "give it num_workers if it moves them to a GPU"
+        return Reason("framework", f"{script.framework} moves its batches:", remedy=remedy)
     if not moves:
         loss = "workers would take cores from training on the CPU"
-        return f"its batches are not moved to a device in {loader.files}: {loss}"
+        return Reason("batches-not-moved", f"its batches are not moved to a device in {loader.files}: {loss}")
     if all(each.device.kind is DeviceKind.CPU for each in moves):
-        return "its batches stay on the CPU: workers would take cores from the training"
+        return Reason("no-cuda", "its batches stay on the CPU: workers would take cores from the training")
     unknown = sorted(each.device.reason for each in moves if each.device.kind is DeviceKind.UNKNOWN)
     if unknown:
-        return f"the device its batches are moved to is not known: {unknown[0]}"
-    return "its batches are moved to another accelerator than CUDA"
+        return Reason("unknown-device", f"the device its batches are moved to is not known: {unknown[0]}")
+    return Reason("other-accelerator", "its batches are moved to another accelerator than CUDA")
 
 
 def _is_zero(argument: Argument) -> bool:

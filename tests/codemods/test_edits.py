@@ -372,7 +372,9 @@ def test_an_expression_is_replaced(before: str, template: str, after: str | None
     call = find(module, ast.Call, "a(")
     edit = Replace(module, call, template, (("x", call.args[0]),) if "{x}" in template else ())
     if after is None:
-        assert placing.problem(edit) == "a comment inside the expression would be lost"
+        refused = placing.problem(edit)
+        assert refused is not None
+        assert refused.text == "a comment inside the expression would be lost"
     else:
         assert edited(before, lambda _: [edit]) == after or apply(module, [edit]) == after
 

@@ -30,6 +30,8 @@ from codemods.facts.source import Module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from codemods.facts.reason import Reason
+
 Node = TypeVar("Node", bound=ast.AST)
 
 
@@ -40,6 +42,16 @@ def find(module: Module, kind: type[Node], code: str = "") -> Node:
 
 def statement(module: Module, code: str) -> ast.stmt:
     return find(module, ast.stmt, code)
+
+
+def said(module: Module, reason: Reason | None) -> str | None:
+    """The reason for who reads the module."""
+    return None if reason is None else reason.words.said(module).text
+
+
+def problem(edit: Edit) -> str | None:
+    """What stands against the edit."""
+    return said(edit.module, placing.problem(edit))
 
 
 # --- problems -------------------------------------------------------------------------------------------------------
@@ -83,7 +95,7 @@ def test_statements_have_whole_lines_of_their_own(text: str, reason: str | None)
         Remove(module, anchor),
         Replace(module, anchor, "new"),
     ]
-    assert {placing.problem(edit) for edit in edits} == {reason}
+    assert {problem(edit) for edit in edits} == {reason}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +171,7 @@ def test_statements_have_whole_lines_of_their_own(text: str, reason: str | None)
     ],
 )
 def test_statements_stay_where_they_must(text: str, edit: Callable[[Module], Edit], reason: str | None) -> None:
-    assert placing.problem(edit(Module("train.py", text))) == reason
+    assert problem(edit(Module("train.py", text))) == reason
 
 
 @pytest.mark.parametrize(
@@ -177,7 +189,7 @@ def test_statements_stay_where_they_must(text: str, edit: Callable[[Module], Edi
 )
 def test_an_argument_is_refused(text: str, reason: str | None) -> None:
     module = Module("train.py", text)
-    assert placing.problem(AddArgument(module, find(module, ast.Call, "f("), "new", "1")) == reason
+    assert problem(AddArgument(module, find(module, ast.Call, "f("), "new", "1")) == reason
 
 
 @pytest.mark.parametrize(
@@ -237,7 +249,7 @@ def test_an_argument_is_refused(text: str, reason: str | None) -> None:
     ],
 )
 def test_expressions_are_refused(text: str, edit: Callable[[Module], Edit], reason: str) -> None:
-    assert placing.problem(edit(Module("train.py", text))) == reason
+    assert problem(edit(Module("train.py", text))) == reason
 
 
 # --- lines ----------------------------------------------------------------------------------------------------------
@@ -340,7 +352,7 @@ def added(edit: Callable[[Module], Edit], other: Callable[[Module], Edit]) -> se
         module = Module("train.py", TEXT)
         accepted = placing.Accepted()
         assert accepted.add([first(module)]) is None
-        reasons.add(accepted.add([second(module)]))
+        reasons.add(said(module, accepted.add([second(module)])))
     return reasons
 
 
@@ -507,7 +519,7 @@ def test_a_finding_is_accepted_whole_or_not_at_all() -> None:
     refused: Iterable[Edit] = [Import(module, "import os"), AddArgument(module, call(module), "n", "2")]
     last: list[Edit] = [*first, Import(module, "import re")]
     accepted = placing.Accepted()
-    assert [accepted.add(edits) for edits in (first, refused, last)] == [
+    assert [said(module, accepted.add(edits)) for edits in (first, refused, last)] == [
         None,
         "another change passes another n on line 2",
         None,
@@ -518,7 +530,7 @@ def test_a_finding_is_accepted_whole_or_not_at_all() -> None:
 def test_a_finding_at_odds_with_itself_is_refused() -> None:
     module = Module("train.py", TEXT)
     edits: list[Edit] = [Remove(module, module.tree.body[1]), AddArgument(module, call(module), "n", "1")]
-    assert placing.conflict(edits, []) == "it overlaps another change on line 2"
+    assert said(module, placing.conflict(edits, [])) == "it overlaps another change on line 2"
 
 
 def test_placing_needs_no_libcst() -> None:

@@ -50,5 +50,5 @@ def facts(text: str, **others: str) -> dict[int, list[str]]:
     """What ``torchfast facts`` prints of the script, by line."""
     found: dict[int, list[str]] = {}
     for line, fact in facts_by_line(script(text, **others)):
-        found.setdefault(line, []).append(fact)
+        found.setdefault(line, []).append(fact.text)
     return found

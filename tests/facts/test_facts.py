@@ -252,7 +252,7 @@ def test_loaders_that_are_not_torchs(text: str) -> None:
 def test_where_loaders_are_read(text: str, lines: list[int]) -> None:
     found = script(f"{MNIST}loader = DataLoader(data)\n{text}")
     (loader,) = found.loaders
-    assert [each.line for each in loader.passes] == lines
+    assert [each.module.statement(each.node).lineno for each in loader.passes] == lines
 
 
 MODEL = "import torch, torchvision\nfrom torch import nn\n"
