@@ -43,7 +43,7 @@ class Site:
     spots: tuple[Spot, ...] = ()
     """Where the message names lines of the script."""
     code: str = ""
-    """The cause for which the site is left; empty where it is rewritten."""
+    """The cause for which the site is left, one of ``causes.CAUSES``; empty where it is rewritten."""
     remedy: str = ""
     """What the user can do about that, where there is something."""
 

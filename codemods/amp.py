@@ -21,6 +21,7 @@ from codemods.facts.hazards import (
     scripted,
 )
 from codemods.facts.iterations import EventKind
+from codemods.facts.names import words
 from codemods.facts.phases import Phases
 from codemods.facts.reason import HERE, Words
 from codemods.facts.source import FUNCTIONS, LOOPS
@@ -69,6 +70,14 @@ class Amp(Codemod):
     gain = "1.2-2x with large matrix products, below 1x for small networks"
     min_torch = (2, 3)
     needs_cuda = True
+    causes = words(
+        """
+        breaks-in-16-bits custom-autograd data-parallel done-already double-backward fp16-range framework
+        gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities no-cuda no-name
+        no-place-for-scaler other-precision several-optimizers step-closure step-without-backward torchscript
+        unknown-device unknown-loss unknown-optimizer unseen-step
+        """
+    )
     tolerance = 1e-2  # numbers of 16 bits
     failures = (
         r"binary_cross_entropy and torch\.nn\.BCELoss are unsafe to autocast",

@@ -12,6 +12,7 @@ from codemods.facts.devices import DeviceKind, device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import REPEATING, around, loop_around
 from codemods.facts.loops import place as place_of
+from codemods.facts.names import words
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.sharing import is_alone, is_copied, is_stacked
 from codemods.facts.source import FUNCTIONS
@@ -61,6 +62,12 @@ class AsTensor(Codemod):
     promise = Promise.BITWISE
     gain = "one copy on the host per call; lists of arrays 60-250x (CPU)"
     needs_cuda = False
+    causes = words(
+        """
+        default-device memory-shared no-name nothing-to-gain other-arguments other-result unknown-arguments
+        unknown-array
+        """
+    )
     failures = (
         r"The given NumPy array is not writable",
         r"expected np\.ndarray \(got",

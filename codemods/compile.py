@@ -15,7 +15,7 @@ from codemods.facts.homes import Home, home, twins, unknown_models, unwrapped
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, described, kind, may, why
 from codemods.facts.models import Model
-from codemods.facts.names import bound_names
+from codemods.facts.names import bound_names, words
 from codemods.facts.placement import bound_for, dominates
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import walk
@@ -74,6 +74,13 @@ class Compile(Codemod):
     gain = "1.1-1.6x (in the mean 1.4x over PyTorch's own benchmarks on an A100)"
     min_torch = (2, 1)
     needs_cuda = True
+    causes = words(
+        """
+        data-parallel determinism done-already double-backward dynamic-shapes framework graph-break inductor-fault
+        inner-gradient late-hook left-with-another made-in-loop no-cuda no-name not-called nothing-to-gain
+        other-process own-method recurrent-model torchscript unknown-device unknown-model
+        """
+    )
     tolerance = 1e-3  # kernels with TF32 may be chosen
     failures = (
         r"does not currently support double backward",

@@ -13,6 +13,7 @@ from codemods.facts.devices import DeviceKind, device
 from codemods.facts.hazards import no_cuda, unknown_device
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import module_of
+from codemods.facts.names import words
 from codemods.facts.placement import dominates
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
@@ -72,6 +73,12 @@ class CudnnBenchmark(Codemod):
     promise = Promise.PRECISION
     gain = "0-15 %"
     needs_cuda = True
+    causes = words(
+        """
+        determinism no-cuda no-name own-loader-class script-decides size-not-fixed unknown-arguments unknown-dataset
+        unknown-device
+        """
+    )
     examples = (
         Rewrites(
             before="""\

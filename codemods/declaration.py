@@ -141,6 +141,8 @@ class Codemod(ABC):
     examples: ClassVar[tuple[Rewrites | Leaves, ...]]
     needs_cuda: ClassVar[bool]
     """Whether its changes act only where there is a CUDA device: elsewhere there is nothing to measure."""
+    causes: ClassVar[frozenset[str]]
+    """The codes of the reasons for which it leaves sites, but for those of ``causes.OF_ALL``."""
     failures: ClassVar[tuple[str, ...]] = ()
     """Regular expressions over a crashed script's stderr that point to this rule."""
     tolerance: ClassVar[float] = 1e-5

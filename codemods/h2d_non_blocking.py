@@ -13,6 +13,7 @@ from codemods.facts.flow import class_of
 from codemods.facts.kinds import Kind, described, may
 from codemods.facts.loops import loop_around, module_of
 from codemods.facts.loops import place as place_of
+from codemods.facts.names import words
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import lasting, walk
 from codemods.facts.transfers import is_element, is_field, is_value_of_dictionary
@@ -68,6 +69,12 @@ class H2dNonBlocking(Codemod):
     promise = Promise.BITWISE
     gain = "0-5 %"
     needs_cuda = True
+    causes = words(
+        """
+        converted-on-host framework made-by-hand other-accelerator perhaps-other-device script-decides unknown-batch
+        unknown-device unpinned-loader written-while-copied
+        """
+    )
     examples = (
         Rewrites(
             before="""\

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.data import partial_loaders
 from codemods.facts.epochs import draws_nothing, why_workers_end
+from codemods.facts.names import words
 from codemods.facts.reason import Reason
 from codemods.facts.workers import SHARES, WorkerFacts, Workers, why_not_in_epochs
 from codemods.worker_edits import edits, pass_
@@ -51,6 +52,13 @@ class LoaderPersistent(Codemod):
     gain = "0.05-5 s for each worker and epoch"
     min_torch = (1, 8)
     needs_cuda = False
+    causes = words(
+        """
+        dataset-changes few-batches framework left-with-another made-in-loop no-name not-divided-among-workers
+        own-loader-class own-worker-init partial-loader read-at-once read-once unknown-arguments unknown-dataset
+        unknown-reading unknown-worker-code
+        """
+    )
     failures = (r"persistent_workers option needs num_workers > 0",)
     examples = (
         Rewrites(

@@ -10,6 +10,7 @@ from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import AddArgument, AddItem, Import
 from codemods.facts.data import partial_loaders
 from codemods.facts.devices import cuda_branches
+from codemods.facts.names import words
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ class LoaderPin(Codemod):
     promise = Promise.BITWISE
     gain = "0-5 %"
     needs_cuda = True
+    causes = words(
+        """
+        already-on-device batches-not-moved converted-on-host default-device framework no-cuda no-name
+        other-accelerator own-loader-class partial-loader script-decides unknown-arguments unknown-dataset
+        unknown-device unpinnable
+        """
+    )
     failures = (r"cannot pin 'torch\.cuda\.\w+' only dense CPU tensors can be pinned",)
     examples = (
         Rewrites(

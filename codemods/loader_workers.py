@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.data import partial_loaders
+from codemods.facts.names import words
 from codemods.facts.reason import Reason, Words
 from codemods.facts.workers import WorkerFacts
 from codemods.worker_edits import edits
@@ -58,6 +59,15 @@ class LoaderWorkers(Codemod):
     gain = "up to 2.5x where loading is the bottleneck"
     min_torch = (1, 9)
     needs_cuda = True
+    causes = words(
+        """
+        already-on-device batches-kept batches-not-moved cuda-in-worker daemonic-process data-in-memory
+        dataset-changes few-batches framework made-in-loop needs-main-guard no-cuda no-name
+        not-divided-among-workers not-picklable open-handle other-accelerator own-loader-class partial-loader
+        script-decides seeded-when-made unknown-arguments unknown-dataset unknown-device unknown-reading
+        unknown-worker-code unpinnable unread-option unseen-by-workers
+        """
+    )
     failures = (
         r"Cannot re-initialize CUDA in forked subprocess",
         r"Can't (get local|pickle)",

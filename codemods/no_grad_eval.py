@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.edit_values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.evaluations import is_volatile, may_be_volatile
+from codemods.facts.names import words
 from codemods.facts.placement import is_free_for
 from codemods.facts.reason import Reason
 from codemods.facts.source import walk
@@ -47,6 +48,11 @@ class NoGradEval(Codemod):
     promise = Promise.PRECISION
     gain = "validation 1.1-1.5x"
     needs_cuda = False
+    causes = words(
+        """
+        also-trains graph-escapes needs-gradients no-name nothing-to-gain script-decides shared-autocast volatile
+        """
+    )
     failures = (r"does not require grad and does not have a grad_fn",)
     examples = (
         Rewrites(

@@ -11,6 +11,7 @@ from codemods.facts.gradients import depends, why_gradients_may_miss
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, always, kind, may, why
 from codemods.facts.models import Model
+from codemods.facts.names import words
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, without_none
@@ -62,6 +63,12 @@ class ZeroGradNone(Codemod):
     gain = "0-2 %"
     min_torch = _INTRODUCED
     needs_cuda = False
+    causes = words(
+        """
+        framework gradients-may-miss gradients-read own-method single-tensor unknown-arguments unknown-optimizer
+        unseen-step
+        """
+    )
     failures = (r"'NoneType' object has no attribute '(data|zero_|grad|detach_|norm|add_|mul_|clamp_)'",)
     examples = (
         Rewrites(

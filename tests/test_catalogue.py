@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -16,9 +17,12 @@ from autotune_rewrite.rewrite import rewrite
 from autotune_rewrite.target import Target
 from codemods import commands
 from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from autotune_rewrite.results import Rewrite
 
 EXAMPLES = [(rule, example) for rule in RULES.values() for example in rule.examples]
@@ -66,6 +70,7 @@ def test_an_example_is_left_for_the_reason_given(rule: type[Codemod], example: L
 
     assert result.after == example.code
     assert example.because in [site.message for site in result.sites]
+    assert {site.code for site in result.sites if not site.rewrites} <= rule.causes | OF_ALL.keys()
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
@@ -79,9 +84,15 @@ class TestRule:
     def test_has_a_page_with_the_fixed_headings_in_order(self, rule: type[Codemod]) -> None:
         headings = re.findall(r"^## (.*)$", page(rule), re.MULTILINE)
 
-        assert headings == [*Codemod.HEADINGS, "Examples"]
+        assert headings == [*Codemod.HEADINGS, "Codes", "Examples"]
         sections = re.split(r"^## .*$", page(rule), flags=re.MULTILINE)
         assert all(section.strip() for section in sections)
+
+    def test_has_a_page_that_says_what_its_codes_mean(self, rule: type[Codemod]) -> None:
+        text = page(rule).replace("\n  ", " ")
+        said = re.findall(r"^- `([a-z0-9-]+)`: [A-Z`].*\.$", text, re.MULTILINE)
+
+        assert said == [*sorted(rule.causes), *sorted(OF_ALL)]
 
     def test_has_a_first_line_that_is_a_sentence(self, rule: type[Codemod]) -> None:
         assert re.fullmatch(r"[A-Z`].*\.", summary(rule))
@@ -99,6 +110,33 @@ class TestRule:
 
     def test_changes_training_only_when_asked_for_by_name(self, rule: type[Codemod]) -> None:
         assert rule.promise is not Promise.TRAINING or rule.default is not Default.ON
+
+
+def test_every_cause_is_declared_by_a_rule_or_is_of_all() -> None:
+    assert frozenset().union(*(rule.causes for rule in RULES.values())) == OF_SOME.keys()
+    assert OF_ALL.keys().isdisjoint(OF_SOME)
+
+
+def test_every_code_that_is_given_is_a_cause_and_every_cause_is_given() -> None:
+    given: set[str] = set()
+    constants: set[object] = set()
+    for package in ("codemods", "autotune_rewrite"):
+        for path in (each for each in (ROOT / package).rglob("*.py") if each.name != "causes.py"):
+            nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+            constants |= {each.value for each in nodes if isinstance(each, ast.Constant)}
+            given |= {code for each in nodes if isinstance(each, ast.Call) for code in _codes(each)}
+
+    assert given <= CAUSES.keys()
+    assert constants >= CAUSES.keys()
+
+
+def _codes(call: ast.Call) -> Iterator[str]:
+    """The codes that are written out in a call."""
+    is_example = isinstance(call.func, ast.Name) and call.func.id == "Leaves"
+    nodes = [each.value for each in call.keywords if each.arg == "code" and not is_example]
+    if isinstance(call.func, ast.Name) and call.func.id in {"Reason", "LeftError"}:
+        nodes += call.args[:1]
+    yield from (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
 
 
 def test_every_rule_is_in_one_round_only() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.report.diff import unified
 from codemods.declaration import Rewrites
+from codemods.facts.causes import CAUSES, OF_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 _INDENTATION = " " * 4
 """Of a section's text under its heading."""
+
+_WIDTH = 120
+"""Of lines that are not docstrings'."""
 
 _HEADER = ("Rule", "Promise", "Default", "From torch", "What it does", "Typical gain")
 
@@ -29,7 +34,21 @@ def page(rule: type[Codemod]) -> str:
         f"- Typical gain: {rule.gain}",
     )
     examples = (_example(each) for each in rule.examples)
-    return "\n\n".join((f"# {rule.name()}", first, "\n".join(declared), _sections(body), "## Examples", *examples))
+    parts = (f"# {rule.name()}", first, "\n".join(declared), _sections(body), "## Codes", *_codes(rule), "## Examples")
+    return "\n\n".join((*parts, *examples))
+
+
+def _codes(rule: type[Codemod]) -> Iterator[str]:
+    """The causes for which the rule leaves sites, and those for which any rule does."""
+    yield "A finding that is left has one of these as its `code` in `--format json`."
+    yield "\n".join(map(_cause, sorted(rule.causes)))
+    yield "Of any rule:"
+    yield "\n".join(map(_cause, sorted(OF_ALL)))
+
+
+def _cause(code: str) -> str:
+    text = f"- `{code}`: {CAUSES[code]}"
+    return textwrap.fill(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def summary(rule: type[Codemod]) -> str:

@@ -96,7 +96,7 @@ class Reason:
     """Why a site is left, or why something is not known."""
 
     code: str
-    """The cause: what differs between scripts is said in the text."""
+    """The cause, one of ``causes.CAUSES``: what differs between scripts is said in the text."""
     text: str
     """The sentence, with holes for places. Where it ends with a colon or a semicolon, the remedy ends it."""
     places: tuple[Place, ...] = ()

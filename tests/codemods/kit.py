@@ -8,6 +8,7 @@ from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
 from autotune_rewrite.target import Target
 from codemods.declaration import Promise
+from codemods.facts.causes import OF_ALL
 
 if TYPE_CHECKING:
     from autotune_rewrite.results import Rewrite
@@ -38,7 +39,11 @@ for epoch in range(10):
 def run(rule: type[Codemod], text: str, target: tuple[int, int] | None = None) -> Rewrite:
     """This rule alone, at the farthest level."""
     settings = Settings(frozenset({rule.name()}), Promise.TRAINING, target=Target(target))
-    return rewrite("train.py", text, settings, rounds=((rule,),))
+    result = rewrite("train.py", text, settings, rounds=((rule,),))
+
+    # Of every site that is left the rule declares the cause.
+    assert {site.code for site in result.sites if not site.rewrites} <= rule.causes | OF_ALL.keys()
+    return result
 
 
 def check_rewrites(rule: type[Codemod], before: str, after: str, target: tuple[int, int] | None = None) -> None:

@@ -1,0 +1,169 @@
+"""The causes for which sites are left: a code for each, what it means, and what the user can do."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Where any rule may meet them.
+
+OF_ALL: Mapping[str, str] = MappingProxyType(
+    {
+        "above-level": "The change may move results farther than `--level` allows. Choose a farther level, or select "
+        "the rule by name.",
+        "fails-today": "The script fails before any change, on current Python and PyTorch, so that no change of it "
+        "could be checked. Fix the line that is named first.",
+        "ignored": "A comment `# torchfast: ignore` says so. Take it away.",
+        "not-editable": "The code has a form in which the change cannot be written: several statements share a line, "
+        "the place is part of an f-string or of a larger expression, or a value that the change needs is in no "
+        "statement of its own. Put each statement on lines of its own.",
+        "not-verified": "`--verify` ran the change, and it did not hold up.",
+        "older-torch": "The change needs a newer PyTorch than the oldest one that the script is known to run on. Raise "
+        "the requirement, or say `--target-torch`.",
+        "overlapping-change": "Another change touches the same code. Apply that one, and run torchfast again.",
+    }
+)
+"""What stands in no rule's ``causes``, as every rule may report it."""
+
+OF_SOME: Mapping[str, str] = MappingProxyType(
+    {
+        # What is not known: the code that decides is not read, or does what is not followed.
+        "unknown-arguments": "The arguments of the call cannot be seen, as they come through `*` or `**` or are "
+        "decided when the script runs. Write them out.",
+        "unknown-array": "What is made a tensor is not known to be an array, or its number format is not known. Give "
+        "it a `dtype` where it is made.",
+        "unknown-batch": "What is moved is not known to be a batch of a `DataLoader`, or may be something else than "
+        "tensors.",
+        "unknown-dataset": "What the loader reads is not known: it comes from code that is not read, or is chosen when "
+        "the script is started.",
+        "unknown-device": "Whether the device is CUDA is not known. Make it with `torch.device(...)` in the script.",
+        "unknown-loss": "The forward pass that belongs to the backward is not found. Compute the loss in the function "
+        "that differentiates it.",
+        "unknown-model": "What is trained is not known to be a model: it comes from code that is not read.",
+        "unknown-optimizer": "What steps, or whose gradients are zeroed, is not known to be an optimizer.",
+        "unknown-reading": "How the loader is read is not known, as code that is not followed does so.",
+        "unknown-worker-code": "What the data set does in a worker process is not known: it runs code that is not "
+        "read.",
+        "unseen-step": "No training iteration is seen in which this takes part, or its optimizer steps elsewhere. "
+        "Compute the loss, differentiate it and step in one function.",
+        "no-name": "What the new code would refer to cannot be named there: `torch` is not imported or the name is "
+        "taken, or a number or model has no name of its own. Give it a name before that place.",
+        # Who decides.
+        "determinism": "The script asks for results that repeat, which the change would not keep.",
+        "done-already": "The script does this already, in another place.",
+        "framework": "A framework runs the training loop, and has a switch of its own for this.",
+        "script-decides": "The script, or its user by an option, says otherwise. Change what it says.",
+        "unread-option": "The script has an option for this that nothing reads. Use its value.",
+        # The device.
+        "batches-not-moved": "The batches are not seen to be moved to a device. Without a GPU there is nothing to "
+        "gain.",
+        "data-parallel": "`nn.DataParallel` copies the model into threads in each iteration. Use "
+        "`DistributedDataParallel`.",
+        "default-device": "The script says on which device new tensors are made, also those that the change needs on "
+        "the host. Name the device where tensors are made.",
+        "no-cuda": "Nothing is moved to CUDA here, where alone the change brings something.",
+        "other-accelerator": "The device is another accelerator than CUDA.",
+        "perhaps-other-device": "The copy may go to a device where it must block: the CPU, or MPS. Compare the device "
+        "with `'cuda'`.",
+        # Loaders.
+        "already-on-device": "The data set or `collate_fn` works with tensors on a device, which can be neither pinned "
+        "nor used in workers. Keep them on the host, and move batches.",
+        "converted-on-host": "New tensors are made from the batch on the host, and those are moved: they are not in "
+        "pinned memory. Move the batch first, and convert it on the device.",
+        "made-by-hand": "The script cuts its batches itself. A `DataLoader` could pin them.",
+        "own-loader-class": "A class of the project makes or reads the loader in a way of its own. Give the argument "
+        "where it calls `DataLoader`.",
+        "partial-loader": "`functools.partial` makes the loader. Give the argument there.",
+        "unpinnable": "What the batches are made of cannot be pinned: sparse tensors, or objects without "
+        "`pin_memory()`.",
+        "unpinned-loader": "The copy can only run beside the computation where the loader pins its batches, which it "
+        "does not. See what `loader-pin` says of it.",
+        "written-while-copied": "The batch is written on the host while it may still be copied. Write to a copy of it.",
+        # Workers.
+        "batches-kept": "The batches are kept, and each tensor from a worker holds a file open. Keep copies: "
+        "`x.clone()`.",
+        "cuda-in-worker": "The data set would use CUDA in worker processes: forked ones cannot, and each of the others "
+        "takes memory of the GPU. Keep what it reads on the host.",
+        "daemonic-process": "The loader is read in a process that may not start others.",
+        "data-in-memory": "The items are in memory: to send them from a worker takes longer than to index them.",
+        "dataset-changes": "The data set is changed while it is read or between epochs, and workers have copies of it.",
+        "few-batches": "Few batches are read each time that workers start, which takes longer than it saves.",
+        "left-with-another": "It depends on another finding, which is left. See what is said of that one.",
+        "made-in-loop": "It is made or moved again and again, and each time the cost of starting comes back. Make it "
+        "once, before the loop.",
+        "needs-main-guard": "Worker processes that are not forked import the script, so that what reads the loader has "
+        'to stand under `if __name__ == "__main__":`.',
+        "not-divided-among-workers": "The data set is iterable: each worker would yield all of it. Yield the part that "
+        "`torch.utils.data.get_worker_info()` gives this worker.",
+        "not-picklable": "What is sent to worker processes cannot be pickled, or cannot be found there by its name. "
+        "Define it at the top of a module.",
+        "open-handle": "A file or database is opened before the workers start, who would share it. Open it in "
+        "`__getitem__`, on first use.",
+        "own-worker-init": "`worker_init_fn` runs when a worker starts: once, where workers stay.",
+        "read-at-once": "The loader is read twice at once, and workers that stay serve one reading at a time. Make a "
+        "loader for each.",
+        "read-once": "The loader is not seen to be read more than once, so that there is nothing to keep workers for.",
+        "seeded-when-made": "The data set owns random numbers, which every worker would repeat. Draw from "
+        "`torch`'s generator, which is seeded in each worker.",
+        "unseen-by-workers": "A worker would not see a name or a setting that only running the script gives a value. "
+        "Pass it to the data set.",
+        # Gradients.
+        "also-trains": "The code also trains. Put evaluation into a function of its own.",
+        "double-backward": "Gradients are differentiated again, as a gradient penalty does.",
+        "gradients-accumulated": "Gradients are added to others that the scaler has scaled otherwise. `--amp bf16` "
+        "needs no scaler.",
+        "gradients-may-miss": "Some parameter may get no gradient in a step. With a gradient of zeros, momentum and "
+        "weight decay would move it; without any, they do not.",
+        "gradients-read": "Other code reads, changes or keeps gradients, or hangs a hook on them, and would meet other "
+        "ones.",
+        "graph-escapes": "A tensor that is computed here leaves the code, and may be trained on. Detach it.",
+        "inner-gradient": "A gradient is asked for of what the model computes on the way, of which a compiled model "
+        "has no graph.",
+        "needs-gradients": "The code needs gradients itself.",
+        "own-method": "The class has a method of its own where PyTorch's is expected.",
+        "shared-autocast": "The code shares a block of autocast with code that trains, which may keep copies of "
+        "weights without a graph. Give it a block of its own.",
+        "single-tensor": "The gradient of a single tensor is zeroed, which costs little.",
+        "volatile": "`volatile=True` has had no effect since torch 0.4. Use `torch.no_grad()`.",
+        # Mixed precision.
+        "breaks-in-16-bits": "An operation has no 16-bit kernel, needs 32 bits, or is not cast by autocast.",
+        "custom-autograd": "A custom `autograd.Function` would get mixed number formats. Decorate it with "
+        "`torch.amp.custom_fwd` and `custom_bwd`.",
+        "fp16-range": "A number does not fit fp16. `--amp bf16` has the range of 32 bits.",
+        "leaves-in-16-bits": "What is computed in 16 bits is used where 32 bits are expected. Write `.float()` there.",
+        "loss-of-probabilities": "`binary_cross_entropy` of probabilities is refused by autocast. Use "
+        "`binary_cross_entropy_with_logits`.",
+        "no-place-for-scaler": "No place is found where a `GradScaler` is seen by all that has to use it. Make the "
+        "optimizer in the function that trains; `--amp bf16` needs no scaler.",
+        "other-precision": "The script chooses another number format itself.",
+        "several-optimizers": "Several optimizers step in one iteration in an order, or with parameters, that one "
+        "scaler cannot follow. `--amp bf16` needs no scaler.",
+        "step-closure": "`optimizer.step(closure)` is not supported by `GradScaler`. `--amp bf16` needs no scaler.",
+        "step-without-backward": "An optimizer may step without gradients, for which `GradScaler` raises an error. "
+        "`--amp bf16` needs no scaler.",
+        # Compilation.
+        "dynamic-shapes": "Sizes differ from batch to batch, and each new size is compiled anew or fails.",
+        "graph-break": "Python runs between the operations of `forward`, or makes what was compiled stale. Move it "
+        "out of `forward`.",
+        "inductor-fault": "Compilation fails beside this in some versions of PyTorch.",
+        "late-hook": "A hook is added after the first call, which a compiled model ignores. Add it before.",
+        "not-called": "The training does not call the model itself, and only that is compiled. Move the work into "
+        "`forward`.",
+        "other-process": "The model is given to another process. Compile it there.",
+        "recurrent-model": "TorchDynamo does not trace recurrent layers.",
+        "size-not-fixed": "The size of the images is not seen to be fixed, and for each new size all kernels are timed "
+        "again. Images that are cropped to one size are seen to be.",
+        "torchscript": "The model is traced or scripted, which does not go together with the change.",
+        # Tensors from arrays.
+        "memory-shared": "The tensor would share its memory with an array that is used elsewhere.",
+        "nothing-to-gain": "There is nothing to gain: one copy, one layer or one trial is all there is.",
+        "other-arguments": "The call has arguments that the faster one does not take.",
+        "other-result": "The faster call may give another result: other sizes, number formats or order of elements.",
+    }
+)
+"""What the rules declare in their ``causes``."""
+
+CAUSES: Mapping[str, str] = MappingProxyType({**OF_ALL, **OF_SOME})
