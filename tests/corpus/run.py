@@ -65,6 +65,8 @@ class Sight:
     state: str
     """``rewritten``, ``left`` or ``silent``."""
     reason: str = ""
+    code: str = ""
+    """The cause for which it is left."""
 
     @property
     def key(self) -> tuple[str, str, int, int, int]:
@@ -172,10 +174,9 @@ def take_in(
         by_place[each["path"], each["rule"]].append(each)
         state = "rewritten" if each["status"] == "rewrites" else "left"
         reason = "" if state == "rewritten" else each["message"]
-        repository.sights.append(
-            Sight(each["rule"], each["path"], each["line"], each["column"], each.get("cell"), state, reason)
-        )
-    failing = {each["path"] for each in findings if each["message"].startswith(census.FAILS)}
+        place = (each["line"], each["column"], each.get("cell"))
+        repository.sights.append(Sight(each["rule"], each["path"], *place, state, reason, each["code"]))
+    failing = {each["path"] for each in findings if each["code"] == census.FAILS}
     settled: collections.Counter[str] = collections.Counter()
     accounted: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     scripts = {path for path, _ in by_place}
@@ -442,7 +443,7 @@ class Figures:
 
     rewritten: int = 0
     left: collections.Counter[str] = field(default_factory=collections.Counter)
-    """By reason, without names and lines."""
+    """By the code of the cause."""
     silent: int = 0
     accounted: int = 0
     """Sites of the census for which there is a finding: what the silent ones are compared to."""
@@ -465,27 +466,20 @@ def figures(repositories: Iterable[Repository], *, counted: bool) -> dict[str, F
                 of_rule.rewritten += sight.state == "rewritten"
                 of_rule.silent += sight.state == "silent"
                 if sight.state == "left":
-                    of_rule.left[plain(sight.reason)] += 1
+                    of_rule.left[sight.code] += 1
         for rule, counts in repository.accounted.items():
             found[rule].accounted += sum(count for path, count in counts.items() if not counted or path in chosen)
     return dict(sorted(found.items()))
 
 
-def plain(reason: str) -> str:
-    """A reason without the names and lines of one script."""
-    reason = re.sub(r"(?:[\w./-]+\.py, )?\bline \d+", "line N", reason)
-    reason = re.sub(r"'[^']*'", "'…'", reason)
-    return re.sub(r"\b[\w.]+\(\)|(?<![\w.])[A-Za-z_]\w*(?:\.\w+)+", "…", reason)
-
-
 def table(found: dict[str, Figures], *, reasons: int = 0) -> Iterator[str]:
-    """One line a rule, and its most frequent reasons."""
+    """One line a rule, and its most frequent causes."""
     yield f"{'rule':<18}{'rewritten':>10}{'left':>8}{'silent':>8}{'of census':>11}{'share':>8}"
     for rule, each in found.items():
         sites = each.silent + each.accounted
         yield (f"{rule:<18}{each.rewritten:>10}{each.left.total():>8}{each.silent:>8}{sites:>11}{each.share:>8.1%}")
-        for reason, count in each.left.most_common(reasons):
-            yield f"    {count:>6}  {reason}"
+        for code, count in each.left.most_common(reasons):
+            yield f"    {count:>6}  {code}"
 
 
 def compare(old: Sequence[Repository], new: Sequence[Repository]) -> Iterator[str]:
@@ -577,7 +571,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--against", type=Path, metavar="OLD", help="earlier results: print what changed since")
     parser.add_argument("--answers", type=Path, metavar="FOLDER", help="keep what each rewrite printed, with its diffs")
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for one call of the tool")
-    parser.add_argument("--reasons", type=int, default=5, help="reasons shown for each rule")
+    parser.add_argument("--reasons", type=int, default=5, help="causes shown for each rule")
     parser.add_argument("--silent", action="store_true", help="list the silent sites; * counts in the averages")
     arguments = parser.parse_args(words)
     roots = [each for each in arguments.directory.iterdir() if each.is_dir() and "+" in each.name]

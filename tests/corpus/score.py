@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import census
-from run import PROJECT, plain, version
+from run import PROJECT, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,6 +84,8 @@ class Answer:
     label: Label
     done: Literal["rewritten", "left", "silent"]
     reason: str = ""
+    code: str = ""
+    """The cause for which it is left."""
 
 
 @dataclass(slots=True)
@@ -123,8 +125,8 @@ def judge(script: Script, root: Path, findings: Sequence[dict[str, Any]]) -> Out
         found = found or _about_all(label, findings)
         used |= {id(each) for each in found}
         rewritten = any(each["status"] == "rewrites" for each in found)
-        reason = "" if rewritten or not found else found[0]["message"]
-        outcome.answers.append(Answer(label, "rewritten" if rewritten else "left" if found else "silent", reason))
+        reason, code = ("", "") if rewritten or not found else (found[0]["message"], found[0]["code"])
+        outcome.answers.append(Answer(label, "rewritten" if rewritten else "left" if found else "silent", reason, code))
     outcome.unlabelled = [
         f"{each['path']}:{each['line']}: {each['rule']}: {each['message']}"
         for each in findings
@@ -153,7 +155,7 @@ def _leave_to_namesakes(found: dict[Label, list[dict[str, Any]]], programs: dict
 def _about_all(label: Label, findings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is said once of the whole file: that it fails, or what stands against mixed precision in all of it."""
     here = [each for each in findings if each["path"] == label.path]
-    fails = [each for each in here if each["message"].startswith(census.FAILS)]
+    fails = [each for each in here if each["code"] == census.FAILS]
     of_rule = [each for each in here if each["rule"] == label.rule]
     said = label.rule == "amp" and len(of_rule) == 1 and of_rule[0]["status"] == "left"
     return fails or (of_rule if said else [])
@@ -306,13 +308,13 @@ def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
     )
     yield from _listed("Missed", outcomes, lambda each: each.label.verdict == "rewrite" and each.done != "rewritten")
     missed = collections.Counter(
-        (answer.label.rule, plain(answer.reason) or "silent")
+        (answer.label.rule, answer.code or "silent")
         for outcome in outcomes
         for answer in outcome.answers
         if answer.label.verdict == "rewrite" and answer.done != "rewritten"
     )
-    yield "\nReasons given for those missed"
-    yield from (f"{count:>6}  {rule}: {reason}" for (rule, reason), count in missed.most_common())
+    yield "\nCauses given for those missed"
+    yield from (f"{count:>6}  {rule}: {code}" for (rule, code), count in missed.most_common())
     yield "\nRewritten where there is no label"
     yield from (f"    {each.repository}: {line}" for each in outcomes for line in each.unlabelled)
     yield "\nNot run, or only in part"

@@ -31,7 +31,9 @@ for epoch in range(9):
 """
 
 
-def finding(rule: str, line: int, message: str = "", *, status: str = "rewrites", end: int = 0) -> dict[str, Any]:
+def finding(
+    rule: str, line: int, message: str = "", *, status: str = "rewrites", end: int = 0, code: str = ""
+) -> dict[str, Any]:
     return {
         "rule": rule,
         "path": "train.py",
@@ -39,6 +41,7 @@ def finding(rule: str, line: int, message: str = "", *, status: str = "rewrites"
         "end_line": end or line,
         "status": status,
         "message": message,
+        "code": code,
     }
 
 
@@ -61,7 +64,7 @@ def answers(tmp_path: Path, labels: list[tuple[str, int]], *findings: dict[str, 
         pytest.param("amp", 1, finding("amp", 16), "silent", id="outside of the iteration"),
         pytest.param("amp", 1, finding("amp", 16, "no CUDA", status="left"), "left", id="a reason for all"),
         pytest.param(
-            "loader-pin", 6, finding("amp", 1, "the script fails before any change", status="left"), "left", id="fails"
+            "loader-pin", 6, finding("amp", 1, "it fails", status="left", code="fails-today"), "left", id="fails"
         ),
         pytest.param("cudnn-benchmark", 0, finding("cudnn-benchmark", 9), "rewritten", id="anywhere"),
         pytest.param("compile", 9, finding("compile", 1, "net and critic run so"), "rewritten", id="by its name"),
