@@ -17,6 +17,7 @@ from codemods.compile import Compile
 from codemods.declaration import Choices
 from codemods.facts.script import Script
 from codemods.facts.source import Module
+from codemods.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
     from codemods.declaration import AmpForm, Codemod
@@ -325,3 +326,34 @@ def test_hooks_that_nothing_makes_see_no_tensors() -> None:
     assert "torch.autocast" in alone
     assert "torch.autocast" not in watched
     assert message == "a forward hook would be given tensors in 16 bits (hooks.py, line 7)"
+
+
+NET = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.layer(x) if x.sum() > 0 else x
+"""
+OF_NET = """\
+import torch
+from net import Net
+
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for x in torch.randn(10, 8, 4):
+    optimizer.zero_grad(set_to_none=False)
+    model(x).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_reason_names_the_file_in_which_the_model_is_defined() -> None:
+    _, [(_, message)] = asked(ZeroGradNone, "train", {"train": OF_NET, "net": NET})
+
+    assert message.endswith("weight decay: forward has a branch (net.py, line 10)")
