@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 THROTTLED = {
-    "power": ("SwPowerCap", "HwPowerBrakeSlowdown"),
+    "power": ("SwPowerCap",),
+    "power brake": ("HwPowerBrakeSlowdown",),
     "thermal": ("SwThermalSlowdown", "HwThermalSlowdown"),
     "hardware": ("HwSlowdown",),
     "sync boost": ("SyncBoost",),

@@ -1158,6 +1158,16 @@ def on_gpu(before: Gpu | None, after: Gpu | None) -> Judgement:
         pytest.param(
             Gpu(throttled=("power",)), Gpu(throttled=("power",)), "faster", "Speed is that of", id="both at full power"
         ),
+        pytest.param(
+            Gpu(), Gpu(throttled=("power",)), "faster", "Speed is that of", id="its own work reaches the cap on power"
+        ),
+        pytest.param(
+            Gpu(),
+            Gpu(throttled=("power brake",)),
+            "inconclusive",
+            "held back (power brake) during runs of the rewritten",
+            id="power that the machine takes away",
+        ),
     ],
 )
 def test_a_gpu_that_was_disturbed_on_one_side(before: Gpu | None, after: Gpu | None, speed: str, reason: str) -> None:
