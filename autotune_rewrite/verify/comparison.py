@@ -379,8 +379,8 @@ class Comparison:
         imports = statistics.median(run.import_seconds for couple in couples for run in couple)
         sides: tuple[list[float], list[float]] = ([], [])
         for couple in couples:
-            for side, run, end in zip(sides, couple, self._ends, strict=True):
-                measurement = Measurement.of(run)
+            for side, run, other, end in zip(sides, couple, reversed(couple), self._ends, strict=True):
+                measurement = Measurement.of(run, other)
                 seconds = imports + measurement.seconds_at(self.length or measurement.iterations)
                 side.append(seconds + (max(0.0, end - measurement.end_seconds) if run.cut else 0.0))
         return Ratio.of(*sides, self.confidence)
@@ -470,8 +470,8 @@ class Comparison:
 
     @property
     def _measurements(self) -> tuple[list[Measurement], list[Measurement]]:
-        originals = [Measurement.of(pair.original) for pair in self.pairs]
-        return originals, [Measurement.of(pair.rewritten) for pair in self.pairs]
+        originals = [Measurement.of(pair.original, pair.rewritten) for pair in self.pairs]
+        return originals, [Measurement.of(pair.rewritten, pair.original) for pair in self.pairs]
 
 
 def figure(run: Run, metric: metrics.Series | None) -> float:

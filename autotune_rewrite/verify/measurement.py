@@ -42,14 +42,21 @@ class Measurement:
     """Whether the halves of what was timed take the same time, and no compilation is among it."""
 
     @classmethod
-    def of(cls, run: Run) -> Measurement:
+    def of(cls, run: Run, beside: Run | None = None) -> Measurement:
         """What the run's record says.
 
         A mean over the whole stretch, not a median of single iterations: with prefetching most of them are short and a
         few are long, and a median would leave the long ones out.
+
+        Args:
+            run: Whose times are asked for.
+            beside: The run that it is compared with. The stretch that is timed begins in both after the longer of their
+                warm-ups: or where one side compiles its evaluation late, the other's stretch alone would hold one.
         """
         times = run.times
         first, settled = _warm_up(run)
+        if beside is not None:
+            first = max(first, min(_warm_up(beside)[0], len(times) - 2))
         # The script cannot change how long torch takes to be imported before it starts, nor what we do after its end.
         whole = run.wall_seconds - run.import_seconds - run.bookkeeping_seconds
         script = run.script_seconds if run.cut else whole
@@ -136,9 +143,14 @@ class Figures:
     """The mean over the runs; every reason to throttle, and the most foreign processes, of any of them."""
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> Figures:
-        """The figures of at least one run."""
-        measured = [Measurement.of(run) for run in runs]
+    def of(cls, runs: Sequence[Run], beside: Sequence[Run] = ()) -> Figures:
+        """The figures of at least one run.
+
+        Args:
+            runs: Of one side.
+            beside: What each of them is compared with, if anything.
+        """
+        measured = [Measurement.of(*pair) for pair in zip(runs, beside or runs, strict=True)]
         pairs = list(zip(runs, measured, strict=True))
         return cls(
             run_seconds=statistics.median(run.import_seconds + one.script_seconds for run, one in pairs),

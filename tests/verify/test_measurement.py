@@ -21,6 +21,28 @@ def paced(*stretches: tuple[int, float], compiles: tuple[float, ...] = ()) -> Ru
     return replace(RUN, times=tuple(times), compiles=compiles)
 
 
+EVALUATED = paced((29, 1.0), (1, 11.0), (29, 1.0))
+"""Two epochs of thirty iterations; an evaluation of ten seconds lies between them."""
+
+
+def test_an_evaluation_is_in_the_timed_stretch_of_both_runs_of_a_pair_or_of_none() -> None:
+    compiling = replace(EVALUATED, compiles=(2.0, 40.5))  # the second while it evaluates
+
+    measured = [Measurement.of(EVALUATED, compiling), Measurement.of(compiling, EVALUATED)]
+
+    assert Measurement.of(EVALUATED).iteration_seconds == pytest.approx(59 / 49)
+    assert [each.warm_up for each in measured] == [40, 40]
+    assert [each.iteration_seconds for each in measured] == [pytest.approx(1.0)] * 2
+    figures = Figures.of([EVALUATED], [compiling]), Figures.of([compiling], [EVALUATED])
+    assert figures[0].iteration_seconds == figures[1].iteration_seconds
+
+
+def test_a_run_that_is_shorter_than_the_others_warm_up_is_timed_as_far_as_it_goes() -> None:
+    short = paced((12, 1.0))
+    assert Measurement.of(short, EVALUATED).iteration_seconds == pytest.approx(1.0)
+    assert Measurement.of(paced(), EVALUATED).iteration_seconds is None
+
+
 @pytest.mark.parametrize(
     ("run", "warm_up", "seconds", "steady"),
     [
