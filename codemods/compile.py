@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
@@ -36,6 +37,7 @@ _DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
 _PREPARES = SELF_METHODS | {"load_state_dict"}
 _ON_CPU = Reason("no-cuda", "it is not moved to CUDA in this file")
 _SINGLE = Reason("nothing-to-gain", "it is a single layer: there is nothing to fuse in it")
+_OWN = Reason("own-method", "its class has a compile of its own")
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
 
@@ -48,9 +50,11 @@ class Compile(Codemod):
         fewer launches from Python, and fewer trips of the activations through memory. It compiles at the first
         iteration, for 20 to 120 seconds, and again for evaluation, for a smaller last batch and for gradients switched
         on or off. The model stays the same object with the same keys in its ``state_dict``; only calls of the model
-        itself are compiled. A copy of the model (EMA, target network), and one that is saved whole and loaded, runs
-        uncompiled. It takes a C compiler and Triton, which comes with torch for Linux alone; no script shows whether
-        they are there, so run the result once where it will train. Python 3.12 takes torch 2.4, 3.13 takes 2.6.
+        itself are compiled. One that holds nothing but torch's own modules is compiled under a second name: in place,
+        nothing of it is compiled before torch 2.15. A copy of the model (EMA, target network), and one that is saved
+        whole and loaded, runs uncompiled. It takes a C compiler and Triton, which comes with torch for Linux alone; no
+        script shows whether they are there, so run the result once where it will train. Python 3.12 takes torch 2.4,
+        3.13 takes 2.6.
 
     When it is left:
         Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
@@ -76,9 +80,9 @@ class Compile(Codemod):
     needs_cuda = True
     causes = words(
         """
-        data-parallel determinism done-already double-backward dynamic-shapes framework graph-break inductor-fault
-        inner-gradient late-hook left-with-another made-in-loop no-cuda no-name not-called nothing-to-gain
-        other-process own-method recurrent-model torchscript unknown-device unknown-model
+        compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework graph-break
+        inductor-fault inner-gradient late-hook left-with-another made-in-loop no-cuda no-name not-called
+        nothing-to-gain other-process own-method recurrent-model torchscript unknown-device unknown-model
         """
     )
     tolerance = 1e-3  # kernels with TF32 may be chosen
@@ -95,8 +99,17 @@ class Compile(Codemod):
 import torch
 from torch import nn
 
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(784, 128)
+        self.out = nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.out(self.hidden(x).relu())
+
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
+model = Net().to(device)
 for images in torch.randn(100, 64, 784):
     model(images.to(device)).square().mean().backward()
 """,
@@ -104,8 +117,17 @@ for images in torch.randn(100, 64, 784):
 import torch
 from torch import nn
 
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(784, 128)
+        self.out = nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.out(self.hidden(x).relu())
+
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
+model = Net().to(device)
 if device.type == "cuda":
     model.compile()
 for images in torch.randn(100, 64, 784):
@@ -117,27 +139,20 @@ for images in torch.randn(100, 64, 784):
 import torch
 from torch import nn
 
-generator = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 784))
-critic = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 1))
-if torch.cuda.is_available():
-    generator.cuda()
-    critic.cuda()
-for noise in torch.randn(100, 32, 64).cuda():
-    critic(generator(noise)).mean().backward()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
+for images in torch.randn(100, 64, 784):
+    model(images.to(device)).square().mean().backward()
 """,
             after="""\
 import torch
 from torch import nn
 
-generator = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 784))
-critic = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 1))
-if torch.cuda.is_available():
-    generator.cuda()
-    critic.cuda()
-    generator.compile()
-    critic.compile()
-for noise in torch.randn(100, 32, 64).cuda():
-    critic(generator(noise)).mean().backward()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)).to(device)
+compiled_model = torch.compile(model) if device.type == "cuda" else model
+for images in torch.randn(100, 64, 784):
+    compiled_model(images.to(device)).square().mean().backward()
 """,
         ),
         Leaves(
@@ -230,7 +245,9 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 if site not in left.values():  # which has its reason
                     yield self.left(script.module, site, reason)
             elif _own_compile(each.model):
-                yield self._with_two_names(script, each, place)
+                yield self._with_two_names(script, each, place, _OWN)
+            elif _in_vain(script, place):
+                yield self._with_two_names(script, each, place, _in_vain_because(script, place))
             else:
                 for one in (place, *twins(script.flow, script.modules, each.model.value, place)):
                     places.setdefault(_last_preparation(script, one), []).append((each, one))
@@ -258,19 +275,27 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 redraws=drawing,
             )
 
-    def _with_two_names(self, script: Script, each: Called, place: Home) -> Finding:
-        """``compiled = torch.compile(model)`` where the model's class has a ``compile`` of its own."""
+    def _with_two_names(self, script: Script, each: Called, place: Home, because: Reason) -> Finding:
+        """``compiled = torch.compile(model)`` where ``model.compile()`` is not what compiles it.
+
+        Args:
+            script: What is rewritten.
+            each: The model and its calls.
+            place: Where it is on its device.
+            because: Why it is left where a second name cannot be given to it.
+        """
         module, site, name = script.module, _site(script, each), place.name
         torch = script.spelled(module, "torch.compile", place.anchor)
         calls = [call for where, call in each.calls if where is module and _reads(script, call.func, place)]
-        if torch is None or not isinstance(name, ast.Name) or len(calls) != len(each.calls):
-            return self.left(module, site, Reason("own-method", "its class has a compile of its own"))
+        others = twins(script.flow, script.modules, each.model.value, place)
+        is_alone = len(calls) == len(each.calls) and next(others, None) is None
+        if torch is None or not isinstance(name, ast.Name) or not is_alone:
+            return self.left(module, site, because)
         new = f"compiled_{name.id}"
         if any(
             new in bound_names(scope) for scope in (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
         ):
-            text = f"its class has a compile of its own, and {new} is taken"
-            return self.left(module, site, Reason("own-method", text))
+            return self.left(module, site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
         condition = _condition(script, place, place.anchor)
         code = f"{new} = {torch}({name.id})" + (f" if {condition} else {name.id}" if condition else "")
         edits: list[Edit] = [Insert(module, place.anchor, code, "after")]
@@ -583,6 +608,32 @@ def _new_tf32(script: Script) -> ast.Attribute | None:
         return None
     attributes = script.module.nodes(ast.Attribute)
     return next((each for each in attributes if each.attr == _NEW_TF32 and isinstance(each.ctx, ast.Store)), None)
+
+
+def _in_vain(script: Script, place: Home) -> bool:
+    """Whether what is compiled in place there holds nothing but torch's own modules.
+
+    TorchDynamo does not look into torch's own ``forward``: of ``nn.Sequential(nn.Linear(8, 8)).compile()`` torch 2.11
+    and 2.13 make no graph, 2.15 makes one. ``torch.compile`` of the same model makes one in all of them.
+    """
+    if script.target is not None and script.target >= (2, 15):
+        return False
+    models = [Model(script.flow, each) for each in without_none(script.flow.values(place.name))]
+    return bool(models) and all(_is_torchs_own(script, layer) for model in models for layer in model.layers)
+
+
+def _is_torchs_own(script: Script, layer: Value) -> bool:
+    class_ = Model(script.flow, layer).class_
+    if class_ is None:
+        return layer.sort is Sort.MADE and layer.name.startswith("torch.nn.")
+    bases = [each for each in script.flow.bases(class_) if isinstance(each, str)]
+    return script.flow.method(class_, "forward") is None and all(each.startswith("torch.nn.") for each in bases)
+
+
+def _in_vain_because(script: Script, place: Home) -> Reason:
+    name = script.module.code(place.name)
+    text = f"{name}.compile() compiles nothing of torch's own modules before torch 2.15:"
+    return Reason("compiles-nothing", text, remedy=f"train what torch.compile({name}) returns")
 
 
 def _own_compile(model: Model) -> bool:

@@ -123,6 +123,9 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "inner-gradient": "A gradient is asked for of what the model computes on the way, of which a compiled model "
         "has no graph.",
         "needs-gradients": "The code needs gradients itself.",
+        "compiles-nothing": "Compiled in place, a model that holds nothing but torch's own modules is not compiled "
+        "before torch 2.15. Train what `torch.compile(model)` returns, or give the model a class with a "
+        "`forward` of its own.",
         "own-method": "The class has a method of its own where PyTorch's is expected.",
         "shared-autocast": "The code shares a block of autocast with code that trains, which may keep copies of "
         "weights without a graph. Give it a block of its own.",

@@ -13,6 +13,9 @@ from codemods.compile import Compile
 from codemods.declaration import Leaves, Promise, Rewrites
 from codemods.loader_workers import LoaderWorkers
 
+NEWEST = (2, 15)
+"""Compiles torch's own modules in place, too."""
+
 HEAD = """\
 import torch
 from torch import nn
@@ -136,7 +139,7 @@ PLACES = {
 
 @pytest.mark.parametrize(("before", "after"), PLACES.values(), ids=PLACES)
 def test_it_stands_where_a_colleague_would_put_it(before: str, after: str) -> None:
-    check_rewrites(Compile, HEAD + before + TRAINING, HEAD + after + TRAINING)
+    check_rewrites(Compile, HEAD + before + TRAINING, HEAD + after + TRAINING, NEWEST)
 
 
 def test_the_inner_module_is_compiled_before_ddp_wraps_it() -> None:
@@ -712,7 +715,7 @@ for x in torch.randn(3, 6, 8).cuda():
 
 
 def test_a_switch_for_second_derivatives_that_nobody_uses() -> None:
-    check_rewrites(Compile, HELPED, HELPED.replace(".cuda()\nfor", ".cuda()\nmodel.compile()\nfor"))
+    check_rewrites(Compile, HELPED, HELPED.replace(".cuda()\nfor", ".cuda()\nmodel.compile()\nfor"), NEWEST)
     code = HELPED.replace("sum())", "sum(), again=True)")
     check_leaves(Compile, code, "gradient penalty / second derivative through model (line 6)")
 
@@ -764,19 +767,23 @@ for x in torch.randn(3, 6, 8).cuda():
 
 
 def test_models_that_one_function_makes_are_all_compiled() -> None:
-    check_rewrites(Compile, FACTORY, FACTORY.replace(".cuda()\nfor", ".cuda()\nactor.compile()\ncritic.compile()\nfor"))
+    check_rewrites(
+        Compile, FACTORY, FACTORY.replace(".cuda()\nfor", ".cuda()\nactor.compile()\ncritic.compile()\nfor"), NEWEST
+    )
 
 
 def test_models_that_one_function_makes_and_that_are_moved_later() -> None:
     code = FACTORY.replace("make(16).cuda()", "make(16)").replace(
         "make(32).cuda()", "make(32)\nprint(actor, critic)\nactor.cuda()\ncritic.cuda()"
     )
-    check_rewrites(Compile, code, code.replace("critic.cuda()\n", "critic.cuda()\nactor.compile()\ncritic.compile()\n"))
+    check_rewrites(
+        Compile, code, code.replace("critic.cuda()\n", "critic.cuda()\nactor.compile()\ncritic.compile()\n"), NEWEST
+    )
 
 
 def test_another_name_of_one_model_is_not_compiled_again() -> None:
     code = FACTORY.replace("critic = make(32).cuda()", "critic = actor.cuda()")
-    check_rewrites(Compile, code, code.replace("\nfor", "\nactor.compile()\nfor"))
+    check_rewrites(Compile, code, code.replace("\nfor", "\nactor.compile()\nfor"), NEWEST)
 
 
 FEATURES = """\
@@ -929,7 +936,7 @@ report()
     after = rewrite("train.py", before, settings, rounds=((LoaderWorkers, Compile),)).after
 
     guarded = after[after.index('if __name__ == "__main__":') : after.index("def report")]
-    assert guarded.endswith('.to(device)\n    if device == "cuda":\n        model.compile()\n\n\n')
+    assert guarded.endswith(f".to(device)\n    {SECOND_NAME}\n\n".replace("device.type", "device"))
 
 
 ITEMS_TRAINING = """\
@@ -957,7 +964,7 @@ def test_items_of_a_list_are_compiled_by_their_indices() -> None:
     training = ITEMS_TRAINING.replace('"one"', "0").replace('"two"', "1")
     compiled = BOTH.replace('"one"', "0").replace('"two"', "1")
 
-    check_rewrites(Compile, HEAD + models + training, HEAD + models + compiled + training)
+    check_rewrites(Compile, HEAD + models + training, HEAD + models + compiled + training, NEWEST)
 
 
 def test_items_that_are_added_are_compiled_where_they_are_moved() -> None:
@@ -1148,3 +1155,60 @@ def test_a_part_of_a_model_that_is_compiled_needs_no_word() -> None:
     assert [site.message for site in run(Compile, before + TRAINING).sites] == [
         "each operation of model is launched from Python, and none are fused"
     ]
+
+
+OWN_LAYERS = """\
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.two(self.one(x).relu())
+
+
+"""
+SECOND_NAME = 'compiled_model = torch.compile(model) if device.type == "cuda" else model\n'
+TORCHS_OWN = {
+    "a sequence of torch's layers": "model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device)\n",
+    "a class of the script without a forward": (
+        "class Layers(nn.Sequential):\n    pass\n\n\nmodel = Layers(nn.Linear(8, 8), nn.ReLU()).to(device)\n"
+    ),
+    "a transformer's layer": "model = nn.TransformerEncoderLayer(8, 2).to(device)\n",
+}
+
+
+@pytest.mark.parametrize("made", TORCHS_OWN.values(), ids=TORCHS_OWN)
+def test_what_holds_torch_s_own_modules_alone_gets_a_second_name(made: str) -> None:
+    called = TRAINING.replace("model(x)", "compiled_model(x)")
+    for target in (None, (2, 14)):
+        check_rewrites(Compile, HEAD + made + TRAINING, HEAD + made + SECOND_NAME + called, target)
+    check_rewrites(Compile, HEAD + made + TRAINING, HEAD + made + WHERE_CUDA + TRAINING, NEWEST)
+
+
+def test_a_sequence_of_the_script_s_own_layers_is_compiled_in_place() -> None:
+    made = OWN_LAYERS + "model = nn.Sequential(Block(), nn.ReLU(), Block()).to(device)\n"
+    check_rewrites(Compile, HEAD + made + TRAINING, HEAD + made + WHERE_CUDA + TRAINING)
+
+
+IN_VAIN = "compile() compiles nothing of torch's own modules before torch 2.15: train what torch.compile({}) returns"
+
+
+def test_what_has_no_name_of_its_own_is_left_where_in_place_nothing_is_compiled() -> None:
+    code = """\
+class Trainer:
+    def __init__(self):
+        self.model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device)
+
+    def train(self, inputs):
+        for x in inputs:
+            self.model(x.to(device)).mean().backward()
+
+
+Trainer().train(torch.randn(4, 16, 8))
+"""
+    check_leaves(Compile, HEAD + code, f"self.model.{IN_VAIN.format('self.model')}")
+
+
+def test_models_that_one_function_makes_of_torch_s_own_modules_are_left() -> None:
+    check_leaves(Compile, FACTORY, f"actor.{IN_VAIN.format('actor')}")
