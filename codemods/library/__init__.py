@@ -1,0 +1,1 @@
+"""What the libraries do, as tables: nothing here knows a script."""
