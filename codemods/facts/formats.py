@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.hazards import Hazard, is_tiny
 from codemods.facts.kinds import Kind, kind
+from codemods.facts.operations import Parts, operands, operation, parts
 from codemods.facts.reach import own, project_functions, stores
 from codemods.facts.source import FUNCTIONS, walk
-from codemods.facts.values import TENSOR_SORTS, Sort, without_none
+from codemods.facts.values import TENSOR_SORTS, Sort, Value, without_none
+from codemods.library.operators import Autocast, Memory, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,101 +25,10 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3
 
-# Operations that autocast computes in 32 bits, and those that yield integers, truth values or Python objects.
-_WIDE = frozenset(
-    {
-        "exp",
-        "expm1",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "log_softmax",
-        "logsumexp",
-        "softmax",
-        "softmin",
-        "softplus",
-        "sum",
-        "norm",
-    }
-    | {
-        "cumsum",
-        "cumprod",
-        "prod",
-        "pow",
-        "reciprocal",
-        "rsqrt",
-        "sinh",
-        "cosh",
-        "tan",
-        "dist",
-        "cdist",
-        "cosine_similarity",
-    }
-    | {"layer_norm", "group_norm", "normalize", "renorm", "erfinv", "acos", "asin", "float", "double"}
-)
-_NOT_FLOAT = frozenset(
-    {
-        "argmax",
-        "argmin",
-        "argsort",
-        "eq",
-        "ne",
-        "gt",
-        "ge",
-        "lt",
-        "le",
-        "long",
-        "int",
-        "bool",
-        "byte",
-        "size",
-        "dim",
-        "numel",
-    }
-    | {
-        "item",
-        "tolist",
-        "numpy",
-        "isnan",
-        "isinf",
-        "isfinite",
-        "nonzero",
-        "multinomial",
-        "len",
-        "range",
-        "nelement",
-        "any",
-        "all",
-    }
-    | {"equal", "allclose", "bincount", "shape", "randperm", "randint", "arange", "str", "print", "format"}
-    | {
-        "count_nonzero",
-        "bucketize",
-        "searchsorted",
-        "argwhere",
-        "nms",
-        "batched_nms",
-        "one_hot",
-        "isclose",
-        "get_device",
-    }
-    | {
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "logical_xor",
-        "is_floating_point",
-        "type_as",
-        "short",
-        "tril_indices",
-    }
-    | {"greater", "greater_equal", "less", "less_equal", "not_equal", "signbit", "isneginf", "isposinf", "triu_indices"}
-)
-_INDICES_SECOND = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue"})
-_SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "mH", "real", "values"})
+_SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "mH", "real"})
 _PLAIN_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "indices"})
-_CONVERTS = frozenset({"to", "type"})
+_CONVERTS = frozenset({"to", "type", "view"})
+_OF_PYTHON = frozenset({"int", "float", "bool"})
 _HALF_TYPES = ("float16", "half", "bfloat16", "HalfTensor")
 _FLOAT_SAMPLES = frozenset(
     f"torch.distributions.{name}"
@@ -134,46 +45,23 @@ _ARRAYS = frozenset({"numpy", "sklearn", "scipy", "PIL", "cv2", "pandas", "matpl
 _RECURRENT = frozenset(
     {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention"}
 )
+_ONE_STATE = frozenset({"torch.nn.GRU", "torch.nn.RNN"})
+_PYTHON = frozenset(
+    Value(Sort.EXTERNAL, f"builtins.{name}")
+    for name in (
+        *("len", "range", "str", "print", "format", "int", "float", "bool", "isinstance", "repr", "id", "type"),
+        *("hasattr", "all", "any"),
+    )
+)
+"""Functions of Python that return no tensor, whatever they are given."""
 
 # What may be done with a 16-bit tensor outside the block, without a second thought.
 _HARMLESS_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad", "grad_fn", "names"}
 )
 _HARMLESS_METHODS = frozenset(
-    {
-        "item",
-        "tolist",
-        "size",
-        "dim",
-        "numel",
-        "nelement",
-        "argmax",
-        "argmin",
-        "argsort",
-        "eq",
-        "ne",
-        "gt",
-        "ge",
-        "lt",
-        "le",
-        "max",
-    }
-    | {
-        "min",
-        "topk",
-        "sort",
-        "float",
-        "double",
-        "long",
-        "int",
-        "bool",
-        "backward",
-        "isnan",
-        "isinf",
-        "isfinite",
-        "retain_grad",
-    }
-    | {"register_hook", "type", "multinomial", "byte", "detach_", "zero_", "requires_grad_"}
+    {"item", "tolist", "size", "dim", "numel", "nelement", "type", "backward", "retain_grad", "register_hook"}
+    | {"detach_", "zero_", "requires_grad_"}
 )
 _PASSING_METHODS = frozenset(
     {
@@ -212,37 +100,10 @@ _PASSING_METHODS = frozenset(
     }
 )
 _HARMLESS_FUNCTIONS = frozenset(
-    {
-        "builtins.print",
-        "builtins.len",
-        "builtins.str",
-        "builtins.float",
-        "builtins.int",
-        "builtins.isinstance",
-        "builtins.type",
-    }
-    | {
-        "builtins.round",
-        "builtins.repr",
-        "builtins.bool",
-        "builtins.id",
-        "torch.max",
-        "torch.argmax",
-        "torch.topk",
-        "torch.argmin",
-    }
-    | {
-        "torch.isnan",
-        "torch.isfinite",
-        "torch.isinf",
-        "torch.eq",
-        "torch.min",
-        "torch.sort",
-        "torch.is_tensor",
-        "math.isnan",
-    }
-    | {"math.isfinite", "math.isinf", "torch.autograd.backward", "torch.numel", "math.exp", "math.log", "torch.ge"}
-    | {"torch.gt", "torch.lt", "torch.le", "torch.ne", "torch.equal"}
+    {"torch.is_tensor", "torch.autograd.backward", "torch.numel", "torch.equal"}
+    | {f"math.{name}" for name in ("isnan", "isfinite", "isinf", "exp", "log")}
+    | {f"builtins.{name}" for name in ("print", "len", "str", "float", "int", "isinstance", "type", "round", "repr")}
+    | {"builtins.bool", "builtins.id"}
 )
 _PASSING_FUNCTIONS = frozenset(
     {
@@ -268,6 +129,31 @@ class Format(enum.IntEnum):
     """Perhaps several tensors, or an object of the project's."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """The formats of the tensors in a tuple."""
+
+    first: Format
+    others: Format
+
+    @property
+    def whole(self) -> Format:
+        """The format of all of them: they are no tensor."""
+        return Format.OTHER if max(self.first, self.others) is Format.OTHER else Format.UNKNOWN
+
+    def item(self, index: ast.expr) -> Format:
+        """The format of one of them."""
+        number = ast.unparse(index)
+        if number == "0":
+            return self.first
+        is_other = number.isdecimal() or number == "-1"
+        return self.others if is_other or self.first is self.others else Format.UNKNOWN
+
+    def elements(self, count: int) -> list[Format]:
+        """The formats of that many of them."""
+        return [self.first, *([self.others] * (count - 1))][:count]
+
+
 @dataclass(eq=False)
 class Formats:
     """The formats of what a block under autocast computes."""
@@ -276,6 +162,8 @@ class Formats:
     calls_model: Callable[[ast.Call], bool]
     names: dict[str, Format] = field(default_factory=dict)
     """What the names and attributes bound so far hold."""
+    _several: dict[str, _Several] = field(default_factory=dict)
+    """The same of those that hold several tensors."""
     _depth: int = 0
 
     def run(self, statements: Iterable[ast.stmt]) -> None:
@@ -309,24 +197,38 @@ class Formats:
                 return
             formats = self._elements(value, len(target.elts))
             for one, format_ in zip(target.elts, formats, strict=True):
-                self._join_all(one, format_)
+                several = _Several(format_, format_)
+                self._join_all(one, several.whole if isinstance(one, ast.Starred) else format_)
             return
+        held = self._parts(value)
+        if held is not None and isinstance(target, (ast.Name, ast.Attribute)):
+            self._several[ast.unparse(target)] = held
         self._join(target, self.of(value))
 
     def _elements(self, value: ast.expr, count: int) -> list[Format]:
         """What the elements of an unpacked expression hold."""
+        several = self._parts(value, is_unpacked=True)
+        if several is not None:
+            return several.elements(count)
         if isinstance(value, ast.Call):
-            name = _last_name(value)
-            if name in _INDICES_SECOND and count == 2:  # noqa: PLR2004 - values and indices
-                return [self.of(value), Format.OTHER]
-            layers = {each.name for each in self.flow.values(value.func) if each.sort is Sort.MADE}
-            if layers and layers <= _RECURRENT and count == 2:  # noqa: PLR2004 - output and state
-                return [Format.NARROW, Format.NARROW if layers <= {"torch.nn.GRU", "torch.nn.RNN"} else Format.UNKNOWN]
             functions = self._run_by(value)
             if functions and self._depth < _DEEPEST:
                 each_returned = [self._returned_elements(each, value, count) for each in functions]
                 return [max(column) for column in zip(*each_returned, strict=True)]
         return [self.of(value)] * count
+
+    def _parts(self, value: ast.expr, *, is_unpacked: bool = False) -> _Several | None:
+        """What the tensors in a tuple hold; None where it is no tuple, or one of the project's."""
+        if not isinstance(value, ast.Call):
+            return self._several.get(ast.unparse(value)) if isinstance(value, (ast.Name, ast.Attribute)) else None
+        layers = {each.name for each in self.flow.values(value.func) if each.sort is Sort.MADE}
+        if layers and layers <= _RECURRENT:  # output and state
+            return _Several(Format.NARROW, Format.NARROW if layers <= _ONE_STATE else Format.UNKNOWN)
+        consists_of = parts(self.flow, value)
+        if consists_of is Parts.ONE or (consists_of is Parts.ONE_OR_VALUES_FIRST and not is_unpacked):
+            return None
+        first = self._computed(value)
+        return _Several(first, first if consists_of is Parts.ALIKE else Format.OTHER)
 
     def _returned_elements(self, function: Callee, call: ast.Call, count: int) -> list[Format]:
         """What the elements of the tuple hold that the project's function returns for these arguments."""
@@ -382,8 +284,8 @@ class Formats:
             case ast.Attribute(value, name):
                 return self._attribute(value, name)
             case ast.Subscript(value, index):
-                second = isinstance(index, ast.Constant) and index.value == 1 and _last_name(value) in _INDICES_SECOND
-                return Format.OTHER if second else self.of(value)
+                several = self._parts(value)
+                return self.of(value) if several is None else several.item(index)
             case ast.Call():
                 return self._call(node)
             case ast.Compare() | ast.Constant() | ast.JoinedStr() | ast.Lambda():
@@ -396,6 +298,8 @@ class Formats:
                     if self.of(left) is not Format.UNKNOWN and self.of(right) is not Format.UNKNOWN
                     else Format.UNKNOWN
                 )
+            case ast.BinOp(left, ast.MatMult(), right) if self._is_tensor(node):
+                return Format.NARROW
             case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
                 inside = max(
                     (self.of(each) for each in walk(node) if isinstance(each, (ast.Name, ast.Call, ast.Attribute))),
@@ -410,6 +314,9 @@ class Formats:
 
     def _attribute(self, value: ast.expr, name: str) -> Format:
         """What an attribute holds: of a tensor, of several in one object, or of what ``max(dim)`` returns."""
+        several = self._parts(value)
+        if several is not None:
+            return several.others if name == "indices" else several.first
         whole = self.of(value)
         if whole is Format.UNKNOWN:
             return Format.OTHER if name in _PLAIN_ATTRIBUTES else Format.UNKNOWN
@@ -417,12 +324,14 @@ class Formats:
 
     def _call(self, call: ast.Call) -> Format:
         values = self.flow.values(call.func)
-        name = _last_name(call)
         if any(kind(self.flow, each) is Kind.LOSS and each.sort is Sort.MADE for each in values):
             return Format.OTHER
         functions = self._run_by(call)
         if functions and self._depth < _DEEPEST:
             return max(self._returned(each, call) for each in functions)
+        several = self._parts(call)
+        if several is not None:
+            return several.whole
         if self.calls_model(call):
             is_several = any(each.name in _RECURRENT for each in values)
             return Format.NARROW if self._is_tensor(call) and not is_several else Format.UNKNOWN
@@ -430,23 +339,38 @@ class Formats:
             drawn = self._of_distribution(call.func)
             if drawn is not None:
                 return drawn
-        if name in _NOT_FLOAT or name in _WIDE or name.endswith(("_loss", "entropy", "entropy_with_logits")):
+        if isinstance(call.func, ast.Name) and values and values <= _PYTHON:
             return Format.OTHER
-        asked = self._asked_for(call, name)
+        if parts(self.flow, call) is Parts.ONE_OR_VALUES_FIRST and not self._is_elementwise(call):
+            return Format.OTHER if self._computed(call) is Format.OTHER else Format.UNKNOWN
+        return self._computed(call)
+
+    def _is_elementwise(self, call: ast.Call) -> bool:
+        """Whether ``torch.max(x, y)`` is of two tensors."""
+        return any(self.of(each) is Format.NARROW for each in operands(self.flow, call)[1:])
+
+    def _computed(self, call: ast.Call) -> Format:
+        """What an operator of torch, or code that is not followed, computes: the first of it, where it is several."""
+        found = operation(self.flow, call)
+        asked = self._asked_for(call)
         if asked is not None:
             return asked
-        operands = [*call.args, *(each.value for each in call.keywords)]
-        if isinstance(call.func, ast.Attribute):
-            operands.append(call.func.value)
-        formats = [self.of(each.value if isinstance(each, ast.Starred) else each) for each in operands]
+        given = operands(self.flow, call)
+        if found is not None:
+            if found.has_no_floats or found.is_wide or found.autocast is Autocast.BANNED:
+                return Format.OTHER
+            if found.result is Result.HALF or found.autocast is Autocast.LOW:
+                return Format.NARROW
+            if found.result is Result.CAST or found.memory is not Memory.NEW or found.result is Result.FRESH:
+                # The others give a size, or a device.
+                given = given[:1]
+        formats = [self.of(each.value if isinstance(each, ast.Starred) else each) for each in given]
         widest = max(formats, default=Format.OTHER)
-        if widest is Format.OTHER or self._is_tensor(call):
-            return Format.OTHER if widest is Format.OTHER else Format.NARROW
-        of_torch = [
-            each for each in values if each.name.startswith("torch.") and each.sort in {Sort.EXTERNAL, Sort.MADE}
-        ]
-        is_method = isinstance(call.func, ast.Attribute) and self.of(call.func.value) is Format.NARROW
-        return widest if is_method or (of_torch and len(of_torch) == len(values)) else Format.UNKNOWN
+        if widest is Format.OTHER:
+            return Format.OTHER
+        if found is None or found.result is Result.COMPLEX:
+            return Format.UNKNOWN
+        return Format.NARROW if self._is_tensor(call) else widest
 
     def _of_distribution(self, function: ast.Attribute) -> Format | None:
         """What a method of a distribution yields; None where it is none of a distribution's."""
@@ -458,13 +382,23 @@ class Formats:
         is_known = names <= _FLOAT_SAMPLES or function.attr in _OF_DISTRIBUTIONS
         return Format.NARROW if is_known else Format.UNKNOWN
 
-    def _asked_for(self, call: ast.Call, name: str) -> Format | None:
-        """The format that the call asks for by ``dtype=…``, ``.to(torch.long)`` or ``.type(…)``; None where none."""
+    def _asked_for(self, call: ast.Call) -> Format | None:
+        """The format that the call asks for by ``dtype=…``, ``.to(torch.long)`` or ``.type_as(…)``; None where none."""
+        name = _last_name(call)
         given = [each.value for each in call.keywords if each.arg == "dtype"]
         if name in _CONVERTS and isinstance(call.func, ast.Attribute):
             given += call.args
+            if name == "type" and not given:
+                return Format.OTHER  # the name of its type
+        if name == "type_as" and call.args:
+            return self.of(call.args[-1])
+        for each in given:
+            if isinstance(each, ast.Attribute) and each.attr == "dtype":
+                return self.of(each.value)
+            if name == "to" and self._is_tensor(each):
+                return self.of(each)
         texts = [ast.unparse(each) for each in given]
-        types = [text for text in texts if "torch." in text or text.endswith(("dtype", "Tensor"))]
+        types = [each for each in texts if "torch." in each or each.endswith(("dtype", "Tensor")) or each in _OF_PYTHON]
         if name == "type" and not types:
             types = texts
         if any("cuda" in text and "Tensor" not in text for text in types) or not types:
@@ -492,7 +426,7 @@ class Formats:
     def _inside(self, function: Callee, call: ast.Call) -> Formats:
         """The formats in the function, once it has run with these arguments."""
         formats = {name: self.of(argument) for name, argument in arguments(self.flow, function, call).items()}
-        inner = Formats(self.flow, self.calls_model, formats, self._depth + 1)
+        inner = Formats(self.flow, self.calls_model, formats, _depth=self._depth + 1)
         if not isinstance(function, ast.Lambda):
             inner.run(function.body)
         return inner
@@ -705,7 +639,9 @@ class Uses:
                     return True
                 call = self.module.parent(parent)
                 if isinstance(call, ast.Call) and call.func is parent:
-                    return name in _HARMLESS_METHODS or (name in _PASSING_METHODS and self.is_harmless(call, depth))
+                    return name in _HARMLESS_METHODS or self._is_harmless_operand(
+                        call, depth, passes=name in _PASSING_METHODS
+                    )
                 return name in _SAME_ATTRIBUTES and self.is_harmless(parent, depth)
             case ast.Call():
                 return self._is_harmless_argument(node, parent, depth)
@@ -726,11 +662,56 @@ class Uses:
             case _:
                 return False
 
+    def _is_harmless_operand(self, call: ast.Call, depth: int, *, passes: bool) -> bool:
+        """Whether an operator of torch needs no 32 bits for it.
+
+        Args:
+            call: The operator's call.
+            depth: How many functions are looked into.
+            passes: Whether the result may be used as its operand.
+        """
+        found = operation(self.flow, call)
+        if found is not None and found.result in {Result.BOOL, Result.INTEGER, Result.WIDE}:
+            return True
+        match parts(self.flow, call):
+            case Parts.VALUES_FIRST:
+                return self._is_harmless_pair(call, depth)
+            case Parts.ONE_OR_VALUES_FIRST:
+                return self._is_harmless_pair(call, depth) or self.is_harmless(call, depth)
+        is_largest = found is not None and found.result is Result.REDUCED
+        return (passes or is_largest) and self.is_harmless(call, depth)
+
+    def _is_harmless_pair(self, node: ast.expr, depth: int) -> bool:
+        """Whether of values and indices, the values are not used, or in a way that is harmless in 16 bits."""
+        match self.module.parent(node):
+            case ast.Subscript(_, index) as item if ast.unparse(index) in {"0", "1", "-1"}:
+                return ast.unparse(index) != "0" or self.is_harmless(item, depth)
+            case ast.Attribute(_, name) as attribute:
+                return name == "indices" or (name == "values" and self.is_harmless(attribute, depth))
+            case ast.Assign([ast.Tuple([ast.Name(name), _]) as target]):
+                return all(self.is_harmless(each, depth) for each in self._read(target, name))
+            case ast.Assign([ast.Name(name) as target]) if depth:
+                return all(self._is_harmless_pair(each, depth - 1) for each in self._read(target, name))
+            case ast.Expr():
+                return True
+        return False
+
+    def _read(self, target: ast.expr, name: str) -> Iterator[ast.Name]:
+        """Where the name is read in the function that binds it there."""
+        scope = self.module.function(target) or self.module.tree
+        names = (each for each in walk(scope) if isinstance(each, ast.Name))
+        return (each for each in names if each.id == name and isinstance(each.ctx, ast.Load))
+
     def _is_harmless_argument(self, node: ast.expr, call: ast.Call, depth: int) -> bool:
         values = self.flow.values(call.func)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "format":
             return True
-        if isinstance(call.func, ast.Attribute) and call.func.attr in {"eq", "ne", "ge", "gt", "le", "lt"}:
+        found = operation(self.flow, call)
+        if found is not None and operands(self.flow, call)[:1] == [node]:
+            names = {each.name for each in values}
+            if self._is_harmless_operand(call, depth, passes=names <= _PASSING_FUNCTIONS):
+                return True
+        elif found is not None and found.result is Result.BOOL:
             return True
         names = {each.name for each in values if each.sort is Sort.EXTERNAL}
         if names and len(names) == len(values):
