@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.facts.graphs import DETACHING
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import place
 from codemods.facts.models import Model
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, without_none
+from codemods.library.operators import operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -244,7 +244,7 @@ class _Reached:
             self.attributes.add(func.attr)
         elif is_layer and isinstance(func, ast.Name):
             self._live.add(func.id)
-        elif _last_name(func) in DETACHING:
+        elif _cuts(func):
             return
         elif (
             callees
@@ -289,7 +289,7 @@ def depends(expression: ast.expr, statements: list[ast.stmt], is_source: Callabl
             case ast.Call(func, arguments):
                 if is_source(node):
                     return True
-                if _last_name(func) in DETACHING:
+                if _cuts(func):
                     continue
                 todo.extend(arguments)
                 if isinstance(func, ast.Attribute):
@@ -314,6 +314,12 @@ def _only_value(statements: list[ast.stmt], name: str) -> Iterator[ast.expr]:
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _cuts(func: ast.expr) -> bool:
+    """Whether what the operator of that name returns has no graph."""
+    row = operator(_last_name(func))
+    return row is not None and not row.carries_graph
 
 
 def _last_name(node: ast.expr) -> str:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from codemods.facts import source
 from codemods.facts.iterations import called_functions, is_backward, own
 from codemods.facts.names import bound_names, declared_outer
+from codemods.facts.operations import Parts, operation, parts
 from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value, Values
+from codemods.library.operators import attribute, function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,52 +22,6 @@ if TYPE_CHECKING:
 
 # ``TryStar`` came with Python 3.11.
 _TRIES: tuple[type[ast.Try], ...] = (ast.Try, getattr(ast, "TryStar", ast.Try))
-# What these methods, functions and attributes of tensors yield has no graph.
-DETACHING = frozenset(
-    {
-        "item",
-        "tolist",
-        "numpy",
-        "detach",
-        "detach_",
-        "size",
-        "dim",
-        "numel",
-        "nelement",
-        "long",
-        "int",
-        "short",
-        "byte",
-        "bool",
-    }
-    | {"argmax", "argmin", "argsort", "nonzero", "count_nonzero", "multinomial", "bincount", "searchsorted", "unique"}
-    | {"eq", "ne", "gt", "ge", "lt", "le", "equal", "allclose", "isclose", "isnan", "isinf", "isfinite", "all", "any"}
-    | {
-        "data",
-        "shape",
-        "dtype",
-        "device",
-        "ndim",
-        "grad",
-        "grad_fn",
-        "requires_grad",
-        "is_cuda",
-        "is_leaf",
-        "randn_like",
-    }
-    | {
-        "rand_like",
-        "zeros_like",
-        "ones_like",
-        "empty_like",
-        "full_like",
-        "new_zeros",
-        "new_ones",
-        "new_tensor",
-        "tensor",
-    }
-)
-_INDICES_SECOND = frozenset({"max", "min", "topk", "sort", "median", "mode", "kthvalue", "cummax", "cummin"})
 _LONG = frozenset(
     {"torch.LongTensor", "torch.cuda.LongTensor", "torch.long", "torch.int64", "torch.int", "torch.uint8"}
 )
@@ -325,9 +281,11 @@ class _Walk:
                 for one, other in zip(target.elts, [self.carries(each) for each in value.elts], strict=True):
                     self.bind(one, carries=other)
                 return
-            if _gives_indices(value) and len(target.elts) == 2:  # noqa: PLR2004 - values and indices
-                self.bind(target.elts[0], carries=self.carries(value))
-                self.bind(target.elts[1], carries=False)
+            if self._gives_indices(value, is_unpacked=True):
+                first, *others = target.elts
+                self.bind(first, carries=self.carries(value))
+                for each in others:
+                    self.bind(each, carries=False)
                 return
         self.bind(target, carries=self.carries(value))
 
@@ -435,14 +393,16 @@ class _Walk:
                     and _may_carry(self._flow, self._flow.values(node))
                 )
             case ast.Attribute(value, name):
-                if name in DETACHING:
+                row = attribute(name)
+                is_cut = row is not None and not row.carries_graph
+                if is_cut or (name == "indices" and self._gives_indices(value)):
                     return False
                 outside = (
                     operand and self._graphs.outside and _may_carry(self._flow, self._flow.values(node), opaque=False)
                 )
                 return outside or self.carries(value)
             case ast.Subscript(value, index):
-                is_index = isinstance(index, ast.Constant) and index.value == 1 and _gives_indices(value)
+                is_index = ast.unparse(index) in {"1", "-1"} and self._gives_indices(value)
                 return not is_index and self.carries(value, operand=operand)
             case ast.Call():
                 return self._call_carries(node)
@@ -461,6 +421,11 @@ class _Walk:
             case _:
                 return any(self.carries(each, operand=operand) for each in ast.iter_child_nodes(node))
 
+    def _gives_indices(self, node: ast.expr, *, is_unpacked: bool = False) -> bool:
+        """Whether it is ``x.max(1)``, ``torch.topk(x, 5)`` or the like, which yield values and integers."""
+        found = parts(self._flow, node) if isinstance(node, ast.Call) else Parts.ONE
+        return found is Parts.VALUES_FIRST or (is_unpacked and found is Parts.ONE_OR_VALUES_FIRST)
+
     def _is_closed_over(self, function: ast.AST) -> bool:
         """Whether a function reads a name that carries a graph around it."""
         return any(isinstance(each, ast.Name) and each.id in self.names for each in source.walk(function))
@@ -474,7 +439,8 @@ class _Walk:
         if functions and len(functions) == len(callees):
             courses = [self._graphs.function(each, self._carrying_parameters(each, call)) for each in functions]
             return any(each.returned is not None for each in courses)
-        if isinstance(call.func, ast.Attribute) and call.func.attr in DETACHING:
+        row = operation(self._flow, call)
+        if row is not None and not row.carries_graph:
             return False
         if arguments and all(
             each.sort is Sort.EXTERNAL and each.name in _LONG
@@ -502,7 +468,8 @@ def _passes_on(name: str) -> bool:
     package, _, rest = name.partition(".")
     if package == "builtins":
         return rest in _PASSES_ON
-    return package not in _WITHOUT_GRAPHS and name.rpartition(".")[2] not in DETACHING
+    row = function(name)
+    return row.carries_graph if row is not None else package not in _WITHOUT_GRAPHS
 
 
 def _may_carry(flow: Flow, values: Values, *, opaque: bool = True, depth: int = 3) -> bool:
@@ -532,11 +499,6 @@ def _may_carry(flow: Flow, values: Values, *, opaque: bool = True, depth: int = 
         elif value.sort is Sort.MADE and value.name == "torch.nn.Parameter":
             return True
     return False
-
-
-def _gives_indices(node: ast.expr) -> bool:
-    """Whether it is ``x.max(1)``, ``torch.topk(x, 5)`` or the like, which yield values and indices."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _INDICES_SECOND
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

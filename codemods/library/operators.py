@@ -144,6 +144,16 @@ def operators() -> frozenset[str]:
     return frozenset(_OPERATORS)
 
 
+def attribute(name: str) -> Operator | None:
+    """The same for an attribute of tensors, such as ``shape``."""
+    return _ATTRIBUTES.get(name)
+
+
+def attributes() -> frozenset[str]:
+    """The attributes of tensors that are known."""
+    return frozenset(_ATTRIBUTES)
+
+
 def function(name: str) -> Operator | None:
     """The operator that a qualified name stands for: ``torch.add``, ``torch.nn.functional.relu``; None where none."""
     package, _, last = name.rpartition(".")
@@ -283,7 +293,7 @@ made     new    -      -    tensor from_numpy frombuffer scalar_tensor zeros one
 made     new    -      yes  rand randn randint randperm
 fresh    new    -      yes  rand_like randn_like randint_like
 same     new    -      yes  normal bernoulli poisson binomial
-fresh    self   -      yes  random_ uniform_ normal_ cauchy_ exponential_ geometric_ log_normal_ bernoulli_
+same     self   -      yes  random_ uniform_ normal_ cauchy_ exponential_ geometric_ log_normal_ bernoulli_
 integer  new    -      yes  multinomial
 """
 
@@ -321,3 +331,12 @@ float    new    low    -    linalg.vecdot linalg.multi_dot
 """
     ).items()
 }
+_ATTRIBUTES = _read(
+    """
+same     view   -      -    T mT H mH real imag
+detached view   -      -    data
+fresh    new    -      -    grad
+python   -      -      -    shape dtype device ndim layout itemsize nbytes names name grad_fn requires_grad retains_grad
+    output_nr is_leaf is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr is_quantized is_nested is_mkldnn
+"""
+)

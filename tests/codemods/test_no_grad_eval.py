@@ -1648,3 +1648,49 @@ def test_a_models_method_that_returns_indices_needs_no_graph() -> None:
 )
 def test_a_models_method_serves_its_training_where(code: str) -> None:
     check_silent(NoGradEval, script(code))
+
+
+RETURNED = """\
+import torch
+from torch import nn
+
+model = nn.Linear(784, 10)
+
+
+def validate(loader):
+    model.eval()
+    kept = []
+    for images, labels in loader:
+        out = model(images)
+        kept.append(RESULT)
+    return kept
+"""
+WITHOUT_GRAPH = [
+    *("out.gt(0)", "out.greater(0)", "out.ge(0)", "out.greater_equal(0)", "out.lt(0)", "out.less(0)", "out.le(0)"),
+    *("out.less_equal(0)", "out.ne(0)", "out.not_equal(0)", "torch.less(out, 0)", "torch.not_equal(out, 0)"),
+    *("out.logical_not()", "out.signbit()", "out.isneginf()", "torch.isin(out, out)", "out.is_nonzero()"),
+    *("out.char()", "torch.argwhere(out)", "torch.bucketize(out, out)", "out.new_full((2,), 1)", "out.stride()"),
+    *("out.cummax(1)[1]", "out.nanmedian(1)[1]", "out.max(1)[-1]", "out.max(1).indices", "out.frexp()[1]"),
+    "nn.functional.one_hot(out)",
+]
+
+
+@pytest.mark.parametrize("result", WITHOUT_GRAPH)
+def test_what_has_no_graph_may_leave_by_whatever_name(result: str) -> None:
+    code = RETURNED.replace("RESULT", result)
+
+    check_rewrites(NoGradEval, code, code.replace("def validate", "@torch.no_grad()\ndef validate"))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        *("out.mul(2)", "out.multiply(2)", "out.div(2)", "out.divide(2)", "out.true_divide(2)", "out.subtract(1)"),
+        *("out.acos()", "out.arccos()", "out.max(1)[0]", "out.max(1).values", "out.sort(1)[0]", "out.unknown()"),
+        *("out.unique()", "out.bernoulli()"),  # whose backward raises, and gives zeros
+    ],
+)
+def test_what_may_have_a_graph_may_not(result: str) -> None:
+    reason = "it returns tensors to code outside this file, which may train on them"
+
+    check_leaves(NoGradEval, RETURNED.replace("RESULT", result), reason)

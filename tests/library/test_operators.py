@@ -14,13 +14,24 @@ import torchgen
 import yaml
 from torch.nn import functional
 
-from codemods.library.operators import Autocast, Draws, Memory, Operator, Result, function, operator, operators
+from codemods.library.operators import (
+    Autocast,
+    Draws,
+    Memory,
+    Operator,
+    Result,
+    attribute,
+    attributes,
+    function,
+    operator,
+    operators,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HOMES = (torch.Tensor, torch, functional, torch.special)
-OF_OLDER_TORCH = {"rename_"}
+OF_OLDER_TORCH = {"rename_", "names"}
 """Of named tensors, which are gone."""
 
 # What an operator is called with besides a matrix of 4 x 4 numbers: the first that it takes.
@@ -195,7 +206,20 @@ def is_tagged(declaration: dict[str, Any]) -> bool:
 def test_every_name_is_torchs() -> None:
     public = {name for home in HOMES for name in dir(home)}
 
-    assert operators() - public == OF_OLDER_TORCH
+    assert (operators() | attributes()) - public <= OF_OLDER_TORCH
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_attributes_are_what_the_table_says() -> None:
+    tensor = numbers().requires_grad_()
+    tensor.sum().backward()  # type: ignore[no-untyped-call]
+    known = {name: getattr(tensor, name) for name in attributes() - {"imag", *OF_OLDER_TORCH}}
+    rows = {name: row for name in known if (row := attribute(name)) is not None}
+
+    assert {name for name, row in rows.items() if not is_as_said(row, kind_of(known[name]))} == set()
+    carrying = {name for name, value in known.items() if getattr(value, "requires_grad", False)}
+    assert carrying == {name for name, row in rows.items() if row.carries_graph}
+    assert attribute("stride") is None
 
 
 @pytest.mark.filterwarnings("ignore")
