@@ -19,6 +19,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.stacking import has_one_size
 from codemods.facts.values import NONE, Sort, why_unknown, without_none
+from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 _FLAG = "torch.backends.cudnn.benchmark"
 _MESSAGE = "cuDNN guesses the convolution algorithms instead of measuring them"
-_SEEDS = frozenset(
-    {"torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.manual_seed"}
-    | {"numpy.random.seed", "random.seed", "torch.seed"}
-)
 _STARTERS = frozenset(
     {f"{package}.{name}" for package in ("torch.multiprocessing", "multiprocessing") for name in ("Process", "spawn")}
 )
@@ -396,13 +393,13 @@ def _seeds(script: Script, statement: ast.Expr) -> bool:
     if not isinstance(statement.value, ast.Call):
         return False
     for callee in script.flow.values(statement.value.func):
-        if callee.sort is Sort.EXTERNAL and callee.name in _SEEDS:
+        if callee.sort is Sort.EXTERNAL and seeded_by(callee.name):
             return True
         helper = callee.site
         if callee.sort is Sort.FUNCTION and isinstance(helper, ast.FunctionDef) and len(helper.body) <= _SMALL:
             calls = [each.func for each in walk(helper) if isinstance(each, ast.Call)]
             if any(
-                value.sort is Sort.EXTERNAL and value.name in _SEEDS
+                value.sort is Sort.EXTERNAL and seeded_by(value.name)
                 for func in calls
                 for value in script.flow.values(func)
             ):

@@ -12,6 +12,7 @@ from codemods.facts.kinds import described
 from codemods.facts.reason import Reason
 from codemods.facts.source import walk
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
+from codemods.library.transforms import Size, transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,42 +36,6 @@ ONE_SIZE = frozenset(
         "FakeData",
         "PCAM",
     )
-)
-_RANDOM_TRANSFORMS = frozenset(
-    {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix", "GaussianBlur", "GaussianNoise"}
-)
-_SIZING = frozenset({"CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop", "TenCrop", "RandomSizedCrop"})
-# Transforms that keep an image's size, or change it by a fixed amount.
-_KEEPS_SIZE = frozenset(
-    {
-        "ToTensor",
-        "PILToTensor",
-        "ToPILImage",
-        "ToImage",
-        "ToDtype",
-        "ConvertImageDtype",
-        "Normalize",
-        "Grayscale",
-        "RandomGrayscale",
-    }
-    | {
-        "RandomHorizontalFlip",
-        "RandomVerticalFlip",
-        "RandomAffine",
-        "RandomPerspective",
-        "RandomErasing",
-        "RandomAdjustSharpness",
-    }
-    | {
-        "RandomAutocontrast",
-        "RandomEqualize",
-        "RandomInvert",
-        "RandomPosterize",
-        "RandomSolarize",
-        "Pad",
-        "LinearTransformation",
-    }
-    | _RANDOM_TRANSFORMS
 )
 
 
@@ -267,15 +232,17 @@ class Dataset:
         unknown: Value | None = None
         for step in steps:
             name = step.name.rpartition(".")[2]
-            if name in _SIZING or (name in {"Resize", "Scale"} and self._names_both_sides(step)):
+            row = transform(name)
+            size = row.size if row is not None else Size.OTHER
+            if size is Size.FIXED or (size is Size.GIVEN and self._names_both_sides(step)):
                 fixed, unknown = True, None
             elif name == "Lambda" and _lambda_keeps_form(self.flow, step):
                 continue
             elif name == "RandomRotation":
                 fixed = fixed and not any(each.arg == "expand" for each in getattr(step.site, "keywords", ()))
             # Resize(256) makes the shorter side 256 long and keeps the aspect ratio.
-            elif name not in _KEEPS_SIZE and not (fixed and name in {"Resize", "Scale"}):
-                unknown = None if name in {"Resize", "Scale"} else step
+            elif size is not Size.KEPT and not (fixed and size is Size.GIVEN):
+                unknown = None if size is Size.GIVEN else step
         if unknown is not None:
             return Reason("size-not-fixed", f"what {described(unknown)} does to the size of an image is not known")
         if fixed:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.facts.drawing import call_draws, layer_draws
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.loops import around, loop_around, module_of, runs
 from codemods.facts.passes import How, tops
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import walk
 from codemods.facts.values import NONE, Sort
-from codemods.facts.worker_code import TORCH_DRAWS
 from codemods.facts.worker_guards import why_changed, why_unknown
 from codemods.facts.worker_state import data_set_changes
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 _MOST_TOGETHER = 3
 """Loaders whose workers may well stay alive at once: for training, validation and test."""
-_DRAWING_LAYERS = tuple(
-    f"torch.nn.{name}" for name in ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "RReLU", "Transformer")
-)
 
 
 def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
@@ -163,12 +160,8 @@ def draws_nothing(script: Script, codes: Iterable[WorkerCode]) -> bool:
     """Whether no loader shuffles and nothing is seen to draw from the CPU's random numbers between epochs."""
     if any(_may_shuffle(code.loader) or why_unknown(code) is not None or code.draws for code in codes):
         return False
-    for module in script.modules:
-        for call in module.nodes(ast.Call):
-            for callee in script.flow.values(call.func):
-                package, _, name = callee.name.rpartition(".")
-                if callee.sort is Sort.EXTERNAL and package == "torch" and name in TORCH_DRAWS:
-                    return False
+    if any(call_draws(script.flow, call) for module in script.modules for call in module.nodes(ast.Call)):
+        return False
     layers = [layer for model in script.models for layer in model.layers]
     return all(layer.sort is Sort.INSTANCE or _draws_nothing(script.flow, layer) for layer in layers)
 
@@ -183,4 +176,4 @@ def _may_shuffle(loader: Loader) -> bool:
 
 def _draws_nothing(flow: Flow, layer: Value) -> bool:
     known = layer.name.startswith("torch.nn.") and kind(flow, layer) is Kind.MODEL
-    return known and not layer.name.startswith(_DRAWING_LAYERS)
+    return known and not layer_draws(layer)

@@ -45,6 +45,7 @@ _ARRAYS = frozenset({"numpy", "sklearn", "scipy", "PIL", "cv2", "pandas", "matpl
 _RECURRENT = frozenset(
     {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention"}
 )
+_DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 _ONE_STATE = frozenset({"torch.nn.GRU", "torch.nn.RNN"})
 _PYTHON = frozenset(
     Value(Sort.EXTERNAL, f"builtins.{name}")
@@ -332,6 +333,10 @@ class Formats:
         several = self._parts(call)
         if several is not None:
             return several.whole
+        if any(each.name == _DATA_PARALLEL for each in values) and call.args:
+            layers = self.flow.values(call.args[0])
+            is_one = all(kind(self.flow, each) is Kind.MODEL and each.sort is Sort.MADE for each in layers)
+            return Format.NARROW if is_one and not {each.name for each in layers} & _RECURRENT else Format.UNKNOWN
         if self.calls_model(call):
             is_several = any(each.name in _RECURRENT for each in values)
             return Format.NARROW if self._is_tensor(call) and not is_several else Format.UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.facts.drawing import call_draws, layer_draws
 from codemods.facts.kinds import OWN_KERNELS, described
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, walk
@@ -29,47 +30,14 @@ _FALLS_BACK = (
 
 # Its backward formula has no symbolic sizes: the second size of a batch, such as the last one's, raises.
 _ONE_SIZE = frozenset({"torch.nn.functional.affine_grid", "torch.affine_grid_generator"})
-_NOISE = frozenset(
-    f"torch.{name}"
-    for name in (
-        "rand",
-        "randn",
-        "randint",
-        "rand_like",
-        "randn_like",
-        "bernoulli",
-        "normal",
-        "multinomial",
-        "randperm",
-    )
-)
-_NETWORK_LIBRARIES = ("torchvision.models", "timm", "transformers")
-_DRAWING_METHODS = frozenset({"normal_", "uniform_", "bernoulli_", "bernoulli", "random_", "multinomial"})
 
 
 def draws(model: Model) -> bool:
     """Whether calling the model may draw random numbers: dropout, or noise made in ``forward``."""
-    if any(_drops(layer.name) for layer in model.layers if layer.sort is Sort.MADE):
+    if any(layer_draws(layer) for layer in model.layers if layer.sort is Sort.MADE):
         return True
-    for function in _code(model):
-        for node in _own(function):
-            if not isinstance(node, ast.Call):
-                continue
-            names = {each.name for each in model.flow.values(node.func) if each.sort is Sort.EXTERNAL}
-            if names & _NOISE or any(map(_drops, names)):
-                return True
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _DRAWING_METHODS:
-                return True
-    return False
-
-
-def _drops(name: str) -> bool:
-    """Whether the library's layer, model or function of that name drops values out, or may."""
-    package, _, last = name.rpartition(".")
-    if package.startswith("torch.nn"):
-        return "dropout" in last.lower() or last.startswith(("Transformer", "rrelu", "RReLU", "gumbel_softmax"))
-    # Of the networks that libraries make, most have dropout; residual networks have none.
-    return package.startswith(_NETWORK_LIBRARIES) and not last.startswith(("resnet", "resnext", "wide_resnet"))
+    calls = (node for function in _code(model) for node in _own(function) if isinstance(node, ast.Call))
+    return any(call_draws(model.flow, call) for call in calls)
 
 
 def why_not_traced(model: Model) -> Reason | None:

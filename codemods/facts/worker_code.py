@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 from codemods.facts.names import bound_names
 from codemods.facts.source import FUNCTIONS, kept, lasting, walk
 from codemods.facts.values import NOTHING, Sort, Value, without_none
+from codemods.library.layers import may_draw
+from codemods.library.operators import Draws, operator
+from codemods.library.seeds import Generator, seeded_by
+from codemods.library.transforms import TRANSFORMS, transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +33,6 @@ _KEEPS_NO_ARGUMENTS = frozenset(
     {"numpy", "pandas", "PIL", "cv2", "scipy", "h5py", "json", "pickle", "csv", "os", "glob", "yaml"}
 )
 
-TRANSFORMS = (
-    "torchvision.transforms.",
-    "timm.data.",
-    "albumentations.",
-    "imgaug.",
-    "kornia.augmentation.",
-    "monai.transforms.",
-)
 # Packages whose functions are cheap on what is in memory, and those of their functions that are not.
 _CHEAP = frozenset(
     {
@@ -76,31 +72,10 @@ _READS = frozenset(
 _FILE_FORMATS = frozenset({"datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr"})
 _READING_METHODS = frozenset({"read_bytes", "read_text"})
 
-# torchvision's transforms that draw random numbers, besides those that are called Random….
-_DRAWING_TRANSFORMS = frozenset(
-    {
-        "ColorJitter",
-        "AutoAugment",
-        "RandAugment",
-        "TrivialAugmentWide",
-        "AugMix",
-        "GaussianBlur",
-        "GaussianNoise",
-        "MixUp",
-    }
-    | {"CutMix", "ElasticTransform", "ScaleJitter"}
-)
-TORCH_DRAWS = frozenset(
-    {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "poisson"}
-    | {"rand_like", "randn_like", "randint_like"}
-)
-_DRAWING_METHODS = frozenset(
-    {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_"}
-)
-_DRAWS_IN_TORCH = re.compile(r"dropout|gumbel|torch\.distributions|torch\.bernoulli", re.IGNORECASE)
 # In libraries whose functions are not listed, what is called so may draw.
 _MAY_DRAW = re.compile(r"rand|shuffle|noise|augment|masking|sample|uuid|secrets", re.IGNORECASE)
-SEEDS = frozenset({"random.seed", "numpy.random.seed", "torch.manual_seed", "torch.random.manual_seed", "torch.seed"})
+OF_WORKERS = Generator.PYTHON | Generator.NUMPY | Generator.TORCH
+"""What a worker has a state of its own of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +206,8 @@ class WorkerCode:
     def draws(self) -> bool:
         """Whether reading an item draws random numbers, or may."""
         by_object = any(each.sort is Sort.MADE and _draws(each.name) for each in self.objects)
-        return by_object or any(map(_draws, self.library_names)) or bool(self._methods & _DRAWING_METHODS)
+        by_method = any(row.draws is Draws.YES for row in map(operator, self._methods) if row is not None)
+        return by_object or by_method or any(map(_draws, self.library_names))
 
     @property
     def is_sharded(self) -> bool:
@@ -294,11 +270,14 @@ def _draws(name: str) -> bool:
 
     One that seeds them counts, too: a worker does not seed those of the script.
     """
-    package, _, last = name.rpartition(".")
+    last = name.rpartition(".")[2]
+    if seeded_by(name) & OF_WORKERS:
+        return True
     if name.startswith("torchvision."):
-        return "Random" in name or last == "get_params" or last in _DRAWING_TRANSFORMS
+        known = transform(last)
+        return "Random" in name or last == "get_params" or may_draw(name) or (known is not None and known.draws)
     if name.startswith("torch."):
-        return name in SEEDS or _DRAWS_IN_TORCH.search(name) is not None or (package == "torch" and last in TORCH_DRAWS)
+        return may_draw(name)
     return name.startswith(("random.", "numpy.random.", *TRANSFORMS)) or _MAY_DRAW.search(name) is not None
 
 

@@ -13,8 +13,9 @@ from codemods.facts.pinning import formats
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.values import Sort, without_none
-from codemods.facts.worker_code import SEEDS, calls
+from codemods.facts.worker_code import OF_WORKERS, calls
 from codemods.facts.worker_state import CHANGING_METHODS
+from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -409,7 +410,7 @@ def _openers(flow: Flow, value: ast.expr | None) -> frozenset[str]:
 def _seeded(code: WorkerCode, function: Callee) -> Reason | None:
     if getattr(function, "name", "") == "__init__":
         for call in calls(function):
-            if _names(code.flow, call) & SEEDS:
+            if any(seeded_by(each) & OF_WORKERS for each in _names(code.flow, call)):
                 text = f"its data set seeds random numbers when it is made, unseen by workers ({HERE})"
                 return Reason("seeded-when-made", text, (code.at(call),))
     return None

@@ -97,6 +97,9 @@ def test_what_is_no_float_stays_as_it_is(inside: str) -> None:
         pytest.param("best = F.normalize(out) @ hits.T", id="the same as an operator of Python"),
         pytest.param("best = y.type_as(out)", id="the type of another"),
         pytest.param("best = y.to(out.dtype)", id="the type of another, asked for"),
+        pytest.param(
+            "best = nn.parallel.data_parallel(model, out.new_zeros(2, 8), [0, 1])", id="a model on several GPUs"
+        ),
         pytest.param("best = F.interpolate(out[None], 3)", id="what only new versions widen"),
         pytest.param("best = F.rms_norm(out, (4,))", id="what only very new versions widen"),
     ],

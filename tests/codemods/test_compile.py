@@ -829,6 +829,23 @@ DRAWS = {
     "dropout as a function": ("F.relu(self.first(x))", "F.dropout(self.first(x))"),
     "noise": ("F.relu(self.first(x))", "self.first(x) + torch.randn_like(x)"),
     "noise in place": ("F.relu(self.first(x))", "self.first(x) + torch.empty_like(x).normal_()"),
+    **{
+        f"noise by {method}": ("F.relu(self.first(x))", f"self.first(x) + torch.empty_like(x).{method}")
+        for method in ("exponential_()", "cauchy_()", "log_normal_()", "geometric_(0.5)", "uniform_()")
+    },
+    **{
+        f"draws by {name}": ("F.relu(self.first(x))", f"self.first(x) + torch.{name}(self.first(x).sigmoid())")
+        for name in ("poisson", "bernoulli", "rand_like", "randint_like")
+    },
+    "binomial draws": ("F.relu(self.first(x))", "self.first(x) + torch.binomial(x, x.sigmoid())"),
+    "the sample of a distribution": ("F.relu(self.first(x))", "torch.distributions.Normal(self.first(x), 1).rsample()"),
+    "attention that drops": (
+        "F.relu(self.first(x))",
+        "F.scaled_dot_product_attention(self.first(x), x, x, dropout_p=0.1)",
+    ),
+    "attention as a layer that drops": ("nn.Linear(8, 8)", "nn.MultiheadAttention(8, 2, 0.1)"),
+    "pooling at random": ("F.relu(self.first(x))", "F.fractional_max_pool2d(self.first(x), 2, 4)"),
+    "depth at random": ("nn.Linear(8, 8)", "torchvision.ops.StochasticDepth(0.1, 'row')"),
     "a layer that has dropout": ("nn.Linear(8, 8)", "nn.TransformerEncoderLayer(8, 2)"),
     "a library's network": ("nn.Linear(8, 8)", "torchvision.models.vgg11(num_classes=8)"),
 }
@@ -844,6 +861,27 @@ def test_users_are_told_that_other_random_numbers_are_drawn_by(code: str, drawin
     (site,) = run(Compile, plain.replace(code, drawing, 1)).sites
     assert site.message == because + said
     assert max(site.promise, Promise.RANDOM) is Promise.PRECISION
+
+
+@pytest.mark.parametrize(
+    ("code", "silent"),
+    [
+        pytest.param(
+            "F.relu(self.first(x))",
+            "F.scaled_dot_product_attention(self.first(x), x, x)",
+            id="attention without dropout",
+        ),
+        pytest.param("nn.Linear(8, 8)", "nn.MultiheadAttention(8, 2)", id="attention as a layer without dropout"),
+        pytest.param("nn.Linear(8, 8)", "nn.TransformerEncoderLayer(8, 2, dropout=0)", id="a dropout of 0"),
+        pytest.param("F.relu(self.first(x))", "self.first(x).clamp_(0)", id="another method in place"),
+    ],
+)
+def test_what_draws_nothing_is_not_said_to_draw(code: str, silent: str) -> None:
+    plain = "import torchvision\n" + HEAD + "model = Net().to(device)\n" + TRAINING
+    (site,) = run(Compile, plain.replace(code, silent, 1)).sites
+
+    assert site.rewrites
+    assert not site.redraws
 
 
 def test_it_promises_no_more_than_other_rounding() -> None:

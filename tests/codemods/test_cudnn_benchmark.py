@@ -125,6 +125,10 @@ set_seed(0)
 """,
         DATA + MODEL + TRAIN,
     ),
+    "a function of a library that seeds": (
+        IMPORTS + "from transformers import set_seed\nset_seed(1)\n",
+        DATA + MODEL + TRAIN,
+    ),
     "the seed just before the model, not one after it": (
         IMPORTS + DATA + "torch.manual_seed(0)\n",
         MODEL + "torch.manual_seed(1)\n" + TRAIN,
@@ -245,6 +249,8 @@ FIXED_SIZE = {
     "a random crop": "transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()",
     "both sides named": "transforms.Resize((256, 256)), transforms.ColorJitter()",
     "both sides named elsewhere": "transforms.Resize(size)",
+    "a crop, warped": "transforms.CenterCrop(224), transforms.ElasticTransform()",
+    "a crop, compressed": "transforms.CenterCrop(224), transforms.v2.JPEG((5, 50))",
 }
 
 
@@ -268,8 +274,8 @@ ALSO = {
     + TRAIN,
     "cuDNN explicitly on": "torch.backends.cudnn.enabled = True\n" + DATA + MODEL + TRAIN,
     "a library's seeding that leaves cuDNN alone": """\
-from transformers import set_seed
-set_seed(1)
+from ignite.utils import manual_seed
+manual_seed(1)
 """
     + DATA
     + MODEL

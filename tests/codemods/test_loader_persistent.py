@@ -372,6 +372,16 @@ PROMISES = {
     "random: another loader shuffles": ("", "other = DataLoader(data, shuffle=True)\n", Promise.RANDOM),
     "random: noise is drawn": ("", "noise = torch.randn(3)\n", Promise.RANDOM),
     "random: dropout": ("", "model = torch.nn.Sequential(torch.nn.Dropout(0.5))\n", Promise.RANDOM),
+    "random: dropout as a function": (
+        "",
+        "def forward(x):\n    return torch.nn.functional.dropout(x, 0.5)\n",
+        Promise.RANDOM,
+    ),
+    "random: noise is drawn in place": ("", "noise = torch.empty(3).exponential_()\n", Promise.RANDOM),
+    "random: an LSTM drops": ("", "model = torch.nn.LSTM(2, 2, 2, dropout=0.5)\n", Promise.RANDOM),
+    "random: attention drops": ("", "model = torch.nn.MultiheadAttention(2, 1, 0.5)\n", Promise.RANDOM),
+    "random: pooling at random": ("", "model = torch.nn.FractionalMaxPool2d(2, output_size=4)\n", Promise.RANDOM),
+    "bitwise: an LSTM that drops nothing": ("", "model = torch.nn.LSTM(2, 2, 2)\n", Promise.BITWISE),
     "bitwise: nothing draws": ("shuffle=False", "model = torch.nn.Linear(2, 2)\n", Promise.BITWISE),
 }
 

@@ -233,6 +233,14 @@ PROMISES = {
         "data, 64",
         Promise.RANDOM,
     ),
+    **{
+        f"random: {step} draws": (
+            f'data = datasets.MNIST("data", transform=transforms.Compose([to_tensor, transforms.v2.{step}()]))\n',
+            "data, 64",
+            Promise.RANDOM,
+        )
+        for step in ("JPEG", "ElasticTransform", "ScaleJitter", "GaussianNoise")
+    },
     "random: a data set inside draws": (
         'data = Subset(datasets.MNIST("data", transform=transforms.RandomAffine(5)), range(9))\n',
         "data, 64",

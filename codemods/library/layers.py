@@ -1,0 +1,61 @@
+"""Layers of PyTorch and torchvision that draw random numbers, and what else draws that is no operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codemods.library.operators import Draws, function
+
+NETWORKS = ("torchvision.models", "timm", "transformers")
+"""Libraries of networks, most of which drop values out."""
+_WITHOUT_DROPOUT = ("resnet", "resnext", "wide_resnet")
+_DISTRIBUTIONS = "torch.distributions."
+DRAWING_METHODS = frozenset({"sample", "rsample", "sample_n", "rsample_n"})
+"""Methods of distributions that draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """The argument that says how many values are dropped."""
+
+    name: str
+    position: int | None
+    """Where it may be given by position; None where only by its name."""
+    default: float
+
+
+_ALWAYS = frozenset(
+    f"torch.nn.{name}"
+    for name in (
+        *("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "RReLU"),
+        *("FractionalMaxPool2d", "FractionalMaxPool3d"),
+    )
+) | {f"torchvision.ops.{name}" for name in ("StochasticDepth", "DropBlock2d", "DropBlock3d")}
+_DRAWING_FUNCTIONS = frozenset(
+    f"torchvision.ops.{name}" for name in ("stochastic_depth", "drop_block2d", "drop_block3d")
+) | {"torch.utils.data.random_split"}
+_DROPOUTS = {
+    **{f"torch.nn.{name}": Dropout("dropout", 5, 0.0) for name in ("LSTM", "GRU", "RNN")},
+    "torch.nn.RNNBase": Dropout("dropout", 6, 0.0),
+    "torch.nn.MultiheadAttention": Dropout("dropout", 2, 0.0),
+    "torch.nn.Transformer": Dropout("dropout", 5, 0.1),
+    "torch.nn.TransformerEncoderLayer": Dropout("dropout", 3, 0.1),
+    "torch.nn.TransformerDecoderLayer": Dropout("dropout", 3, 0.1),
+    "torch.nn.functional.scaled_dot_product_attention": Dropout("dropout_p", 4, 0.0),
+    "torch.nn.functional.multi_head_attention_forward": Dropout("dropout_p", 10, 0.0),
+    **{f"torch.{name}": Dropout("dropout", 5, 0.0) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
+}
+
+
+def dropout(name: str) -> Dropout | None:
+    """The argument of the layer or function of that qualified name that says how many values it drops."""
+    return _DROPOUTS.get(name)
+
+
+def may_draw(name: str) -> bool:
+    """Whether the layer or function of that qualified name draws random numbers when it is called, or may."""
+    row = function(name)
+    package, _, last = name.rpartition(".")
+    is_network = package.startswith(NETWORKS) and not last.startswith(_WITHOUT_DROPOUT)
+    is_listed = name in _ALWAYS or name in _DRAWING_FUNCTIONS or name in _DROPOUTS or is_network
+    return is_listed or (row is not None and row.draws is not Draws.NO) or name.startswith(_DISTRIBUTIONS)

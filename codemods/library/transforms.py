@@ -1,0 +1,79 @@
+"""torchvision's transforms: whether they draw random numbers, and what they do to the size of an image."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+TRANSFORMS = (
+    "torchvision.transforms.",
+    "timm.data.",
+    "albumentations.",
+    "imgaug.",
+    "kornia.augmentation.",
+    "monai.transforms.",
+)
+"""Packages of transforms."""
+
+
+class Size(enum.Enum):
+    """The size of a transformed image."""
+
+    KEPT = "kept"
+    """As large as it was, or larger or smaller by a fixed amount."""
+    FIXED = "fixed"
+    """Of one size, whatever it was."""
+    GIVEN = "given"
+    """Of one size where both sides are given."""
+    OTHER = "other"
+    """Another, or it depends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """What is known of a transform."""
+
+    size: Size
+    draws: bool
+
+
+_TABLE = """
+kept   -      ToTensor PILToTensor ToPILImage ToImage ToDtype ConvertImageDtype Normalize Grayscale Pad RGB Identity
+    LinearTransformation ToPureTensor
+kept   draws  ColorJitter AutoAugment RandAugment TrivialAugmentWide AugMix GaussianBlur GaussianNoise JPEG
+    ElasticTransform MixUp CutMix RandomGrayscale RandomHorizontalFlip RandomVerticalFlip RandomAffine
+    RandomPerspective RandomErasing RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomInvert
+    RandomPosterize RandomSolarize RandomChannelPermutation RandomPhotometricDistort
+fixed  -      CenterCrop FiveCrop TenCrop
+fixed  draws  RandomCrop RandomResizedCrop RandomSizedCrop
+given  -      Resize Scale
+other  -      Compose Lambda
+other  draws  RandomApply RandomChoice RandomOrder RandomRotation RandomIoUCrop RandomResize RandomShortestSize
+    RandomZoomOut ScaleJitter
+"""
+
+
+def transform(name: str) -> Transform | None:
+    """The transform of torchvision of that name, such as ``Resize``, in either version; None where none is known."""
+    return _TRANSFORMS.get(name)
+
+
+def transforms() -> frozenset[str]:
+    """The names of the transforms that are known."""
+    return frozenset(_TRANSFORMS)
+
+
+def _read(table: str) -> dict[str, Transform]:
+    found: dict[str, Transform] = {}
+    row: Transform | None = None
+    for line in table.splitlines():
+        cells = line.split()
+        if cells and not line.startswith(" "):
+            size, draws, *cells = cells
+            row = Transform(Size(size), draws == "draws")
+        if row is not None:
+            found.update(dict.fromkeys(cells, row))
+    return found
+
+
+_TRANSFORMS = _read(_TABLE)
