@@ -21,10 +21,12 @@ from codemods.facts.hazards import gradient_hook, located
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
+from codemods.facts.names import parameters
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import walk
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
+from codemods.library.packages import steps_no_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,8 +41,9 @@ if TYPE_CHECKING:
     from codemods.facts.values import Value, Values
 
 _UNKNOWN = frozenset({Sort.UNKNOWN, Sort.MADE})
-_NO_OPTIMIZERS = ("sched", "lr", "env", "prof")
-"""What else is stepped, by its name."""
+_OF_SCHEDULERS = "get_last_lr"
+"""A method that schedulers have and optimizers have not."""
+_SCHEDULER_TYPES = frozenset({"LRScheduler", "_LRScheduler"})
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -181,10 +184,42 @@ class Scaling:
                 continue
             values = without_none(self._flow.values(call.func.value))
             is_unknown = all(kind(self._flow, each) is None and each.sort in _UNKNOWN for each in values)
-            is_no_optimizer = any(word in ast.unparse(call.func.value).lower() for word in _NO_OPTIMIZERS)
-            if is_unknown and not is_no_optimizer and any(each in code for each in self._module.ancestors(call)):
+            is_here = any(each in code for each in self._module.ancestors(call))
+            if is_unknown and is_here and not self._updates_no_parameters(call, call.func.value):
                 return Reason("unknown-optimizer", f"what steps in {HERE} is not known", (at(self._module, call),))
         return None
+
+    def _updates_no_parameters(self, step: ast.Call, stepped: ast.expr) -> bool:
+        """Whether what steps is known to be no optimizer: by the package that made it, or by what else is done with it.
+
+        A step of an optimizer returns a loss or None, of which nothing can be unpacked.
+        """
+        text = ast.unparse(stepped)
+        if any(steps_no_parameters(name) for name in self._makers(stepped, text)):
+            return True
+        parent = self._module.parent(step)
+        if isinstance(parent, ast.Subscript) or (
+            isinstance(parent, ast.Assign) and any(isinstance(each, (ast.Tuple, ast.List)) for each in parent.targets)
+        ):
+            return True
+        asked = (each for each in self._module.nodes(ast.Attribute) if each.attr == _OF_SCHEDULERS)
+        return any(ast.unparse(each.value) == text for each in asked) or self._is_annotated(step, stepped)
+
+    def _makers(self, stepped: ast.expr, text: str) -> Iterator[str]:
+        """The libraries' classes and functions that make it, or a tuple that it is unpacked from."""
+        values = self._flow.values(stepped)
+        yield from (each.name for each in values if each.sort is Sort.MADE)
+        for assignment in self._module.nodes(ast.Assign) if not values else ():
+            parts = [part for each in assignment.targets if isinstance(each, ast.Tuple) for part in each.elts]
+            if isinstance(assignment.value, ast.Call) and text in map(ast.unparse, parts):
+                yield from (each.name for each in self._flow.values(assignment.value.func))
+
+    def _is_annotated(self, step: ast.Call, stepped: ast.expr) -> bool:
+        """``def train(model, scheduler: LRScheduler)``."""
+        function = self._module.function(step)
+        known = parameters(function) if function is not None and isinstance(stepped, ast.Name) else []
+        given = [each.annotation for each in known if each.arg == ast.unparse(stepped)]
+        return any(each is not None and ast.unparse(each).rpartition(".")[2] in _SCHEDULER_TYPES for each in given)
 
     def _why_without_gradients(self) -> Reason | None:
         """A step for which no gradients may have been computed: the scaler has nothing to check, and raises."""

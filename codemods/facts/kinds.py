@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.facts.flow import class_of
 from codemods.facts.names import words
 from codemods.facts.values import Sort, Value, Values, why_unknown, without_none
+from codemods.library.packages import is_scheduler
 
 if TYPE_CHECKING:
     import ast
@@ -142,7 +143,7 @@ def _kind_of_class(name: str, package: str, last: str) -> Kind | None:
         return Kind.LOADER
     if name in _DATASETS or name in HUGGING_FACE or (is_class and package in _DATASET_PACKAGES):
         return Kind.DATASET
-    if package == "torch.optim.lr_scheduler":
+    if is_scheduler(name):
         return Kind.SCHEDULER
     return Kind.OPTIMIZER if package == "torch.optim" and (is_class or last == "?") else None
 
