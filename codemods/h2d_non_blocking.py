@@ -18,6 +18,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import lasting, walk
 from codemods.facts.transfers import is_element, is_field, is_value_of_dictionary
 from codemods.facts.values import NONE, TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
+from codemods.library.operators import Memory, operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,11 +38,7 @@ _MPS = Reason(
     remedy="compare it with 'cuda'",
 )
 _NO_TENSOR = Reason("unknown-batch", "its collate_fn may return something else than tensors")
-# Methods that end in an underscore and leave the elements as they are.
 _IN_PLACE = re.compile(r"[a-z]\w*[^_]_")
-_NO_WRITES = frozenset(
-    {"requires_grad_", "squeeze_", "unsqueeze_", "t_", "transpose_", "detach_", "share_memory_", "rename_"}
-)
 _MESSAGE = "the host waits for the copy of a batch that is in pinned memory"
 
 
@@ -453,13 +450,19 @@ def _calls_around(script: Script, move: Transfer) -> Iterator[tuple[Module, ast.
             todo.extend(script.flow.callers(function) if function is not None else ())
 
 
+def _only_views(name: str) -> bool:
+    """``squeeze_``, ``detach_``: the elements stay as they are."""
+    row = operator(name)
+    return row is not None and row.memory is Memory.VIEW
+
+
 @lasting
 def _writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
     """Where something is written in place, and what: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``, ``out=x``."""
     found: list[tuple[ast.expr, ast.expr]] = []
     for call in module.nodes(ast.Call):
         func = call.func
-        if isinstance(func, ast.Attribute) and _IN_PLACE.fullmatch(func.attr) and func.attr not in _NO_WRITES:
+        if isinstance(func, ast.Attribute) and _IN_PLACE.fullmatch(func.attr) and not _only_views(func.attr):
             found.append((call, func.value))
         found.extend((call, each.value) for each in call.keywords if each.arg == "out")
     for statement in module.nodes(ast.AugAssign):

@@ -13,7 +13,7 @@ from codemods.facts.operations import Parts, operands, operation, parts
 from codemods.facts.reach import own, project_functions, stores
 from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, Value, without_none
-from codemods.library.operators import Autocast, Memory, Result
+from codemods.library.operators import Autocast, Memory, Result, attribute, reads_no_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3
 
-_SAME_ATTRIBUTES = frozenset({"data", "T", "mT", "H", "mH", "real"})
-_PLAIN_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "indices"})
 _CONVERTS = frozenset({"to", "type", "view"})
 _OF_PYTHON = frozenset({"int", "float", "bool"})
 _HALF_TYPES = ("float16", "half", "bfloat16", "HalfTensor")
@@ -57,9 +55,6 @@ _PYTHON = frozenset(
 """Functions of Python that return no tensor, whatever they are given."""
 
 # What may be done with a 16-bit tensor outside the block, without a second thought.
-_HARMLESS_ATTRIBUTES = frozenset(
-    {"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad", "grad_fn", "names"}
-)
 _HARMLESS_METHODS = frozenset(
     {"item", "tolist", "size", "dim", "numel", "nelement", "type", "backward", "retain_grad", "register_hook"}
     | {"detach_", "zero_", "requires_grad_"}
@@ -320,8 +315,9 @@ class Formats:
             return several.others if name == "indices" else several.first
         whole = self.of(value)
         if whole is Format.UNKNOWN:
-            return Format.OTHER if name in _PLAIN_ATTRIBUTES else Format.UNKNOWN
-        return whole if name in _SAME_ATTRIBUTES else Format.OTHER
+            return Format.OTHER if name == "indices" or reads_no_numbers(name) else Format.UNKNOWN
+        row = attribute(name)
+        return whole if row is not None and row.memory is Memory.VIEW else Format.OTHER
 
     def _call(self, call: ast.Call) -> Format:
         values = self.flow.values(call.func)
@@ -640,14 +636,15 @@ class Uses:
         parent = self.module.parent(node) if self.module.holds(node) else None
         match parent:
             case ast.Attribute(_, name):
-                if name in _HARMLESS_ATTRIBUTES:
+                row = attribute(name)
+                if row is not None and row.memory is not Memory.VIEW:
                     return True
                 call = self.module.parent(parent)
                 if isinstance(call, ast.Call) and call.func is parent:
                     return name in _HARMLESS_METHODS or self._is_harmless_operand(
                         call, depth, passes=name in _PASSING_METHODS
                     )
-                return name in _SAME_ATTRIBUTES and self.is_harmless(parent, depth)
+                return row is not None and self.is_harmless(parent, depth)
             case ast.Call():
                 return self._is_harmless_argument(node, parent, depth)
             case ast.Compare() | ast.FormattedValue() | ast.Expr() | ast.Delete():

@@ -16,6 +16,7 @@ from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.facts.source import lasting
 from codemods.facts.values import TENSOR_SORTS, Sort
+from codemods.library.operators import Autocast, operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,8 +42,8 @@ _WRITTEN = {
     "index_put_": (1, "values"),
 }
 """What these write into a tensor, by the position and the name of the argument; autocast does not convert it."""
-_PRODUCTS = frozenset({"mm", "bmm", "mv", "matmul", "addmm", "addmv", "addbmm", "baddbmm", "addr", "einsum", "linear"})
-"""Operations that autocast runs in 16 bits, unless they write into a tensor that is there."""
+_NO_MATRICES = ("conv", "gru_", "lstm_", "rnn_", "prelu", "scaled_dot_product")
+"""What autocast runs in 16 bits, too, and no sparse matrix is given to."""
 _WITHOUT_KERNELS = ("torch.linalg.", "torch.fft.", "torch.sparse.")
 _WITHOUT_KERNEL = frozenset(
     f"torch.{name}"
@@ -335,12 +336,18 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
     )
     if name in _FILLS:
         yield from _of_fill(module, call, name)
-    if name in _PRODUCTS and any(each.arg == "out" for each in call.keywords):
+    if _is_product(name) and any(each.arg == "out" for each in call.keywords):
         yield f"{name}(out=...) is not cast by autocast;", False, "assign what it returns"
     if isinstance(call.func, ast.Attribute) and not list(project_functions(flow.values(call.func))):
         yield from _of_method(flow, call, call.func, externals)
-        if name in _PRODUCTS and _makes_sparse(flow):
+        if _is_product(name) and _makes_sparse(flow):
             yield f"{name}() {_OF_SPARSE}", False, ""
+
+
+def _is_product(name: str) -> bool:
+    """Whether autocast runs the product of matrices in 16 bits, unless it writes into a tensor that is there."""
+    row = operator(name)
+    return row is not None and row.autocast is Autocast.LOW and not name.startswith(_NO_MATRICES)
 
 
 def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[_Wrong]:
@@ -361,7 +368,7 @@ def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: s
     is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(function.value))
     if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
         yield f".{name}() has no 16-bit kernel", False, ""
-    if name.endswith("_") and name[:-1] in _PRODUCTS:
+    if name.endswith("_") and _is_product(name[:-1]):
         yield f".{name}() is not cast by autocast;", False, f"use {name[:-1]}()"
 
 

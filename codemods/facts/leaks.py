@@ -13,6 +13,7 @@ from codemods.facts.hazards import Hazard
 from codemods.facts.loops import may_run
 from codemods.facts.reach import own
 from codemods.facts.values import TENSOR_SORTS, Sort, Value
+from codemods.library.operators import Result, operator, reads_no_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,24 +25,6 @@ _FORWARD_HOOKS = frozenset(
     {"register_forward_hook", "register_module_forward_hook", "register_forward_pre_hook"}
     | {"register_module_forward_pre_hook"}
 )
-_WIDE = frozenset(
-    {
-        "float",
-        "double",
-        "item",
-        "tolist",
-        "shape",
-        "size",
-        "dim",
-        "ndim",
-        "device",
-        "dtype",
-        "numel",
-        "backward",
-        "requires_grad",
-    }
-)
-"""What is asked of a tensor that turns it into 32 bits or a number, or is about its form alone."""
 _LEAVES = "leaves-in-16-bits"
 _GROW = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 
@@ -113,6 +96,12 @@ def _may_be(reach: Reach, node: ast.expr, class_: ast.ClassDef) -> bool:
     return any(class_of(each) in family or each.sort in {Sort.UNKNOWN, Sort.MADE} for each in values)
 
 
+def _ends(name: str) -> bool:
+    """Whether what the attribute or method yields is in 32 bits, or no number of the tensor's."""
+    row = operator(name)
+    return reads_no_numbers(name) or (row is not None and row.result is Result.WIDE)
+
+
 def _is_wide(module: Module, read: ast.Attribute) -> bool:
     """Whether all that is done with what is read is right in 16 bits."""
     node: ast.AST = read
@@ -121,8 +110,8 @@ def _is_wide(module: Module, read: ast.Attribute) -> bool:
         getattr(parent, "value", None),
         getattr(parent, "func", None),
     }:
-        if isinstance(parent, ast.Attribute) and parent.attr in _WIDE | {"numpy"}:
-            return parent.attr in _WIDE
+        if isinstance(parent, ast.Attribute) and (parent.attr == "numpy" or _ends(parent.attr)):
+            return parent.attr != "numpy"
         node, parent = parent, module.parent(parent)
     if (
         isinstance(parent, ast.Call)

@@ -44,6 +44,7 @@ from codemods.facts.values import (
     unknown,
     without_none,
 )
+from codemods.library.operators import joins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -88,11 +89,6 @@ _ENTRY_DECORATORS = words(
 _STARTERS = words(
     """
     torch.multiprocessing.Process multiprocessing.Process multiprocessing.context.Process threading.Thread
-    """
-)
-_JOINS = words(
-    """
-    torch.cat torch.concat torch.stack torch.hstack torch.vstack torch.nn.utils.rnn.pad_sequence
     """
 )
 
@@ -299,7 +295,7 @@ class TorchSemantics:
             return frozenset({Value(Sort.HOST if on_host else Sort.MOVED, site=node)})
         if package == "torch" and last.endswith("_like"):
             return _computed(arguments.get(0, "input"))
-        if name in _JOINS:
+        if joins(name):
             operands = [
                 flow.items(each) if each.sort is Sort.CONTAINER else frozenset({each}) for each in arguments.all()
             ]

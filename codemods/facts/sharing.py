@@ -12,6 +12,7 @@ from codemods.facts.placement import dominates
 from codemods.facts.source import walk
 from codemods.facts.transfers import Transfer
 from codemods.facts.values import NONE, Sort, Value
+from codemods.library.operators import joins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from codemods.facts.flow import Flow
     from codemods.facts.source import Module
 
-_JOINS = frozenset({"torch.stack", "torch.cat", "torch.concat", "torch.vstack", "torch.hstack"})
 _METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
 _CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
 
@@ -84,7 +84,7 @@ def is_stacked(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.
     if isinstance(parent, (ast.List, ast.Tuple, ast.ListComp)):
         joined = module.parent(parent)
         if isinstance(joined, ast.Call) and joined.args[:1] == [parent]:
-            return any(each.name in _JOINS for each in flow.values(joined.func))
+            return any(joins(each.name) for each in flow.values(joined.func))
     return _is_collated(flow, loaders, module, call)
 
 

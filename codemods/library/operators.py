@@ -136,6 +136,20 @@ def operator(name: str) -> Operator | None:
     return found
 
 
+def reads_no_numbers(name: str) -> bool:
+    """Whether what the tensor's attribute or method of that name yields is free of its graph and of its format.
+
+    Sizes, types and devices, truth values, indices and numbers of Python are; arrays are not, for they keep the format.
+    """
+    row = _ATTRIBUTES.get(name) or operator(name)
+    return row is not None and row.has_no_floats and name != "numpy"
+
+
+def joins(name: str) -> bool:
+    """Whether the function of that qualified name joins a sequence of tensors to a new one."""
+    return name in _JOINS
+
+
 def operators() -> frozenset[str]:
     """The names of all operators in the table; those that write into their operand are there only if they stand alone.
 
@@ -320,6 +334,13 @@ def _read(table: str) -> dict[str, Operator]:
 
 
 _OPERATORS = _read(_TABLE)
+_JOINS = frozenset(
+    f"torch.{name}"
+    for name in (
+        *("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack", "row_stack"),
+        "nn.utils.rnn.pad_sequence",
+    )
+)
 _OTHERS = {
     f"torch.{name}": each
     for name, each in _read(

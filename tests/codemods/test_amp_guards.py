@@ -1159,6 +1159,8 @@ def test_what_a_model_keeps_in_16_bits_is_not_read_outside(use: str, read: str) 
     [
         pytest.param("print(model.features.float().cpu().numpy())", id="in 32 bits"),
         pytest.param("print(model.features.shape)", id="its form"),
+        pytest.param("kept.append(model.features.argmax(1).cpu().numpy())", id="indices"),
+        pytest.param("kept.append(model.features.greater(0).cpu().numpy())", id="truth values"),
         pytest.param("print(model.features.mean().item())", id="a number"),
         pytest.param("model.features = model.features.detach()", id="what stays where it is"),
     ],

@@ -59,6 +59,10 @@ FORMS = {
         "    a = np.ones(3)\n    x = torch.stack([torch.tensor(a), torch.tensor(a)])\n    a[0] = 5\n",
         "    a = np.ones(3)\n    x = torch.stack([torch.as_tensor(a), torch.as_tensor(a)])\n    a[0] = 5\n",
     ),
+    "arrays that are stacked in depth": (
+        "    a = np.ones(3)\n    x = torch.dstack([torch.tensor(a), torch.tensor(a)])\n    a[0] = 5\n",
+        "    a = np.ones(3)\n    x = torch.dstack([torch.as_tensor(a), torch.as_tensor(a)])\n    a[0] = 5\n",
+    ),
     "an array that goes to CUDA": (
         "    a = np.ones(3)\n    x = torch.tensor(a).cuda()\n    a[0] = 5\n",
         "    a = np.ones(3)\n    x = torch.as_tensor(a).cuda()\n    a[0] = 5\n",

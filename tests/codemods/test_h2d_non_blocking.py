@@ -701,6 +701,7 @@ for x, y in loader:
     z = x.to(device)
     x.requires_grad_()
     x.unsqueeze_(0)
+    x.swapaxes_(0, 1)
 """,
 }
 

@@ -23,8 +23,10 @@ from codemods.library.operators import (
     attribute,
     attributes,
     function,
+    joins,
     operator,
     operators,
+    reads_no_numbers,
 )
 
 if TYPE_CHECKING:
@@ -267,6 +269,29 @@ def test_memory_is_whose_the_table_says() -> None:
                     wrong.append((name, row.memory, is_same))
 
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("shape", True),
+        ("argmax", True),
+        ("greater", True),
+        ("item", True),
+        ("numpy", False),
+        ("float", False),
+        ("x", False),
+    ],
+)
+def test_what_reads_no_numbers(name: str, *, answer: bool) -> None:
+    assert reads_no_numbers(name) is answer
+
+
+@pytest.mark.parametrize("name", sorted(name for name in operators() if joins(f"torch.{name}")))
+def test_what_joins_tensors_does(name: str) -> None:
+    ones = torch.ones(3, 2)
+
+    assert getattr(torch, name)([ones, ones]).numel() == 12
 
 
 def test_what_writes_into_its_operand_follows_from_what_does_not() -> None:
