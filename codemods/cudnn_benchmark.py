@@ -19,6 +19,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.stacking import has_one_size
 from codemods.facts.values import NONE, Sort, why_unknown, without_none
+from codemods.library.packages import Trait, has
 from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
@@ -41,11 +42,6 @@ _RESIZING = (".interpolate", ".functional.resize", ".functional.crop", ".functio
 _DIMENSIONS = 3
 """Indices that reach the rows and columns of images: ``x[..., top:bottom, left:right]`` at the least."""
 _SEEDING = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
-# Packages whose functions of such a name do not touch cuDNN.
-_KNOWN_SEEDING = frozenset(
-    {"torch", "numpy", "random", "builtins", "transformers", "accelerate", "lightning", "pytorch_lightning", "ignite"}
-    | {"jax", "tensorflow", "gym", "gymnasium", "sklearn"}
-)
 
 
 class CudnnBenchmark(Codemod):
@@ -209,7 +205,7 @@ def _unread_seeding(script: Script, call: ast.Call) -> str | None:
     """The name of a function of a file that was not read, where it seems to seed: ``utils.set_seed``."""
     for callee in script.flow.values(call.func):
         name = ast.unparse(call.func) if callee.sort is Sort.UNKNOWN else callee.name
-        is_unread = callee.sort in {Sort.EXTERNAL, Sort.UNKNOWN} and name.partition(".")[0] not in _KNOWN_SEEDING
+        is_unread = callee.sort in {Sort.EXTERNAL, Sort.UNKNOWN} and not has(name, Trait.SEEDS)
         if is_unread and _SEEDING.search(name.rpartition(".")[2]):
             return name
     return None

@@ -14,6 +14,7 @@ from codemods.facts.reach import own, project_functions, stores
 from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, Value, without_none
 from codemods.library.operators import Autocast, Memory, Result, attribute, reads_no_numbers
+from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +40,6 @@ _FLOAT_SAMPLES = frozenset(
 _OF_DISTRIBUTIONS = frozenset({"log_prob", "entropy", "mean", "stddev", "variance"})
 """What yields numbers in that format whatever is drawn."""
 
-_ARRAYS = frozenset({"numpy", "sklearn", "scipy", "PIL", "cv2", "pandas", "matplotlib"})
 _RECURRENT = frozenset(
     {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.MultiheadAttention"}
 )
@@ -262,9 +262,7 @@ class Formats:
             ):
                 return call
             is_numpy = any(
-                each.name.partition(".")[0] in _ARRAYS
-                for each in self.flow.values(call.func)
-                if each.sort is Sort.EXTERNAL
+                has(each.name, Trait.ARRAYS) for each in self.flow.values(call.func) if each.sort is Sort.EXTERNAL
             )
             if is_numpy and any(self.of(each) is not Format.OTHER for each in call.args):
                 return call

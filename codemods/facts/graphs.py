@@ -13,6 +13,7 @@ from codemods.facts.operations import Parts, operation, parts
 from codemods.facts.source import FUNCTIONS
 from codemods.facts.values import Sort, Value, Values
 from codemods.library.operators import attribute, function
+from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,25 +46,6 @@ _PASSES_ON = frozenset(
         "reversed",
     }
     | {"iter", "next", "getattr", "vars", "round", "frozenset"}
-)
-_WITHOUT_GRAPHS = frozenset(
-    {
-        "numpy",
-        "math",
-        "time",
-        "os",
-        "pathlib",
-        "sklearn",
-        "scipy",
-        "pandas",
-        "matplotlib",
-        "PIL",
-        "cv2",
-        "random",
-        "json",
-        "re",
-    }
-    | {"datetime", "sys", "logging", "nltk", "skimage", "seaborn", "wandb", "argparse"}
 )
 _KEEPS = frozenset(
     {"append", "appendleft", "extend", "add", "insert", "put", "put_nowait", "push", "store", "remember", "setdefault"}
@@ -469,7 +451,7 @@ def _passes_on(name: str) -> bool:
     if package == "builtins":
         return rest in _PASSES_ON
     row = function(name)
-    return row.carries_graph if row is not None else package not in _WITHOUT_GRAPHS
+    return row.carries_graph if row is not None else not has(name, Trait.GRAPHLESS)
 
 
 def _may_carry(flow: Flow, values: Values, *, opaque: bool = True, depth: int = 3) -> bool:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.facts.devices import DeviceKind
 from codemods.facts.gram import is_gram
-from codemods.facts.kinds import OWN_KERNELS, Kind, kind
+from codemods.facts.kinds import Kind, kind
 from codemods.facts.names import bound_names
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.facts.source import lasting
 from codemods.facts.values import TENSOR_SORTS, Sort
 from codemods.library.operators import Autocast, operator
+from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -332,7 +333,7 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
     yield from (
         (f"{each}, whose kernels are not known to take 16 bits", False, "")
         for each in foreign
-        if each.partition(".")[0] in OWN_KERNELS
+        if has(each, Trait.KERNELS)
     )
     if name in _FILLS:
         yield from _of_fill(module, call, name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from codemods.facts.kinds import Kind, kind, may
 from codemods.facts.source import FUNCTIONS, LOOPS, children, kept, walk
 from codemods.facts.values import NOTHING, Sort, Values
+from codemods.library.packages import Trait, packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,7 @@ _CLIPPING = frozenset(
 _TRAINS = re.compile(r"(^|_)(train|fit|learn|finetune|fine_tune|optimi[sz]e)(_|\d|$)", re.IGNORECASE)
 _NO_TRAINING = re.compile(r"load|data|set|split|transform|arg|config|path|dir|log|plot|print|save", re.IGNORECASE)
 _TRAINERS = re.compile(r"(trainer|agent|learner|estimator)", re.IGNORECASE)
-_NEVER_TRAIN = frozenset({"torch", "torchvision", "builtins", "sklearn", "numpy", "os", "logging", "wandb", "argparse"})
+_NEVER_TRAIN = frozenset({"torch", "torchvision", "builtins", "argparse", "random"}) | packages(Trait.GRAPHLESS)
 
 
 class EventKind(enum.Enum):

@@ -75,10 +75,6 @@ PROGRESS = words(
     """
 )
 """Iterating over what one of these returns is iterating over its first argument."""
-OWN_KERNELS = words(
-    "torch_geometric torch_scatter torch_sparse torch_cluster torch_spline_conv dgl spconv MinkowskiEngine mmcv apex"
-)
-"""Libraries with kernels of their own, which TorchDynamo does not compile, and of which many know no 16 bits."""
 SELF_METHODS = words(
     """
     to cuda cpu xpu train eval apply half float double bfloat16 requires_grad_ to_empty type share_memory

@@ -11,6 +11,7 @@ from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
 from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import Sort
+from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,21 +20,6 @@ if TYPE_CHECKING:
     from codemods.facts.source import Callee
 
 _NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})
-_NEEDING_PACKAGES = frozenset(
-    {
-        "captum",
-        "pytorch_grad_cam",
-        "torchcam",
-        "torchattacks",
-        "foolbox",
-        "advertorch",
-        "art",
-        "cleverhans",
-        "shap",
-        "higher",
-    }
-    | {"learn2learn"}
-)
 _NEEDING_NAMES = re.compile(
     r"attack|fgsm|(^|_)pgd|adversar|perturb|saliency|grad_?cam|hessian|jacobian|influence|attribution", re.IGNORECASE
 )
@@ -92,7 +78,7 @@ def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
         if callee.sort is Sort.EXTERNAL or callee.sort is Sort.MADE:
             if callee.name in {"torch.autograd.grad", "torch.enable_grad", "torch.is_grad_enabled"}:
                 return True
-            if callee.name.partition(".")[0] in _NEEDING_PACKAGES:
+            if has(callee.name, Trait.GRADIENTS):
                 return True
         if isinstance(callee.site, FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
             return False

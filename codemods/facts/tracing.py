@@ -6,10 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.drawing import call_draws, layer_draws
-from codemods.facts.kinds import OWN_KERNELS, described
+from codemods.facts.kinds import described
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.source import FUNCTIONS, walk
 from codemods.facts.values import TENSOR_SORTS, Sort, without_none
+from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +124,7 @@ def _call_breaks(flow: Flow, call: ast.Call) -> Reason | None:
         if callee.name in _CONVERTS and call.args and _is_tensor(flow, call.args[0]):
             text = f"forward has data-dependent Python: {callee.name.removeprefix('builtins.')}() of a tensor"
             return Reason("graph-break", text)
-        if callee.name.partition(".")[0] in OWN_KERNELS or callee.name.startswith(_FALLS_BACK):
+        if has(callee.name, Trait.KERNELS) or callee.name.startswith(_FALLS_BACK):
             return Reason("graph-break", f"forward calls {callee.name}, which is not compiled")
         if callee.name in _ONE_SIZE:
             text = f"forward calls {callee.name}, which fails compiled where batches differ in size"

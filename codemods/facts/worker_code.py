@@ -13,6 +13,7 @@ from codemods.facts.source import FUNCTIONS, kept, lasting, walk
 from codemods.facts.values import NOTHING, Sort, Value, without_none
 from codemods.library.layers import may_draw
 from codemods.library.operators import Draws, operator
+from codemods.library.packages import Trait, has
 from codemods.library.seeds import Generator, seeded_by
 from codemods.library.transforms import TRANSFORMS, transform
 
@@ -28,48 +29,11 @@ if TYPE_CHECKING:
 _SENT = ("dataset", "collate_fn", "worker_init_fn")
 # The methods of a data set, transform or function object that a worker calls.
 _ENTRIES = ("__getitem__", "__getitems__", "__iter__", "__next__", "__call__", "forward")
-# Objects of these packages do not keep the arguments that they are made with.
-_KEEPS_NO_ARGUMENTS = frozenset(
-    {"numpy", "pandas", "PIL", "cv2", "scipy", "h5py", "json", "pickle", "csv", "os", "glob", "yaml"}
-)
-
-# Packages whose functions are cheap on what is in memory, and those of their functions that are not.
-_CHEAP = frozenset(
-    {
-        "abc",
-        "builtins",
-        "collections",
-        "copy",
-        "dataclasses",
-        "einops",
-        "enum",
-        "functools",
-        "itertools",
-        "logging",
-        "math",
-    }
-    | {
-        "numpy",
-        "operator",
-        "os",
-        "pandas",
-        "pathlib",
-        "random",
-        "string",
-        "sys",
-        "time",
-        "torch",
-        "tqdm",
-        "typing",
-        "warnings",
-    }
-)
+# Functions of cheap packages that are not.
 _READS = frozenset(
     {"builtins.open", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile", "numpy.memmap", "torch.load"}
     | {"os.listdir", "os.scandir"}
 )
-# What an object of these packages holds is in a file: indexing it reads there.
-_FILE_FORMATS = frozenset({"datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr"})
 _READING_METHODS = frozenset({"read_bytes", "read_text"})
 
 # In libraries whose functions are not listed, what is called so may draw.
@@ -129,7 +93,7 @@ class WorkerCode:
         elif (
             value.sort in {Sort.MADE, Sort.PARTIAL}
             and isinstance(value.site, ast.Call)
-            and _package(value.name) not in _KEEPS_NO_ARGUMENTS
+            and not has(value.name, Trait.FORGETFUL)
         ):
             for argument in (*value.site.args, *(each.value for each in value.site.keywords)):
                 yield from without_none(self.flow.values(argument))
@@ -193,12 +157,12 @@ class WorkerCode:
     def does_work(self) -> bool:
         """Whether an item is read from a file, decoded or transformed, rather than indexed in memory."""
         transforms = any(each.sort is Sort.MADE and each.name.startswith(TRANSFORMS) for each in self.objects)
-        reads = any(each.sort is Sort.MADE and _package(each.name) in _FILE_FORMATS for each in self.objects)
+        reads = any(each.sort is Sort.MADE and has(each.name, Trait.FILE) for each in self.objects)
         reads = reads or any(name in _READS or name.startswith("pandas.read_") for name in self.library_names)
         return (
             transforms
             or reads
-            or not {_package(each) for each in self.library_names} <= _CHEAP
+            or not all(has(each, Trait.CHEAP) for each in self.library_names)
             or bool(self._methods & _READING_METHODS)
         )
 

@@ -15,6 +15,7 @@ from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.values import Sort, without_none
 from codemods.facts.worker_code import OF_WORKERS, calls
 from codemods.facts.worker_state import CHANGING_METHODS
+from codemods.library.packages import Trait, has
 from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
@@ -30,39 +31,6 @@ _BASES = frozenset(
     {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.utils.data.TensorDataset"}
     | {"builtins.object", "typing.Generic", "abc.ABC"}
 )
-# Libraries that data sets are written with: nothing in them uses CUDA unless it is told to.
-_LIBRARIES = sys.stdlib_module_names | {
-    *(
-        "PIL",
-        "SimpleITK",
-        "albumentations",
-        "av",
-        "cv2",
-        "decord",
-        "einops",
-        "h5py",
-        "imageio",
-        "imgaug",
-        "jieba",
-        "kornia",
-    ),
-    *(
-        "librosa",
-        "lmdb",
-        "lxml",
-        "mat73",
-        "matplotlib",
-        "monai",
-        "msgpack",
-        "nibabel",
-        "nltk",
-        "numpy",
-        "pandas",
-        "plyfile",
-    ),
-    *("pyarrow", "pycocotools", "pydicom", "rasterio", "scipy", "skimage", "sklearn", "soundfile", "spacy", "tifffile"),
-    *("tokenizers", "torch", "torchaudio", "torchvision", "tqdm", "transformers", "trimesh", "yaml", "zarr"),
-}
 # What calls the functions that it is made with.
 _COMPOSERS = frozenset(
     {"torch.nn.Sequential"}
@@ -194,7 +162,8 @@ def _not_known(code: WorkerCode, what: str, node: ast.AST) -> Reason:
 
 
 def _is_known(name: str) -> bool:
-    return name.partition(".")[0] in _LIBRARIES or name in HUGGING_FACE or name.startswith("timm.data.")
+    is_standard = name.partition(".")[0] in sys.stdlib_module_names
+    return is_standard or has(name, Trait.DATA) or name in HUGGING_FACE or name.startswith("timm.data.")
 
 
 def why_on_device(code: WorkerCode) -> Reason | None:

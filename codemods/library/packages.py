@@ -1,8 +1,88 @@
-"""What the things of packages around PyTorch are to a training loop."""
+"""What the things of packages around PyTorch are to a training script."""
 
 from __future__ import annotations
 
+import enum
 import re
+
+
+class Trait(enum.Enum):
+    """What is true of everything in a package."""
+
+    ARRAYS = "arrays"
+    """Its functions make arrays of the tensors that they are given; NumPy has no bfloat16."""
+    GRAPHLESS = "graphless"
+    """What its functions return carries no graph for gradients; nothing in it trains a model of PyTorch."""
+    FORGETFUL = "forgetful"
+    """Its objects do not keep the arguments that they are made with."""
+    CHEAP = "cheap"
+    """Its functions are cheap on what is in memory."""
+    FILE = "file"
+    """What its objects hold is in a file: indexing them reads there."""
+    DATA = "data"
+    """Data sets are written with it, and nothing in it uses CUDA unless it is told to."""
+    KERNELS = "kernels"
+    """It has kernels of its own, which TorchDynamo does not compile, and of which many know no 16 bits."""
+    GRADIENTS = "gradients"
+    """Its functions compute gradients of what they are given, whatever the script trains."""
+    SEEDS = "seeds"
+    """Its functions that seed, or make computation deterministic, leave cuDNN alone."""
+
+
+_TABLE = """
+arrays graphless forgetful cheap data seeds: numpy
+arrays graphless forgetful cheap data: pandas
+arrays graphless data seeds: sklearn
+arrays graphless forgetful data: cv2 PIL scipy
+arrays graphless data: imageio librosa matplotlib skimage soundfile
+cheap data seeds: torch
+forgetful file data: h5py
+cheap seeds: builtins random
+graphless forgetful cheap: os
+graphless forgetful data: yaml
+arrays graphless: plotly seaborn
+cheap data: einops tqdm
+data seeds: transformers
+file data: lmdb pyarrow zarr
+graphless cheap: logging math pathlib string sys time warnings
+graphless data: nltk
+graphless forgetful: csv glob json
+cheap: abc collections copy dataclasses enum functools itertools operator typing
+data: albumentations av decord imgaug jieba kornia lxml mat73 monai msgpack nibabel plyfile pycocotools pydicom
+    rasterio SimpleITK spacy tifffile tokenizers torchaudio torchvision trimesh
+file: datasets netCDF4 sqlite3 tables
+forgetful: pickle
+gradients: advertorch art captum cleverhans foolbox higher learn2learn pytorch_grad_cam shap torchattacks torchcam
+graphless: datetime re wandb
+kernels: apex dgl MinkowskiEngine mmcv spconv torch_cluster torch_geometric torch_scatter torch_sparse
+    torch_spline_conv
+seeds: accelerate gym gymnasium ignite jax lightning pytorch_lightning tensorflow
+"""
+
+
+def has(name: str, trait: Trait) -> bool:
+    """Whether the package of the qualified name has the trait."""
+    return name.partition(".")[0] in _PACKAGES[trait]
+
+
+def packages(trait: Trait) -> frozenset[str]:
+    """The packages that have the trait."""
+    return _PACKAGES[trait]
+
+
+def _read(table: str) -> dict[Trait, frozenset[str]]:
+    found: dict[Trait, set[str]] = {each: set() for each in Trait}
+    traits: list[Trait] = []
+    for line in table.splitlines():
+        before, colon, names = line.partition(":")
+        if colon:
+            traits = [Trait(each) for each in before.split()]
+        for trait in traits:
+            found[trait].update((names if colon else before).split())
+    return {trait: frozenset(names) for trait, names in found.items()}
+
+
+_PACKAGES = _read(_TABLE)
 
 _SCHEDULES = (
     *("torch.optim.lr_scheduler.", "timm.scheduler.", "ignite.handlers.param_scheduler.", "pytorch_warmup."),

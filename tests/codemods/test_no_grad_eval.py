@@ -1694,3 +1694,9 @@ def test_what_may_have_a_graph_may_not(result: str) -> None:
     reason = "it returns tensors to code outside this file, which may train on them"
 
     check_leaves(NoGradEval, RETURNED.replace("RESULT", result), reason)
+
+
+def test_what_is_chosen_at_random_keeps_its_graph() -> None:
+    reason = "it returns tensors to code outside this file, which may train on them"
+
+    check_leaves(NoGradEval, "import random\n" + RETURNED.replace("RESULT", "random.choice([out, images])"), reason)
