@@ -1,7 +1,7 @@
 """Where a module fails on current torch or Python before anything is changed, as far as that is certain.
 
 Only code that surely runs counts: none in a ``try`` that handles errors, under a condition (a version check, an
-option), or in a function that nothing here calls. What is gone was tried with torch 2.15 and torchvision 0.29.
+option), or in a function that nothing here calls.
 """
 
 from __future__ import annotations
@@ -17,49 +17,23 @@ from codemods.facts.kinds import Kind, always, kind
 from codemods.facts.names import words
 from codemods.facts.source import FUNCTIONS, is_main_guard, lasting
 from codemods.facts.values import NONE, Sort, Value
+from codemods.library.removed import (
+    BUILTINS_OF_PYTHON_2,
+    NO_ITEM,
+    NO_NEXT,
+    PYTHON,
+    STATIC,
+    removed,
+    removed_modules,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from codemods.facts.flow import Flow
     from codemods.facts.source import Callee, Module
+    from codemods.library.removed import Version
 
-Version = tuple[int, int]
-
-_PYTHON = (0, 0)
-"""Instead of torch's version: it depends on Python alone."""
-_ITEM = (1, 0)
-_NEXT = (1, 13)
-_FUNCTION = (1, 5)
-_GONE: dict[str, tuple[Version, str]] = {
-    **{
-        f"torch.{name}": ((1, 8), "it is gone from torch")
-        for name in words("btrifact btrisolve gels gesv irfft potrf potrs pstrf rfft trtrs")
-    },
-    **{
-        f"torch.{name}": ((2, 0), f"torch.linalg.{new} has taken its place")
-        for name, new in (("eig", "eig"), ("lstsq", "lstsq"), ("solve", "solve"), ("symeig", "eigh"))
-    },
-    "torchvision.transforms.Scale": (_NEXT, "it is called Resize now"),
-    "torchvision.transforms.RandomSizedCrop": (_NEXT, "it is called RandomResizedCrop now"),
-    **{
-        f"torchtext.data.{name}": ((1, 11), "it is gone since torchtext 0.12")
-        for name in words("BPTTIterator BucketIterator Field Iterator LabelField TabularDataset")
-    },
-}
-"""Things of libraries that cannot be called any more → the torch since which, and what to know."""
-_GONE_MODULES: dict[str, Version] = {
-    "torch._six": (2, 0),
-    "torch.legacy": _ITEM,
-    "torch.utils.ffi": _ITEM,
-    "torch.distributed.deprecated": _FUNCTION,
-    "torchtext.legacy": (1, 11),
-    "torchvision.models.utils": _NEXT,
-    "torchvision.transforms.functional_tensor": (2, 2),
-    **dict.fromkeys(words("ConfigParser StringIO cPickle urllib2"), _PYTHON),
-}
-"""Modules that cannot be imported any more → the torch since which."""
-_PYTHON_2 = words("raw_input unicode xrange")
 _DEEPEST = 6
 """Calls are followed back, and names to what they were computed from, so far."""
 _LOSSES = re.compile(r"^torch\.nn\.functional\.(\w*_loss|\w*cross_entropy\w*|kl_div)$")
@@ -139,9 +113,9 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
         yield from _failing_call(flow, node)
         yield from _failing_method(flow, node)
     elif isinstance(node, ast.Subscript) and _is_item_of_a_number(flow, module, node):
-        yield _ITEM, f"{ast.unparse(node)}: a loss has no dimensions, write .item() instead of .data[0]"
-    elif isinstance(node, ast.Name) and node.id in _PYTHON_2 and _is_bound_nowhere(flow, module, node):
-        yield _PYTHON, f"Python 3 has no {node.id}"
+        yield NO_ITEM, f"{ast.unparse(node)}: a loss has no dimensions, write .item() instead of .data[0]"
+    elif isinstance(node, ast.Name) and node.id in BUILTINS_OF_PYTHON_2 and _is_bound_nowhere(flow, module, node):
+        yield PYTHON, f"Python 3 has no {node.id}"
 
 
 def _is_bound_nowhere(flow: Flow, module: Module, node: ast.Name) -> bool:
@@ -151,7 +125,7 @@ def _is_bound_nowhere(flow: Flow, module: Module, node: ast.Name) -> bool:
 def _failing_import(flow: Flow, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Version, str]]:
     own = {each.name for each in flow.modules}
     for target in _modules_imported(node):
-        for gone, since in _GONE_MODULES.items():
+        for gone, since in removed_modules().items():
             if f"{target}.".startswith(f"{gone}.") and gone not in own:
                 yield since, f"there is no module {gone} any more"
 
@@ -167,14 +141,17 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str]]:
     """A call of what is gone, or of an autograd function that keeps its state in itself."""
     callees = flow.values(node.func)
     callee = next(iter(callees)) if len(callees) == 1 else NONE
-    if callee.sort is Sort.EXTERNAL and callee.name in _GONE:
-        since, what = _GONE[callee.name]
-        yield since, f"{callee.name}() fails: {what}"
+    gone = removed(callee.name) if callee.sort is Sort.EXTERNAL else None
+    if gone is not None:
+        yield gone.since, f"{callee.name}() fails: {gone.instead}"
     class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
     if class_ is not None and "torch.autograd.Function" in flow.bases(class_):
         forward = flow.method(class_, "forward")
         if forward is not None and "staticmethod" not in names.decorators(forward):
-            yield _FUNCTION, f"{class_.name} is an autograd function of the old kind: its methods have to be static"
+            yield (
+                STATIC,
+                f"{class_.name} is an autograd function of the old kind: its methods have to be static",
+            )
 
 
 def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str]]:
@@ -182,7 +159,7 @@ def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str]]
     if not isinstance(node.func, ast.Attribute):
         return
     if node.func.attr == "backward" and any(each.arg == "retain_variables" for each in node.keywords):
-        yield _ITEM, "backward() has no retain_variables: it is called retain_graph now"
+        yield NO_ITEM, "backward() has no retain_variables: it is called retain_graph now"
     if node.func.attr == "next":
         iterator = ast.unparse(node.func.value)
         for since in {_no_next_since(flow, each) for each in flow.values(node.func.value)}:
@@ -195,9 +172,9 @@ def _no_next_since(flow: Flow, value: Value) -> Version | None:
     if value.sort is not Sort.CONTAINER or value.name != "iterator":
         return None
     if isinstance(value.site, FUNCTIONS):
-        return _PYTHON
+        return PYTHON
     is_loaders = isinstance(value.site, ast.Call) and _is_iterator_of_a_loader(flow, value.site)
-    return _NEXT if is_loaders else None
+    return NO_NEXT if is_loaders else None
 
 
 def _is_iterator_of_a_loader(flow: Flow, site: ast.Call) -> bool:

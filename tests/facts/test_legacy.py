@@ -50,6 +50,16 @@ _ITEM = "loss.data[0]: a loss has no dimensions, write .item() instead of .data[
             _ITEM,
             id="in a function that is called",
         ),
+        pytest.param(
+            "spectrum = torch.fft(torch.rand(4, 2), 1)",
+            "torch.fft() fails: the functions of torch.fft have taken its place",
+            id="a function that is a module now",
+        ),
+        pytest.param(
+            "print(torch.matrix_rank(torch.eye(3)))",
+            "torch.matrix_rank() fails: torch.linalg.matrix_rank has taken its place",
+            id="a function that moved",
+        ),
         pytest.param("x, y = iter(loader).next()", "iter(loader).next() fails: write next(iter(loader))", id="old next()"),
         pytest.param(
             "def forever():\n    while True:\n        yield 1\nit = forever()\nit.next()",

@@ -1,0 +1,103 @@
+"""What old names of the libraries became: what cannot be called or imported any more, and since when.
+
+All of it was tried with torch 2.15 and torchvision 0.29, and is again by the tests where they are installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Version = tuple[int, int]
+
+PYTHON: Version = (0, 0)
+"""Instead of torch's version: it depends on Python alone."""
+NO_NEXT: Version = (1, 13)
+"""Since then the iterator of a loader has no ``next()``."""
+NO_ITEM: Version = (1, 0)
+"""Since then a loss has no dimensions, and ``backward`` no ``retain_variables``."""
+STATIC: Version = (1, 5)
+"""Since then the methods of an autograd function have to be static."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Something that is gone."""
+
+    since: Version
+    """The torch since which."""
+    instead: str
+    """What to know."""
+
+
+_FUNCTIONS = """
+torch 1.8     it is gone from torch
+    btrifact btrisolve gels gesv potrf potrs pstrf trtrs
+torch 1.8     the functions of torch.fft have taken its place
+    fft ifft irfft rfft
+torch 2.0     torch.linalg.eig has taken its place
+    eig
+torch 2.0     torch.linalg.eigh has taken its place
+    symeig
+torch 2.0     torch.linalg.lstsq has taken its place
+    lstsq
+torch 2.0     torch.linalg.solve has taken its place
+    solve
+torch 2.0     torch.linalg.matrix_rank has taken its place
+    matrix_rank
+torchvision.transforms 1.13     it is called Resize now
+    Scale
+torchvision.transforms 1.13     it is called RandomResizedCrop now
+    RandomSizedCrop
+torchtext.data 1.11     it is gone since torchtext 0.12
+    BPTTIterator BucketIterator Field Iterator LabelField TabularDataset
+"""
+_MODULES = """
+2.0     torch._six
+1.0     torch.legacy torch.utils.ffi
+1.5     torch.distributed.deprecated
+1.11    torchtext.legacy
+1.13    torchvision.models.utils
+2.2     torchvision.transforms.functional_tensor
+0.0     ConfigParser StringIO cPickle urllib2
+"""
+BUILTINS_OF_PYTHON_2 = frozenset({"raw_input", "unicode", "xrange"})
+
+
+def removed(name: str) -> Removed | None:
+    """What became of the class or function of that qualified name; None where it is still there, as far as is known."""
+    return _REMOVED.get(name)
+
+
+def removed_names() -> frozenset[str]:
+    """The qualified names of all that cannot be called any more."""
+    return frozenset(_REMOVED)
+
+
+def removed_modules() -> dict[str, Version]:
+    """The modules that cannot be imported any more, and the torch since which."""
+    return dict(_REMOVED_MODULES)
+
+
+def _version(text: str) -> Version:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+def _read(table: str) -> dict[str, Removed]:
+    found: dict[str, Removed] = {}
+    package, row = "", None
+    for line in table.strip().splitlines():
+        if not line.startswith(" "):
+            package, version, instead = line.split(maxsplit=2)
+            row = Removed(_version(version), instead)
+        elif row is not None:
+            found.update(dict.fromkeys((f"{package}.{each}" for each in line.split()), row))
+    return found
+
+
+_REMOVED = _read(_FUNCTIONS)
+_REMOVED_MODULES = {
+    module: _version(version)
+    for version, *modules in map(str.split, _MODULES.strip().splitlines())
+    for module in modules
+}

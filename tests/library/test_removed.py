@@ -1,0 +1,50 @@
+"""What is said to be gone fails with the installed torch, and says what has taken its place."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import pytest
+import torch
+
+from codemods.library.removed import PYTHON, removed, removed_modules, removed_names
+
+INSTALLED = tuple(int(each) for each in torch.__version__.split(".")[:2])
+
+
+def is_installed(name: str) -> bool:
+    return importlib.util.find_spec(name.partition(".")[0]) is not None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(each for each in removed_names() if is_installed(each)))
+def test_what_is_gone_cannot_be_called(name: str) -> None:
+    row = removed(name)
+    package, _, last = name.rpartition(".")
+    called = getattr(importlib.import_module(package), last, None)
+
+    assert row is not None
+    if row.since > INSTALLED:
+        pytest.skip(f"this torch still has {name}")
+    for operands in ((torch.eye(3),), (torch.eye(3), torch.eye(3)), (torch.eye(3), 1)):
+        with pytest.raises((TypeError, RuntimeError)):
+            called(*operands)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", sorted(removed_modules()))
+def test_modules_that_are_gone_cannot_be_imported(name: str) -> None:
+    assert removed_modules()[name] == PYTHON or removed_modules()[name] <= INSTALLED
+    with pytest.raises(ImportError):
+        importlib.import_module(name)
+
+
+@pytest.mark.parametrize("name", ["torch.linalg.eig", "torch.linalg.eigh", "torch.linalg.lstsq", "torch.linalg.solve"])
+def test_what_has_taken_a_place_is_there(name: str) -> None:
+    assert any(name in row.instead for each in removed_names() if (row := removed(each)) is not None)
+    assert callable(getattr(torch.linalg, name.rpartition(".")[2]))
+
+
+def test_what_is_still_there() -> None:
+    assert removed("torch.svd") is None
+    assert removed("torch.fft.fft") is None
