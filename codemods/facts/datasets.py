@@ -12,32 +12,13 @@ from codemods.facts.kinds import described
 from codemods.facts.reason import Reason
 from codemods.facts.source import walk
 from codemods.facts.values import NOTHING, Sort, Value, Values, without_none
+from codemods.library.datasets import has_one_size, transform_position
 from codemods.library.transforms import Size, transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.facts.flow import Flow
-
-# torchvision's data sets of images that all have one size.
-ONE_SIZE = frozenset(
-    f"torchvision.datasets.{name}"
-    for name in (
-        "MNIST",
-        "FashionMNIST",
-        "KMNIST",
-        "EMNIST",
-        "QMNIST",
-        "CIFAR10",
-        "CIFAR100",
-        "SVHN",
-        "STL10",
-        "USPS",
-        "FakeData",
-        "PCAM",
-    )
-)
-
 
 # Methods of tensors and of PIL's images whose results are as large as those of another image of the same size.
 _OF_FORM = frozenset(
@@ -46,17 +27,6 @@ _OF_FORM = frozenset(
     | {"repeat", "expand", "view", "reshape", "flatten", "permute", "transpose", "unsqueeze", "squeeze", "contiguous"}
     | {"type", "clone", "convert", "copy"}
 )
-_BY_NAME_ONLY = 99
-# Where torchvision's data sets take ``transform`` by position, counted from 0 (torchvision 0.29).
-_TRANSFORM_POSITIONS = {
-    **dict.fromkeys(("ImageFolder", "SEMEION"), 1),
-    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "USPS", "CIFAR10", "CIFAR100", "SVHN", "PCAM", "LSUN"), 2),
-    **dict.fromkeys(("CocoDetection", "CocoCaptions", "GTSRB", "Food101", "Flowers102", "StanfordCars"), 2),
-    **dict.fromkeys(("Flickr8k", "Caltech101"), 2),
-    **dict.fromkeys(("STL10", "FakeData", "CelebA", "DatasetFolder"), 3),
-    **dict.fromkeys(("VOCDetection", "VOCSegmentation", "OxfordIIITPet", "Places365"), 4),
-    **dict.fromkeys(("EMNIST", "QMNIST", "ImageNet"), _BY_NAME_ONLY),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +118,7 @@ class Dataset:
         """What the ``transform`` argument of a data set may be; None where it may be hidden in ``*`` or ``**``."""
         if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
             return None
-        position = _TRANSFORM_POSITIONS.get(name.rpartition(".")[2])
+        position = transform_position(name)
         if position is None and len(call.args) > 1:
             return None
         given = [each.value for each in call.keywords if each.arg == "transform"]
@@ -208,7 +178,7 @@ class Dataset:
         steps = Dataset(self.flow, frozenset({part})).transforms
         if steps is None:
             return Reason("size-not-fixed", f"the transforms of {described(part)} are not known")
-        return self._why_steps_vary(part, steps, fixed=part.name in ONE_SIZE)
+        return self._why_steps_vary(part, steps, fixed=has_one_size(part.name))
 
     def _why_own_varies(self, part: Value, class_: ast.ClassDef) -> Reason | None:
         """The same of a class of the project: each of the transforms that it calls has to end in one size."""

@@ -11,6 +11,7 @@ from codemods.facts.models import Model
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.source import walk
 from codemods.facts.values import Sort, Value, Values, without_none
+from codemods.library.layers import has_no_parameters, uses_all_parameters
 from codemods.library.operators import operator
 
 if TYPE_CHECKING:
@@ -20,49 +21,6 @@ if TYPE_CHECKING:
     from codemods.facts.reason import Place
     from codemods.facts.source import FunctionNode
 
-# Layers of torch.nn all of whose parameters take part in whatever they return.
-_WHOLE = frozenset(
-    {"Sequential", "Linear", "Bilinear", "Embedding", "PReLU", "LayerNorm", "GroupNorm", "LocalResponseNorm", "RMSNorm"}
-    | {f"{name}{n}d" for name in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm") for n in (1, 2, 3)}
-    | {"RNNCell", "GRUCell", "SyncBatchNorm", "ModuleList"}
-)
-# Layers without parameters.
-_PLAIN = frozenset(
-    {
-        "ReLU",
-        "ReLU6",
-        "LeakyReLU",
-        "ELU",
-        "SELU",
-        "GELU",
-        "SiLU",
-        "Mish",
-        "Sigmoid",
-        "Tanh",
-        "Softmax",
-        "LogSoftmax",
-        "Softplus",
-    }
-    | {
-        "Hardtanh",
-        "Hardswish",
-        "Softsign",
-        "Identity",
-        "Flatten",
-        "Unflatten",
-        "Dropout",
-        "AlphaDropout",
-        "Upsample",
-        "Fold",
-        "Unfold",
-    }
-    | {"PixelShuffle", "PixelUnshuffle", "UpsamplingNearest2d", "UpsamplingBilinear2d", "ZeroPad2d", "ChannelShuffle"}
-    | {
-        f"{name}{n}d"
-        for name in ("MaxPool", "AvgPool", "AdaptiveAvgPool", "AdaptiveMaxPool", "Dropout", "ReflectionPad")
-        for n in (1, 2, 3)
-    }
-)
 # Methods of tensors whose arguments a gradient gets to, and not only the tensor itself.
 _ARITHMETIC = frozenset(
     {"add", "sub", "mul", "div", "matmul", "mm", "bmm", "mv", "dot", "pow", "addmm", "baddbmm", "add_", "mul_"}
@@ -90,8 +48,8 @@ def _missing(text: str, *places: Place) -> Reason:
 
 
 def _why_library_layer(flow: Flow, layer: Value) -> Reason | None:
-    package, _, name = layer.name.rpartition(".")
-    if package != "torch.nn" or name not in _WHOLE | _PLAIN:
+    name = layer.name.rpartition(".")[2]
+    if not uses_all_parameters(layer.name):
         return _missing(f"whether all of {layer.name}() is used is not known")
     if name in {"Sequential", "ModuleList"} and isinstance(layer.site, ast.Call):
         for each in layer.site.args:
@@ -146,7 +104,7 @@ def _holds_parameters(flow: Flow, values: Values, depth: int = 3) -> bool | None
             if inside is None:
                 return None
             found |= inside
-        elif value.sort is Sort.MADE and value.name.rpartition(".")[2] in _PLAIN:
+        elif value.sort is Sort.MADE and has_no_parameters(value.name):
             continue
         elif kind(flow, value) is Kind.MODEL or value.name == "torch.nn.Parameter":
             found = True
@@ -244,7 +202,7 @@ class _Reached:
             self.attributes.add(func.attr)
         elif is_layer and isinstance(func, ast.Name):
             self._live.add(func.id)
-        elif _cuts(func):
+        elif _cuts(func) or operator(_last_name(func)) is None:
             return
         elif (
             callees

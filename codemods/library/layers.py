@@ -59,3 +59,64 @@ def may_draw(name: str) -> bool:
     is_network = package.startswith(NETWORKS) and not last.startswith(_WITHOUT_DROPOUT)
     is_listed = name in _ALWAYS or name in _DRAWING_FUNCTIONS or name in _DROPOUTS or is_network
     return is_listed or (row is not None and row.draws is not Draws.NO) or name.startswith(_DISTRIBUTIONS)
+
+
+# Layers of torch.nn that compute one tensor, for which all of their parameters are used, and those that have none.
+_WITH_PARAMETERS = frozenset(
+    {"Linear", "Bilinear", "Embedding", "PReLU", "LayerNorm", "GroupNorm", "RMSNorm", "RNNCell", "GRUCell"}
+    | {f"{name}{n}d" for name in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm") for n in (1, 2, 3)}
+    | {"SyncBatchNorm"}
+)
+_WITHOUT_PARAMETERS = frozenset(
+    {"ReLU", "ReLU6", "LeakyReLU", "RReLU", "ELU", "CELU", "SELU", "GELU", "GLU", "SiLU", "Mish", "Sigmoid", "Tanh"}
+    | {
+        "LogSigmoid",
+        "Softmax",
+        "Softmax2d",
+        "LogSoftmax",
+        "Softmin",
+        "Softplus",
+        "Softsign",
+        "Softshrink",
+        "Tanhshrink",
+    }
+    | {
+        "Tanhshrink",
+        "Hardtanh",
+        "Hardswish",
+        "Hardsigmoid",
+        "Hardshrink",
+        "Threshold",
+        "Identity",
+        "Flatten",
+        "Unflatten",
+    }
+    | {"Dropout", "AlphaDropout", "FeatureAlphaDropout", "LocalResponseNorm", "Upsample", "Fold", "Unfold"}
+    | {"PixelShuffle", "PixelUnshuffle", "UpsamplingNearest2d", "UpsamplingBilinear2d", "ChannelShuffle"}
+    | {
+        f"{name}{n}d"
+        for name in (
+            *("MaxPool", "AvgPool", "AdaptiveAvgPool", "AdaptiveMaxPool", "Dropout", "LPPool"),
+            *("ReflectionPad", "ReplicationPad", "ZeroPad", "ConstantPad", "CircularPad"),
+        )
+        for n in (1, 2, 3)
+    }
+)
+_CONTAINERS = frozenset({"Sequential", "ModuleList"})
+
+
+def has_no_parameters(name: str) -> bool:
+    """Whether a layer of the class of that qualified name hands gradients on, and has no parameters of its own."""
+    package, _, last = name.rpartition(".")
+    return package == "torch.nn" and last in _WITHOUT_PARAMETERS
+
+
+def uses_all_parameters(name: str) -> bool:
+    """Whether all parameters of a layer of the class of that qualified name take part in whatever it returns."""
+    package, _, last = name.rpartition(".")
+    return package == "torch.nn" and last in _WITH_PARAMETERS | _WITHOUT_PARAMETERS | _CONTAINERS
+
+
+def layers() -> frozenset[str]:
+    """The names of the layers of torch.nn of which that is known, other than those that only hold others."""
+    return _WITH_PARAMETERS | _WITHOUT_PARAMETERS

@@ -373,6 +373,10 @@ PROVED = {
         "x = self.b(self.a(x))\nfor layer in self.layers:\n    x = layer(x)\nreturn x",
     ),
     "a parameter of its own": ("self.scale = nn.Parameter(torch.ones(4))", "return self.b(self.a(x)) * self.scale"),
+    "layers without parameters": (
+        "self.c = nn.Sequential(nn.Hardsigmoid(), nn.LogSigmoid(), nn.CELU())",
+        "return self.b(self.c(self.a(x)))",
+    ),
     "tied weights": ("self.b.weight = self.a.weight", "return self.b(self.a(x))"),
 }
 
@@ -410,6 +414,14 @@ MISSED = {
     ),
     "only the winner's place is used": (
         ("", "return self.a(x) + self.b(x).argmax(1, keepdim=True)", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "only a comparison is used": (
+        ("", "return self.a(x) * torch.greater(self.b(x), 0)", ""),
+        "self.b is not used in forward in a way that surely gives it a gradient",
+    ),
+    "an operator that is not known": (
+        ("", "return self.a(x) + torch.frobnicate(self.b(x))", ""),
         "self.b is not used in forward in a way that surely gives it a gradient",
     ),
     "no_grad inside": (
@@ -459,7 +471,10 @@ def test_a_parameter_may_miss_its_gradient(parts: tuple[str, str, str], because:
 
 
 # Those of them that change this small script's results when gradients are dropped all the same.
-REAL = ["a branch", "only the shape is used", "only the winner's place is used", "one of a list of layers"]
+REAL = [
+    *("a branch", "only the shape is used", "only the winner's place is used", "one of a list of layers"),
+    "only a comparison is used",
+]
 
 
 @pytest.mark.parametrize("name", REAL)

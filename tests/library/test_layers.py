@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torchvision import ops, transforms  # type: ignore[import-untyped]
+from torchvision import datasets, ops, transforms  # type: ignore[import-untyped]
 from torchvision.transforms import v2  # type: ignore[import-untyped]
 
 from codemods.library import layers, seeds
+from codemods.library.datasets import BY_NAME_ONLY, data_sets, has_one_size, transform_position
 from codemods.library.operators import Draws, operator, operators
 from codemods.library.seeds import Generator
 from codemods.library.transforms import Size, transform
@@ -99,6 +100,82 @@ def test_functions_that_may_drop_say_by_which_argument() -> None:
     homes = ("torch", "torch.nn.functional")
 
     assert {name for name in may_drop if not any(layers.dropout(f"{home}.{name}") for home in homes)} == set()
+
+
+# What layers need to be made, and what they are given, where that is not nothing and images.
+ARGUMENTS: dict[str, tuple[tuple[object, ...], tuple[torch.Tensor, ...]]] = {
+    "Linear": ((16, 2), (IMAGES,)),
+    "Bilinear": ((8, 8, 4), (SEQUENCE, SEQUENCE)),
+    "Embedding": ((5, 3), (torch.tensor([1, 2]),)),
+    "LayerNorm": ((16,), (IMAGES,)),
+    "RMSNorm": ((16,), (IMAGES,)),
+    "GroupNorm": ((2, 4), (IMAGES,)),
+    "RNNCell": ((8, 4), (SEQUENCE[0],)),
+    "GRUCell": ((8, 4), (SEQUENCE[0],)),
+    "LocalResponseNorm": ((2,), (IMAGES,)),
+    "Threshold": ((0.1, 20.0), (IMAGES,)),
+    "Unflatten": ((1, (2, 2)), (IMAGES,)),
+    "Upsample": ((4,), (IMAGES,)),
+    "UpsamplingNearest2d": ((4,), (IMAGES,)),
+    "UpsamplingBilinear2d": ((4,), (IMAGES,)),
+    "Fold": (((4, 5), (2, 2)), (torch.ones(1, 8, 12),)),
+    "Unfold": ((2,), (IMAGES,)),
+    "PixelShuffle": ((2,), (IMAGES,)),
+    "PixelUnshuffle": ((2,), (IMAGES,)),
+    "ChannelShuffle": ((2,), (IMAGES,)),
+}
+
+
+def sized(count: int) -> torch.Tensor:
+    """Images of that many dimensions, in four channels."""
+    return torch.rand(2, 4, *(8,) * count)
+
+
+def a_layer(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    if name in ARGUMENTS:
+        given, operands = ARGUMENTS[name]
+        return getattr(nn, name)(*given), operands
+    count = int(name[-2]) if name[-2:] in {"1d", "2d", "3d"} else 2
+    given = {"Conv": (4, 2, 3), "Tran": (4, 2, 3), "Batc": (4,), "Inst": (4,), "Cons": (1, 0.5)}.get(name[:4], ())
+    given = given or ((2, 2) if name.startswith("LPPool") else (2,) if "Pool" in name or "Pad" in name else ())
+    affine = {"affine": True} if name.startswith("InstanceNorm") else {}
+    return getattr(nn, name)(*given, **affine), (sized(count),)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(layers.layers() - {"SyncBatchNorm"}))
+def test_all_parameters_of_layers_get_gradients(name: str) -> None:
+    layer, operands = a_layer(name)
+    asked = [each.clone().requires_grad_(each.is_floating_point()) for each in operands]
+    result = layer(*asked)
+    (result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
+
+    assert bool(list(layer.parameters())) is not layers.has_no_parameters(f"torch.nn.{name}")
+    assert all(each.grad is not None for each in layer.parameters())
+    assert all(each.grad is not None for each in asked if each.is_floating_point())
+    assert layers.uses_all_parameters(f"torch.nn.{name}")
+
+
+@pytest.mark.parametrize("name", ["torch.nn.LSTM", "torch.nn.MultiheadAttention", "own.Linear", "torchvision.ops.MLP"])
+def test_other_layers_are_not_known(name: str) -> None:
+    assert not layers.uses_all_parameters(name)
+    assert not layers.has_no_parameters(name)
+
+
+@pytest.mark.parametrize("name", sorted(data_sets()))
+def test_data_sets_take_their_transform_where_the_table_says(name: str) -> None:
+    parameters = inspect.signature(getattr(datasets, name)).parameters.values()
+    by_position = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    position = transform_position(f"torchvision.datasets.{name}")
+
+    assert position == (by_position.index("transform") if "transform" in by_position else BY_NAME_ONLY)
+    assert transform_position(name) is None
+
+
+@pytest.mark.parametrize("name", ["MNIST", "CIFAR10", "Omniglot", "FakeData"])
+def test_images_of_one_size(name: str) -> None:
+    assert has_one_size(f"torchvision.datasets.{name}")
+    assert not has_one_size("torchvision.datasets.ImageFolder")
 
 
 def states() -> dict[Generator, object]:
