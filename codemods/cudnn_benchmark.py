@@ -20,6 +20,7 @@ from codemods.facts.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.stacking import has_one_size
 from codemods.facts.values import NONE, Sort, why_unknown, without_none
 from codemods.library.packages import Trait, has
+from codemods.library.processes import starts_training
 from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 _FLAG = "torch.backends.cudnn.benchmark"
 _MESSAGE = "cuDNN guesses the convolution algorithms instead of measuring them"
-_STARTERS = frozenset(
-    {f"{package}.{name}" for package in ("torch.multiprocessing", "multiprocessing") for name in ("Process", "spawn")}
-)
 _SMALL = 12
 """Statements of a helper that seeds; a longer function that seeds first is none."""
 _RESIZING = (".interpolate", ".functional.resize", ".functional.crop", ".functional.resized_crop")
@@ -348,7 +346,7 @@ def _place(script: Script, site: ast.AST) -> ast.stmt | None:
 
 def _starts_processes(script: Script) -> bool:
     return any(
-        each.name in _STARTERS
+        starts_training(each.name)
         for module in script.modules
         for call in module.nodes(ast.Call)
         for each in script.flow.values(call.func)

@@ -12,6 +12,8 @@ from codemods.facts.kinds import Kind, kind
 from codemods.facts.models import Model
 from codemods.facts.source import lasting, walk
 from codemods.facts.values import Sort, Value
+from codemods.library.hooks import is_of_modules
+from codemods.library.processes import sends_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,21 +22,12 @@ if TYPE_CHECKING:
     from codemods.facts.iterations import TrainingIteration
     from codemods.facts.source import FunctionNode, Module
 
-_HOOKS = frozenset(
-    {"register_forward_hook", "register_forward_pre_hook", "register_backward_hook", "register_full_backward_hook"}
-    | {"register_full_backward_pre_hook"}
-)
 # What runs a model under ``torch.jit.trace``: ``torch.onnx.export`` does before torch 2.9, and with ``dynamo=False``.
 _TRACES = frozenset(
     {"torch.jit.trace", "torch.jit.trace_module", "torch.onnx.export", "torch.onnx.utils.export"}
     | {"fvcore.nn.FlopCountAnalysis"}
 )
 _TRACING_METHODS = frozenset({"add_graph"})
-_PROCESSES = frozenset(
-    {f"{package}.{name}" for package in ("torch.multiprocessing", "multiprocessing") for name in ("Process", "Pool")}
-    | {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}
-    | {"torch.multiprocessing.spawn.spawn", "multiprocessing.context.Process"}
-)
 # Modules of torch.nn that hold others, or that are networks of their own.
 _NETWORKS = frozenset(
     {"Sequential", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer"}
@@ -128,7 +121,8 @@ def late_hook(
     running = _running(flow, entry, called)
     for module in modules:
         for call in module.nodes(ast.Call):
-            if not (isinstance(call.func, ast.Attribute) and call.func.attr in _HOOKS) or _in_model(flow, module, call):
+            is_hook = isinstance(call.func, ast.Attribute) and is_of_modules(call.func.attr)
+            if not is_hook or _in_model(flow, module, call):
                 continue
             first = min((each.lineno for each in running if entry.function(each) is scope), default=0)
             if module is not entry or entry.function(call) is not scope or call.lineno > first:
@@ -152,7 +146,7 @@ def given_to_process(flow: Flow, modules: Iterable[Module], called: Called) -> a
     """Where the model is handed to another process, to which it is sent uncompiled."""
     for module in modules:
         for call in module.nodes(ast.Call):
-            if any(each.name in _PROCESSES for each in flow.values(call.func)):
+            if any(sends_arguments(each.name) for each in flow.values(call.func)):
                 given = (*call.args, *(each.value for each in call.keywords))
                 parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
                 if any(_is_given(flow, each, called) for each in parts):

@@ -16,6 +16,7 @@ from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.facts.source import lasting
 from codemods.facts.values import TENSOR_SORTS, Sort
+from codemods.library.hooks import is_given_gradients
 from codemods.library.operators import Autocast, operator
 from codemods.library.packages import Trait, has
 
@@ -215,17 +216,9 @@ def gradient_hook(script: Script) -> ast.Call | None:
     """Where the script hangs a hook on gradients."""
     for module in script.modules:
         for call in module.nodes(ast.Call):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in _GRADIENT_HOOKS:
+            if isinstance(call.func, ast.Attribute) and is_given_gradients(call.func.attr):
                 return call
     return None
-
-
-_GRADIENT_HOOKS = frozenset(
-    {
-        *("register_hook", "register_backward_hook", "register_full_backward_hook"),
-        *("register_full_backward_pre_hook", "register_post_accumulate_grad_hook"),
-    }
-)
 
 
 def data_parallel(script: Script) -> ast.Call | None:

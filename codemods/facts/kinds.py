@@ -77,7 +77,7 @@ PROGRESS = words(
 """Iterating over what one of these returns is iterating over its first argument."""
 SELF_METHODS = words(
     """
-    to cuda cpu xpu train eval apply half float double bfloat16 requires_grad_ to_empty type share_memory
+    to cuda cpu xpu ipu mtia train eval apply half float double bfloat16 requires_grad_ to_empty type share_memory
     """
 )
 """Methods of nn.Module that return the module itself."""
@@ -86,7 +86,9 @@ MODULE_METHODS = SELF_METHODS | words(
     parameters named_parameters buffers named_buffers children named_children modules named_modules state_dict
     load_state_dict zero_grad register_buffer register_parameter register_module add_module register_forward_hook
     register_forward_pre_hook register_full_backward_hook register_backward_hook get_submodule get_parameter
-    get_buffer compile extra_repr forward training set_extra_state
+    get_buffer compile extra_repr forward training set_extra_state get_extra_state set_submodule
+    register_full_backward_pre_hook register_state_dict_pre_hook register_state_dict_post_hook
+    register_load_state_dict_pre_hook register_load_state_dict_post_hook T_destination call_super_init dump_patches
     """
 )
 _DTYPES = words(

@@ -13,6 +13,7 @@ from codemods.facts.hazards import Hazard
 from codemods.facts.loops import may_run
 from codemods.facts.reach import own
 from codemods.facts.values import TENSOR_SORTS, Sort, Value
+from codemods.library.hooks import is_given_outputs
 from codemods.library.operators import Result, operator, reads_no_numbers
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from codemods.facts.reach import Reach
     from codemods.facts.source import Module
 
-_FORWARD_HOOKS = frozenset(
-    {"register_forward_hook", "register_module_forward_hook", "register_forward_pre_hook"}
-    | {"register_module_forward_pre_hook"}
-)
 _LEAVES = "leaves-in-16-bits"
 _GROW = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 
@@ -59,7 +56,7 @@ def leak(reach: Reach, modules: Sequence[Module], module: Module, nodes: Sequenc
 
 def _hooks(module: Module) -> Iterator[Hazard]:
     for call in module.nodes(ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _FORWARD_HOOKS:
+        if isinstance(call.func, ast.Attribute) and is_given_outputs(call.func.attr):
             yield Hazard(module, call, "a forward hook would be given tensors in 16 bits", code=_LEAVES)
 
 

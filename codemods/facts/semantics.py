@@ -45,6 +45,7 @@ from codemods.facts.values import (
     without_none,
 )
 from codemods.library.operators import joins
+from codemods.library.processes import threads_and_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -85,11 +86,6 @@ _PARSERS = words("ArgumentParser ArgParser HfArgumentParser OptionParser ConfigA
 _ENTRY_POINTS = words("fire.Fire typer.run tyro.cli jsonargparse.CLI jsonargparse.auto_cli")
 _ENTRY_DECORATORS = words(
     "hydra.main click.command click.option click.argument pyrallis.wrap draccus.wrap typer.Typer(…)"
-)
-_STARTERS = words(
-    """
-    torch.multiprocessing.Process multiprocessing.Process multiprocessing.context.Process threading.Thread
-    """
 )
 
 # Methods that add a layer to a model → the position of the layer; those that name what they add.
@@ -702,7 +698,7 @@ _SPECIAL: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     "apex.amp.initialize": _initialize,
     "torch.utils.data.random_split": _random_split,
     "torch.multiprocessing.spawn": _spawn,
-    **dict.fromkeys(_STARTERS, _start),
+    **dict.fromkeys(threads_and_processes(), _start),
     "builtins.enumerate": _enumerate,
     "builtins.zip": _zip,
     "builtins.next": _next,

@@ -192,6 +192,13 @@ for x in torch.randn(6, 16, 8):
         + STEP.replace("loss.item()", "loss.item(), norms[-1]"),
         f"a hook would see scaled gradients (line 10){OF_FP16}",
     ),
+    "a hook on the gradients of all modules": (
+        HEAD
+        + "norms = []\nnn.modules.module.register_module_full_backward_hook(lambda m, i, o: norms.append(o[0].norm().item()))\n"
+        + DATA
+        + STEP.replace("loss.item()", "loss.item(), norms[-1]"),
+        f"a hook would see scaled gradients (line 10){OF_FP16}",
+    ),
     "a step that is skipped where gradients are not finite": (
         HEAD
         + DATA

@@ -779,7 +779,15 @@ def test_nothing_is_said_of(rest: str) -> None:
     check_silent(CudnnBenchmark, IMPORTS + rest)
 
 
-def test_before_what_other_processes_run_too() -> None:
+@pytest.mark.parametrize(
+    "start",
+    [
+        "mp.Process(target=train, args=(model,)).start()",
+        "mp.start_processes(train, (model,), nprocs=1)",
+        "mp.spawn(train, (model,), nprocs=1)",
+    ],
+)
+def test_before_what_other_processes_run_too(start: str) -> None:
     code = """\
 import torch
 import torch.multiprocessing as mp
@@ -796,9 +804,10 @@ def train(model):
 if __name__ == "__main__":
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).cuda()
-    mp.Process(target=train, args=(model,)).start()
+    {start}
 """
-    check_rewrites(CudnnBenchmark, code.format(flag=""), code.format(flag="\ntorch.backends.cudnn.benchmark = True\n"))
+    after = code.format(flag="\ntorch.backends.cudnn.benchmark = True\n", start=start)
+    check_rewrites(CudnnBenchmark, code.format(flag="", start=start), after)
 
 
 OWN = """\

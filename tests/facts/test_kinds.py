@@ -4,9 +4,22 @@ import ast
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from probe import script
 
-from codemods.facts.kinds import Kind, always, argument, described, framework, is_dtype, kind, may, why
+from codemods.facts.kinds import (
+    MODULE_METHODS,
+    SELF_METHODS,
+    Kind,
+    always,
+    argument,
+    described,
+    framework,
+    is_dtype,
+    kind,
+    may,
+    why,
+)
 
 if TYPE_CHECKING:
     from codemods.facts.script import Script
@@ -134,3 +147,16 @@ def test_an_argument_by_position_or_by_name() -> None:
     assert [each.name for each in argument(found.flow, call, 0, "a")] == ["1"]
     assert [each.name for each in argument(found.flow, call, 1, "b")] == ["2"]
     assert not argument(found.flow, call, 1, "c")
+
+
+def test_every_method_of_a_module_is_known_to_be_no_layer() -> None:
+    public = {name for name in dir(torch.nn.Module()) if name[:1] != "_"}
+
+    assert public - MODULE_METHODS == set()
+
+
+@pytest.mark.parametrize("name", sorted(SELF_METHODS - {"cuda", "xpu", "ipu", "mtia", "to_empty", "type", "apply"}))
+def test_methods_that_return_the_module_itself(name: str) -> None:
+    module = torch.nn.Linear(2, 2)
+
+    assert getattr(module, name)() is module
