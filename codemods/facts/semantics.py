@@ -44,7 +44,7 @@ from codemods.facts.values import (
     unknown,
     without_none,
 )
-from codemods.library.operators import joins
+from codemods.library.operators import Memory, attribute, joins
 from codemods.library.processes import threads_and_processes
 
 if TYPE_CHECKING:
@@ -135,8 +135,6 @@ _OTHER_METHODS = words(
     """
 )
 _TENSOR_METHODS = _VIEWS | _CASTS | _TO_PYTHON | _MOVES | _OTHER_METHODS
-_VIEW_ATTRIBUTES = words("data T mT H mH")
-_PLAIN_ATTRIBUTES = words("shape dtype device ndim is_cuda requires_grad is_leaf layout itemsize nbytes names")
 
 # Functions directly in torch.
 LEGACY_TENSORS = words(
@@ -443,12 +441,11 @@ class TorchSemantics:
         return here if target == {Value(Sort.LITERAL, "'cpu'")} else there
 
     def _tensor_attribute(self, owner: Value, name: str) -> Values:
-        if name in _VIEW_ATTRIBUTES:
+        row = attribute(name)
+        if row is not None and row.memory is Memory.VIEW:
             return frozenset({owner})
-        if name in _PLAIN_ATTRIBUTES:
-            return PLAIN
-        if name == "grad":
-            return TENSOR
+        if row is not None:
+            return PLAIN if row.has_no_floats else TENSOR
         if owner.sort is Sort.BATCH and name not in _TENSOR_METHODS:
             # A field of the batch: `batch.text`.
             return frozenset({owner})

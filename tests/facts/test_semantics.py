@@ -91,3 +91,20 @@ def test_a_class_of_the_project_chosen_by_its_name(text: str) -> None:
 
 def test_apex_returns_what_it_is_given() -> None:
     assert answers(_START + "from apex import amp\nanswer, _ = amp.initialize(layer, 1)\nanswer = answer") == [{_LAYER}]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expected"),
+    [
+        ("real", "host"),
+        ("data", "host"),
+        ("mT", "host"),
+        ("grad", "tensor"),
+        ("is_sparse", "plain"),
+        ("shape", "plain"),
+    ],
+)
+def test_attributes_of_tensors(attribute: str, expected: str) -> None:
+    (found,) = answers(_START + f"answer = torch.ones(2).{attribute}")
+
+    assert {each.partition(" ")[0] for each in found} == {expected}
