@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,8 +16,15 @@ from tests.gpu.setting import PREPARED, Setting
 if TYPE_CHECKING:
     from tests.gpu.tasks import Values
 
+BEGAN = time.monotonic()
 STAGES = click.IntRange(1, 6)
 SCRATCH = Path(tempfile.gettempdir()) / "torchfast-gpu"
+
+
+class Refused(click.ClickException):
+    """The call cannot begin; told in one line."""
+
+    exit_code = 2
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -50,7 +58,7 @@ def prepare(folder: Path) -> None:
 @cli.command()
 @click.option("--stage", "stages", type=STAGES, multiple=True, required=True, help="In the order given.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=540.0, show_default=True, help="Seconds, for all stages."
+    "--budget", type=click.FloatRange(min=0), default=480.0, show_default=True, help="Seconds, of the whole call."
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder of the results.")
 @click.option("--device", type=click.Choice(["cuda", "simulated"]), default="cuda", show_default=True)
@@ -69,31 +77,46 @@ def run(  # noqa: PLR0917 - click gives options by their names
     scratch: Path,
 ) -> None:
     """Carry out what stages have left to do. What is in --out already is not done again."""
-    import time
+    from tests.gpu.calls import CallError, alone, check, doubts
 
-    from tests.gpu import stages as known
-
-    if not (prepared / "manifest.json").exists():
-        raise click.ClickException(f"{prepared}: nothing was prepared there; run `python -m tests.gpu prepare` first")
     setting = Setting(prepared.resolve(), scratch.resolve(), device, frozenset(only))
     out = out.resolve()
-    started = scratch.resolve() / "started"  # what runs are started in is copied for each: it has to be empty
-    started.mkdir(parents=True, exist_ok=True)
-    os.chdir(started)
+    started = setting.scratch / "started"  # what runs are started in is copied for each: it has to be empty
+    try:
+        started.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"--scratch {scratch}: {error.strerror}") from error
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(setting.scratch / "kernels"))
-    end = time.monotonic() + budget
+    try:
+        with alone(out):
+            check(setting)
+            for doubt in doubts(setting):
+                click.echo(f"Warning: {doubt}.", err=True)
+            os.chdir(started)
+            _carry_out(stages, setting, out, BEGAN + budget)
+    except CallError as error:
+        raise Refused(str(error)) from error
+
+
+def _carry_out(stages: tuple[int, ...], setting: Setting, out: Path, deadline: float) -> None:
+    """Goes through the stages, and says after each what is known."""
+    from tests.gpu import stages as known
+
     for number in stages:
         click.echo(f"stage {number}: {known.STAGES[number].question}")
-        progress = known.run(number, setting, out, end - time.monotonic(), _tell)
+        progress = known.run(number, setting, out, deadline, _tell)
         for sentence in known.said(number, out):
             click.echo(f"  {sentence}")
+        again = f", {len(progress.unfinished)} to be tried again" if progress.unfinished else ""
         click.echo(
-            f"stage {number}: {len(progress.done)} done now, {progress.before} before, {len(progress.postponed)} left"
+            f"stage {number}: {len(progress.done)} done now, {progress.before} before, "
+            f"{len(progress.postponed)} left{again}"
         )
 
 
 def _tell(line: Values) -> None:
-    outcome = line["run"]["outcome"] if "run" in line else "failed" if "failed" in line else "ok"
+    known = (name for name in ("unfinished", "failed") if name in line)
+    outcome = line["run"]["outcome"] if "run" in line else next(known, "ok")
     click.echo(f"  {line['took']:7.1f} s  {outcome:10} {line['key']}", err=True)
 
 
@@ -106,15 +129,17 @@ def plan(prepared: Path) -> None:
     setting = Setting(prepared.resolve(), SCRATCH, "cuda")
     for number, stage in known.STAGES.items():
         rounds = known.rounds(number, setting)
-        first = f"{rounds[0]:6.0f} s the first round," if len(rounds) > 1 else " " * 23
+        first = f"{rounds[0]:6.0f} s the first part, " if len(rounds) > 1 else " " * 23
         count = len(stage.tasks(setting))
         click.echo(f"stage {number}: {count:4} tasks,{first} {sum(rounds):6.0f} s in all   {stage.question}")
     planned = known.planned(setting)
     click.echo(
-        f"stages 1 to 4, with one round of stage 3: {planned:.0f} s, of {known.CALLS * known.CALL:.0f} in three calls"
+        f"stages 1, 2 and 4, and the first part of stage 3: {planned:.0f} s, "
+        f"of {known.CALLS * known.CALL:.0f} in three calls"
     )
     short = known.short(setting)
-    click.echo(f"stage 1 and one round of stage 2: {short:.0f} s, of {known.CALL:.0f} in one call")
+    scripts = ", ".join(known.SHORT)
+    click.echo(f"stage 1, and one round of stage 2 of {scripts}: {short:.0f} s, of {known.CALL:.0f} in one call")
 
 
 @cli.command()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from autotune_rewrite.verify.comparison import START, Pair
 from autotune_rewrite.verify.plan import Plan, Turn
 from autotune_rewrite.verify.run import run_script
-from tests.gpu.running import NAIVE, Extent, Prepared, as_line, is_unfinished, run_of_line
+from tests.gpu.running import NAIVE, Extent, Prepared, run_of_line
 from tests.gpu.scripts import BY_NAME
 from tests.gpu.tasks import Task, Values
 from tests.scripts import SMALL
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.plan import Kind
     from autotune_rewrite.verify.records import Run
     from tests.gpu.setting import Setting
+    from tests.gpu.tasks import Result
     from tests.gpu.zygotes import Zygotes
 
 ITERATIONS = 20
@@ -34,6 +35,8 @@ BESIDE = 10
 TIMEOUT, SLOW_TIMEOUT = 170.0, 900.0
 """Seconds for one run: compiling a large model takes a minute where other runs compile, too; and for one on the simulated
 device, as a CPU takes minutes for convolutions in float16."""
+PROBING = 60.0
+"""Seconds that the first fork may take, at most."""
 DETERMINISTIC = "deterministic"
 LOOSE = 0.1
 """Of the mean relative distance of the losses that follow the first: chaos makes more of rounding from step to step, and
@@ -67,12 +70,12 @@ def tasks(setting: Setting, zygotes: Zygotes | None = None) -> list[Task]:
     found: list[tuple[int, Task]] = []
     for script in prepared.names():
         for order, (name, form) in enumerate(forms(prepared, script)):
-            rules = prepared.variants(script).get(form[0], {}).get("rules", ())
-            kind = PLAIN if "compile" not in rules else KNOWN if form[0] == "bf16" else COMPILED
+            kind = PLAIN if not prepared.compiles(script, form[0]) else KNOWN if form[0] == "bf16" else COMPILED
             seconds = kind[script in BY_NAME]
             run = _runner(prepared, script, form, zygotes)
             # Forms that share their compiled kernels come one after the other: the second finds them made.
-            found.append((order, Task(f"{script}/{name}", seconds, run, alone=False)))
+            task = Task(f"{script}/{name}", seconds, run, alone=False, doubtful=_had_no_memory)
+            found.append((order, task))
     return [task for _, task in sorted(found, key=lambda each: each[0])]
 
 
@@ -88,17 +91,28 @@ print(device)
 """A script that computes on the GPU, and says so."""
 
 
-def fork_works(setting: Setting, pool: Zygotes) -> bool:
-    """Whether a fork can use the device; where it cannot, each run needs a process of its own."""
+def fork_works(setting: Setting, pool: Zygotes, seconds: float) -> bool:
+    """Whether a fork can use the device; where it cannot, each run needs a process of its own.
+
+    Args:
+        setting: Says which device.
+        pool: What it forks from.
+        seconds: That finding out may take.
+    """
     with tempfile.TemporaryDirectory(prefix="torchfast-") as folder, pool.harness() as harness:
         script = Path(folder) / "probe.py"
         script.write_text(PROBE, encoding="utf-8")
-        plan = Plan(script, script, device=setting.device, timeout=60.0)
+        plan = Plan(script, script, device=setting.device, timeout=max(1.0, seconds))
         run = run_script(plan, Turn("original", 0), harness=harness)
     return run.outcome == "ok" and run.lines[:1] == ("cuda",) and run.losses == (4.0, 4.0, 4.0)
 
 
-def _runner(prepared: Prepared, script: str, form: Form, zygotes: Zygotes | None) -> Callable[[float], Values | None]:
+def _had_no_memory(values: Values) -> bool:
+    """Whether the run wanted more memory than the others left it."""
+    return "run" in values and values["run"]["outcome"] == "out-of-memory"
+
+
+def _runner(prepared: Prepared, script: str, form: Form, zygotes: Zygotes | None) -> Callable[[float], Result]:
     variant, kind = form
     fixture = next((each for each in SMALL if each.name == script), None)
     extent = (
@@ -109,14 +123,11 @@ def _runner(prepared: Prepared, script: str, form: Form, zygotes: Zygotes | None
 
     most = SLOW_TIMEOUT if prepared.setting.tries_only else TIMEOUT
 
-    def run(seconds: float) -> Values | None:
+    def run(seconds: float) -> Result:
         with nullcontext() if zygotes is None else zygotes.harness() as harness:
-            timeout = max(1.0, min(most, seconds))
-            made = prepared.run(script, variant, extent, kind=kind, timeout=timeout, harness=harness)
-        if is_unfinished(made, seconds, most):
-            return None
+            made = prepared.run(script, variant, extent, seconds=seconds, most=most, kind=kind, harness=harness)
         claims = prepared.variants(script).get(variant)
-        return {"script": script, "variant": variant, "kind": kind, "claims": claims, "run": as_line(made)}
+        return made.result({"script": script, "variant": variant, "kind": kind, "claims": claims})
 
     return run
 
@@ -132,6 +143,7 @@ def summary(lines: Sequence[Values]) -> Iterator[str]:
     Args:
         lines: Of the stage.
     """
+    lines = [line for line in lines if "run" in line]
     claims = {(line["script"], line["variant"]): line["claims"] for line in lines}
     runs = {(line["script"], line["variant"], line["kind"]): run_of_line(line["run"]) for line in lines}
     failed = {key: run for key, run in runs.items() if run.outcome != "ok"}

@@ -40,7 +40,10 @@ class Beside:
             cold: Whether compiled kernels have to be made.
         """
         pairs = self.comparison.pairs
-        sides = [[Measurement.of(getattr(pair, side)) for pair in pairs] for side in ("original", "rewritten")]
+        sides = [
+            [Measurement.of(pair.original, pair.rewritten) for pair in pairs],
+            [Measurement.of(pair.rewritten, pair.original) for pair in pairs],
+        ]
         if not pairs or any(one.iteration_seconds is None for side in sides for one in side):
             return None
         # To import torch is the same work on both sides: its noise is not that of the scripts.
@@ -100,18 +103,19 @@ def _beside(group: str, label: str, naive: list[Run], tf32: list[Run], lines: Se
     else:
         runs = [*naive, *_runs(lines, label), *tf32]
     comparison = Comparison.of(plan, runs)
-    cold = [run for run in _runs(lines, f"{label}, {COLD}") if run.outcome == "ok" and run.times]
+    cold = [run for run in _runs(lines, f"{label}, {COLD}") if run.outcome == "ok" and run.ended == "finished"]
     return Beside(
         group,
         label,
         judged(plan, runs, environment),
         comparison,
-        _compiling(cold[0], [pair.rewritten for pair in comparison.pairs]) if cold and comparison.pairs else None,
+        _compiling(cold, [pair.rewritten for pair in comparison.pairs]),
     )
 
 
-def _compiling(cold: Run, warm: Sequence[Run]) -> float:
-    """How much later the last iteration of a run that had to compile comes than in the others."""
-    last = len(cold.times) - 1
-    usual = statistics.median(run.times[min(last, len(run.times) - 1)] for run in warm)
-    return max(0.0, cold.times[last] - usual)
+def _compiling(cold: Sequence[Run], warm: Sequence[Run]) -> float | None:
+    """How much later the end of a run that had to compile comes than that of the others; of machines, the first counts."""
+    of_length = [run for run in warm if cold and len(run.times) == len(cold[0].times)]
+    if not of_length:
+        return None
+    return max(0.0, cold[0].script_seconds - statistics.median(run.script_seconds for run in of_length))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SHARED = "/dev/shm"  # noqa: S108 - where Linux has its shared memory
 PACKAGES = ("torch", "torchvision", "triton", "numpy", "scipy", "accelerate", "pytorch-lightning", "pillow")
 
 
@@ -22,8 +24,18 @@ def described() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
         "packages": {name: _version(name) for name in PACKAGES},
+        "shared_memory": shared_memory(),
         "gpu": _gpu(),
     }
+
+
+def shared_memory() -> dict[str, int] | None:
+    """Its size and what is free of it, in bytes; None where the system has none that can be seen."""
+    try:
+        usage = shutil.disk_usage(SHARED)
+    except OSError:
+        return None
+    return {"bytes": usage.total, "free_bytes": usage.free}
 
 
 def _version(name: str) -> str | None:

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 NOTHING = "Not measured on a GPU yet."
 WARM = r" \*"
 """Stands beside a ratio without the time that compiling takes."""
+RIVALS = (
+    "Accelerate and Lightning run without `torch.compile` and `cudnn.benchmark`, as their users get them unless they ask "
+    "for more."
+)
 WIDTH = 120
 """Characters of a line of README, but for tables."""
 
@@ -195,7 +199,7 @@ def _sections(device: Device) -> Iterator[str]:
             yield f"![{escaped(alt)}]({device.folder.name}/{name}.svg)"
 
     yield from _headed(device, 2, "Is it faster?", picture("speed"))
-    yield from _headed(device, 6, "What would a user pick instead?", iter(()))
+    yield from _headed(device, 6, "What would a user pick instead?", (RIVALS,) if 6 in device.stages else ())
     for name, title in (("start", "### When does a start pay back?"), ("memory", "### Memory")):
         if name in shown:
             yield title

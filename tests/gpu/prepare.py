@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.config import Options
 from codemods.declaration import Promise
 from codemods.loader_persistent import LoaderPersistent
+from tests.gpu.calls import commit
 from tests.gpu.scripts import DISSECTED, SCRIPTS, WORKERS
 from tests.scripts import FIXTURES, SMALL
 
@@ -81,7 +81,7 @@ def prepare(folder: Path, only: Collection[str] = ()) -> dict[str, Any]:
         variants = list(pool.map(_prepared, names, [scripts / name for name in names]))
     manifest = {
         "version": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "scripts": {
             name: {each: asdict(one) for each, one in written.items()}
             for name, written in zip(names, variants, strict=True)
@@ -139,17 +139,6 @@ def _written(parts: batch.Read, options: Options, path: Path) -> Variant:
         if site.rewrites
     )
     return Variant(rules, str(changes.promise or Promise.BITWISE), changes.redraws, at_once, tolerance)
-
-
-def _commit() -> str:
-    """Of the working tree, with a + where it holds changes; empty outside of a checkout."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=False, text=True)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    commit = git("rev-parse", "--short=12", "HEAD")
-    return f"{commit}+" if commit and git("status", "--porcelain", "--untracked-files=no") else commit
 
 
 def size_of(folder: Path) -> int:

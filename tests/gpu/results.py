@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.gpu.judging import compared
 from tests.gpu.tables import MISSING
-from tests.gpu.tasks import Ledger
+from tests.gpu.tasks import Ledger, results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ class Device:
         stages = {
             number: found
             for number, lines in read.items()
-            if (found := [line for line in lines if not line["key"].startswith("machine")])
+            if (found := [line for line in results(lines) if not line["key"].startswith("machine")])
         }
         return cls(folder, stages, machines, {at: list(compared(stages[at])) for at in (2, 3, 6) if at in stages})
 
@@ -91,7 +91,7 @@ def _with_out(arguments: Sequence[str], place: str) -> list[str]:
     return found
 
 
-def devices(results: Path) -> list[Device]:
-    """Of all folders that hold results, by name."""
-    folders = sorted({path.parent for path in results.glob("*/stage-*.jsonl")})
+def devices(place: Path) -> list[Device]:
+    """Of all folders in this one that hold results, by name."""
+    folders = sorted({path.parent for path in place.glob("*/stage-*.jsonl")})
     return [device for folder in folders if (device := Device.of(folder)).stages]

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.gpu.running import NAIVE, Extent, Prepared
-from tests.gpu.scripts import SCRIPTS
-from tests.gpu.speed import TF32, Entry, measured
+from tests.gpu.speed import TF32, Entry, in_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,13 +26,8 @@ FRAMEWORKS = {"with_accelerate": 4.0, "with_lightning": 8.0}
 def tasks(setting: Setting) -> list[Task]:
     """Of all rounds, the first one's first."""
     prepared = Prepared(setting)
-    return [
-        task
-        for number in range(1 if setting.tries_only else ROUNDS)
-        for script in SCRIPTS
-        if script.name in prepared.names()
-        for task in measured(prepared, list(entries(prepared, script)), number)
-    ]
+    rounds = 1 if setting.tries_only else ROUNDS
+    return in_rounds(prepared, rounds, lambda script, _: list(entries(prepared, script)), known=("default",))
 
 
 def entries(prepared: Prepared, script: Script) -> Iterator[Entry]:
@@ -41,9 +35,10 @@ def entries(prepared: Prepared, script: Script) -> Iterator[Entry]:
     extent = Extent.of(script.length(prepared.setting, "measured"))
     seconds = script.seconds
     yield Entry(script.name, NAIVE, NAIVE, extent, seconds.naive)
-    yield Entry(script.name, "default", "default", extent, seconds.default)
+    yield Entry(script.name, "default", "default", extent, seconds.default, compiling=seconds.compiling)
     yield Entry(script.name, TF32, NAIVE, extent, seconds.naive, kind="tf32")
     if prepared.has(script.name, "only-compile"):
-        yield Entry(script.name, "torch.compile alone", "only-compile", extent, seconds.naive + seconds.compiling)
+        compiling = seconds.compiling
+        yield Entry(script.name, "torch.compile alone", "only-compile", extent, seconds.naive, compiling=compiling)
     for variant, importing in FRAMEWORKS.items():
         yield Entry(script.name, variant, variant, extent, seconds.default + importing)

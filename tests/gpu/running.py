@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from autotune_rewrite.verify.plan import Plan, Turn
 from autotune_rewrite.verify.records import as_json, run_of
 from autotune_rewrite.verify.run import run_script
 from tests.gpu.scripts import BY_NAME
+from tests.gpu.tasks import Hung
 from tests.scripts import SMALL
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.records import Run
     from tests.gpu.scripts import Length
     from tests.gpu.setting import Setting
+    from tests.gpu.tasks import Result
 
 NAIVE = "naive"
 DIGITS = 6
@@ -47,6 +50,30 @@ class Extent:
     def of(cls, length: Length, *, iterations: int | None = None, seconds: float | None = None) -> Extent:
         """One of a script's lengths, cut."""
         return cls(length.arguments, length.data, iterations, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A run, and how long it was allowed to take."""
+
+    run: Run
+    seconds: float
+    """After which it was ended."""
+    most: float
+    """Seconds after which a run counts as one that hangs."""
+
+    def result(self, values: Mapping[str, Any]) -> Result:
+        """What a task that made this run gives back; a run that was ended because a call was says nothing of its script.
+
+        Args:
+            values: What else its line has.
+        """
+        if self.run.outcome == "interrupted":
+            return None
+        line = {**values, "run": as_line(self.run)}
+        if self.run.outcome == "timed-out" and self.seconds < self.most:
+            return Hung(self.seconds, line)
+        return line
 
 
 class Prepared:
@@ -82,22 +109,46 @@ class Prepared:
         """Whether there is such a text."""
         return self.file(script, variant).exists()
 
-    def arguments(self, script: str, extent: Extent) -> tuple[str, ...]:
-        """The script's arguments; its data are generated if they are not there."""
+    def compiles(self, script: str, variant: str) -> bool:
+        """Whether the text has kernels compiled."""
+        if variant == "expert":
+            return script in BY_NAME and BY_NAME[script].expert_compiles
+        return "compile" in self.variants(script).get(variant, {}).get("rules", ())
+
+    def arguments(self, script: str, extent: Extent, seconds: float = GENERATING) -> tuple[str, ...]:
+        """The script's arguments; its data are generated if they are not there.
+
+        Args:
+            script: Its name.
+            extent: How much of it.
+            seconds: That generating may take.
+
+        Raises:
+            CalledProcessError: The data could not be generated.
+            TimeoutExpired: That would have taken longer.
+        """
         if extent.data is None:
             return extent.arguments
         folder = self.setting.scratch / "data" / script
+        end = time.monotonic() + min(GENERATING, seconds)
         with self._generating:  # runs beside each other may want the same
             if (script, *extent.data) not in self._generated:
                 maker = self.scripts / script / "make_data.py"
                 command = [sys.executable, str(maker), str(folder), *extent.data]
                 folder.parent.mkdir(parents=True, exist_ok=True)
-                subprocess.run(command, check=True, timeout=GENERATING, stdout=subprocess.DEVNULL)
+                subprocess.run(
+                    command,
+                    check=True,
+                    timeout=max(0.0, end - time.monotonic()),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
                 self._generated.add((script, *extent.data))
         return ("--data", str(folder), *extent.arguments)
 
-    def plan(self, script: str, variant: str, extent: Extent, *, timeout: float = 600.0) -> Plan:
-        """The plan that compares a variant with the naive script."""
+    def plan(self, script: str, variant: str, extent: Extent, *, seconds: float = GENERATING) -> Plan:
+        """The plan that compares a variant with the naive script; data may take so many seconds."""
         known = self.variants(script).get(variant, {})
         return Plan(
             original=self.file(script, NAIVE),
@@ -108,8 +159,7 @@ class Prepared:
             iterations=extent.iterations,
             device=self.setting.device,
             capability="9.0" if self.setting.device == "simulated" else None,
-            arguments=self.arguments(script, extent),
-            timeout=timeout,
+            arguments=self.arguments(script, extent, seconds),
         )
 
     def run(
@@ -118,25 +168,41 @@ class Prepared:
         variant: str,
         extent: Extent,
         *,
+        seconds: float,
+        most: float,
         kind: Kind = "pair",
         seed: int = 0,
-        timeout: float = 600.0,
         harness: Path | None = None,
-    ) -> Run:
+    ) -> Made:
         """One run, started in the current directory, which is copied for it: it should be an empty one.
 
         Args:
             script: Its name.
             variant: Which text.
             extent: How much of it.
+            seconds: That are left, for its data, too.
+            most: Seconds after which it is ended as one that hangs.
             kind: As in a plan's turn: with TF32, under deterministic algorithms, or neither.
             seed: The same for all runs that are compared as a pair.
-            timeout: Seconds after which it is ended as one that hangs.
-            harness: What runs it in the place of a fresh process.
+            harness: What runs it in the place of a fresh process: a client of a process that forks.
+
+        Raises:
+            CalledProcessError: Its data could not be generated.
+            TimeoutExpired: That would have taken longer.
         """
-        plan = self.plan(script, variant, extent, timeout=timeout)
+        end = time.monotonic() + seconds
+        plan = self.plan(script, variant, extent, seconds=seconds)
+        left = max(1.0, min(most, end - time.monotonic()))
         turn = Turn("original" if variant == NAIVE else "rewritten", seed, kind)
-        return run_script(plan, turn, extent.seconds, harness=harness)
+        run = run_script(replace(plan, timeout=left), turn, extent.seconds, harness=harness)
+        return Made(run if harness is None else of_fork(run), left, most)
+
+
+def of_fork(run: Run) -> Run:
+    """The record of a run that forked: the fork does not carry the mark of its run, and was counted as somebody else's."""
+    if run.gpu is None or not run.gpu.foreign:
+        return run
+    return replace(run, gpu=replace(run.gpu, foreign=run.gpu.foreign - 1))
 
 
 def as_line(run: Run) -> dict[str, Any]:
@@ -145,17 +211,6 @@ def as_line(run: Run) -> dict[str, Any]:
     for name in ("times", "waits", "compiles"):
         values[name] = [round(each, DIGITS) for each in values[name]]
     return values
-
-
-def is_unfinished(run: Run, seconds: float, timeout: float) -> bool:
-    """Whether a run was ended because a call's budget was: it says nothing of the script.
-
-    Args:
-        run: What came of it.
-        seconds: That the budget still held.
-        timeout: After which a run counts as one that hangs.
-    """
-    return run.outcome == "interrupted" or (run.outcome == "timed-out" and seconds < timeout)
 
 
 def run_of_line(values: Mapping[str, Any]) -> Run:

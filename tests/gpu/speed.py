@@ -3,37 +3,43 @@
 A round runs every text of a script once, one after the other and in random order, with one seed; the rounds of all
 scripts are gone through one after the other, so that a call that ends early has all scripts. In the first round the
 naive script also runs with TF32 in its matrix products: one line that everybody should have written before.
+
+A text that compiles runs once more, before its first round on a machine and with an empty folder for its kernels: that
+tells what compiling takes, and makes the kernels that the rounds find. What is measured is thus always a warm run, also
+where the machine of the next call is another one.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import tempfile
+import shutil
+import uuid
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.gpu.running import NAIVE, Extent, Prepared, as_line, is_unfinished
+from tests.gpu.running import NAIVE, Extent, Prepared
 from tests.gpu.scripts import SCRIPTS
-from tests.gpu.tasks import Task, Values
+from tests.gpu.tasks import Hung, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from autotune_rewrite.verify.plan import Kind
     from tests.gpu.scripts import Script
     from tests.gpu.setting import Setting
+    from tests.gpu.tasks import Result
     from tests.gpu.zygotes import Zygotes
 
 ROUNDS = 3
 START = 5.0
 """Seconds from the start of a process to the script's first line, and from its last one to the next process."""
-WARM = 0.4
-"""Of the seconds that compiling takes: the part that is left where stage 1 has made most of the kernels."""
 TF32, COLD = "tf32", "cold"
-COLD_ITERATIONS = 6
-"""Of a run that compiles all its kernels: the backward pass is compiled in the first, other shapes perhaps later."""
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+NAME, MADE = "name", "made"
+"""The files in a folder of kernels that hold a name of its own, and that say that a run to the script's end made them."""
 TIMEOUT = 300.0
 
 
@@ -50,38 +56,88 @@ class Entry:
     seconds: float
     """Of the script alone, as estimated."""
     kind: Kind = "pair"
-    cold: bool = False
-    """Whether compiled kernels are made anew."""
+    compiling: float = 0.0
+    """Seconds more where its kernels have to be made."""
 
 
 def tasks(setting: Setting) -> list[Task]:
     """Of all rounds, the first one's first."""
     prepared = Prepared(setting)
-    return [
-        task
-        for number in range(1 if setting.tries_only else ROUNDS)
-        for script in SCRIPTS
-        if script.name in prepared.names()
-        for task in measured(prepared, entries(prepared, script, number), number)
-    ]
+    return in_rounds(prepared, 1 if setting.tries_only else ROUNDS, lambda *which: entries(prepared, *which))
+
+
+def in_rounds(
+    prepared: Prepared,
+    count: int,
+    entries_of: Callable[[Script, int], Sequence[Entry]],
+    known: Collection[str] = (),
+) -> list[Task]:
+    """The tasks of all rounds, and in the first one before them, script by script, what makes the kernels.
+
+    Args:
+        prepared: What there is to run.
+        count: Of the rounds.
+        entries_of: What a round of this number measures of a script.
+        known: The labels for which there need not be a cold run where their kernels are there: another stage has it.
+    """
+    scripts = [script for script in SCRIPTS if script.name in prepared.names()]
+    found: list[Task] = []
+    for number in range(count):
+        for script in scripts:
+            if number == 0:
+                every = [(entry, at) for at in range(count) for entry in entries_of(script, at)]
+                found += _cold(prepared, every, known)
+            found += measured(prepared, entries_of(script, number), number, own_kernels=True)
+    return found
 
 
 def entries(prepared: Prepared, script: Script, number: int) -> list[Entry]:
     """What a round of this number measures of a script."""
     extent = Extent.of(script.length(prepared.setting, "measured"))
     seconds = script.seconds
-    first = WARM * seconds.compiling if number == 0 else 0.0
     found = [
         Entry(script.name, NAIVE, NAIVE, extent, seconds.naive),
-        Entry(script.name, "default", "default", extent, seconds.default + first),
-        Entry(script.name, "expert", "expert", extent, seconds.expert),
+        Entry(script.name, "default", "default", extent, seconds.default, compiling=seconds.compiling),
+        Entry(script.name, "expert", "expert", extent, seconds.expert, compiling=seconds.compiling),
     ]
     if number == 0:
         found.append(Entry(script.name, TF32, NAIVE, extent, seconds.naive, kind="tf32"))
-    if number == 1 and script.measures_cold:
-        short = replace(extent, iterations=COLD_ITERATIONS)
-        found.append(Entry(script.name, f"default, {COLD}", "default", short, seconds.compiling, cold=True))
     return found
+
+
+def _cold(prepared: Prepared, entries: Iterable[tuple[Entry, int]], known: Collection[str]) -> Iterator[Task]:
+    """The runs that make the kernels, each once on a machine: its key has the name that its kernels have there.
+
+    Args:
+        prepared: What there is to run.
+        entries: Of all rounds of a script, each with the number of its round.
+        known: As in ``in_rounds``.
+    """
+    served: dict[str, tuple[Entry, set[str]]] = {}
+    for entry, number in entries:
+        if prepared.compiles(entry.script, entry.variant):
+            served.setdefault(entry.label, (entry, set()))[1].add(_key(entry, number))
+    for entry, keys in served.values():
+        own = kernels(prepared.setting, entry)
+        if entry.label in known and (own / MADE).exists():
+            continue
+        named = own / NAME
+        name = named.read_text(encoding="utf-8") if named.exists() else uuid.uuid4().hex[:8]
+        yield Task(
+            f"{entry.script}/{entry.label}, {COLD}/{name}",
+            START + entry.seconds + entry.compiling,
+            _cold_runner(prepared, entry, name),
+            serves=frozenset(keys),
+        )
+
+
+def kernels(setting: Setting, entry: Entry) -> Path:
+    """The folder of the kernels of a text."""
+    return setting.scratch / "kernels" / f"{entry.script}-{entry.variant}"
+
+
+def _key(entry: Entry, number: int, prefix: str = "") -> str:
+    return f"{prefix}{entry.script}/{entry.label}/{number}"
 
 
 def measured(
@@ -92,6 +148,7 @@ def measured(
     prefix: str = "",
     zygotes: Zygotes | None = None,
     start: float = START,
+    own_kernels: bool = False,
 ) -> Iterator[Task]:
     """The tasks of one round of one script, in random order.
 
@@ -102,57 +159,86 @@ def measured(
         prefix: Of the keys, where a script is measured in several ways.
         zygotes: What the runs fork from; None: each starts a process of its own.
         start: Seconds that this takes.
+        own_kernels: Whether a text that compiles has a folder for its kernels, and waits for the run that makes them.
     """
     order = list(found)
     random.Random(f"{number} {order[0].script}").shuffle(order)  # noqa: S311 - an order, not a secret
     for entry in order:
-        key = f"{prefix}{entry.script}/{entry.label}/{number}"
-        yield Task(key, start + entry.seconds, _runner(prepared, entry, number, zygotes))
+        compiles = own_kernels and prepared.compiles(entry.script, entry.variant)
+        own = kernels(prepared.setting, entry) if compiles else None
+        run = _runner(prepared, entry, number, zygotes, own)
+        yield Task(_key(entry, number, prefix), start + entry.seconds, run, round=number)
 
 
-def _runner(prepared: Prepared, entry: Entry, number: int, zygotes: Zygotes | None) -> Callable[[float], Values | None]:
+def _runner(
+    prepared: Prepared, entry: Entry, number: int, zygotes: Zygotes | None, own: Path | None
+) -> Callable[[float], Result]:
     """What carries out one entry of a round."""
 
-    def run(seconds: float) -> Values | None:
+    def run(seconds: float) -> Result:
+        if own is not None and not (own / MADE).exists():
+            return None  # it would be measured with the time that compiling takes
         forked = nullcontext() if zygotes is None else zygotes.harness()
-        with _kernels(prepared.setting, cold=entry.cold), forked as harness:
-            made = prepared.run(
-                entry.script,
-                entry.variant,
-                entry.extent,
-                kind=entry.kind,
-                seed=number,
-                timeout=max(1.0, min(TIMEOUT, seconds)),
-                harness=harness,
-            )
-        if is_unfinished(made, seconds, TIMEOUT):
-            return None
-        return {
-            "script": entry.script,
-            "label": entry.label,
-            "variant": entry.variant,
-            "round": number,
-            "claims": prepared.variants(entry.script).get(entry.variant),
-            "run": as_line(made),
-        }
+        with _compiling_into(own), forked as harness:
+            return _made(prepared, entry, seconds, {"round": number}, seed=number, harness=harness)
 
     return run
 
 
+def _cold_runner(prepared: Prepared, entry: Entry, name: str) -> Callable[[float], Result]:
+    """What makes the kernels of an entry, and leaves their name beside them."""
+    own = kernels(prepared.setting, entry)
+
+    def run(seconds: float) -> Result:
+        shutil.rmtree(own, ignore_errors=True)
+        own.mkdir(parents=True)
+        (own / NAME).write_text(name, encoding="utf-8")
+        with _compiling_into(own):
+            result = _made(prepared, entry, seconds, {"label": f"{entry.label}, {COLD}"})
+        if result is not None and not isinstance(result, Hung):
+            (own / MADE).touch()
+        return result
+
+    return run
+
+
+def _made(
+    prepared: Prepared,
+    entry: Entry,
+    seconds: float,
+    more: dict[str, object],
+    *,
+    seed: int = 0,
+    harness: Path | None = None,
+) -> Result:
+    """A run of an entry, and its line with these values more."""
+    made = prepared.run(
+        entry.script,
+        entry.variant,
+        entry.extent,
+        seconds=seconds,
+        most=TIMEOUT,
+        kind=entry.kind,
+        seed=seed,
+        harness=harness,
+    )
+    claims = prepared.variants(entry.script).get(entry.variant)
+    return made.result(
+        {"script": entry.script, "label": entry.label, "variant": entry.variant, "claims": claims, **more}
+    )
+
+
 @contextmanager
-def _kernels(setting: Setting, *, cold: bool) -> Iterator[None]:
-    """Compiled kernels come from where those of earlier runs are kept; of a cold run, from nowhere."""
-    if not cold:
+def _compiling_into(folder: Path | None) -> Iterator[None]:
+    """Compiled kernels come from this folder, and from nowhere else; None: from where all others' are."""
+    if folder is None:
         yield
         return
-    name = "TORCHINDUCTOR_CACHE_DIR"
-    before = os.environ.get(name)
-    setting.scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="torchfast-", dir=setting.scratch) as empty:
-        os.environ[name] = empty
-        try:
-            yield
-        finally:
-            os.environ.pop(name)
-            if before is not None:
-                os.environ[name] = before
+    before = os.environ.get(CACHE)
+    os.environ[CACHE] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop(CACHE)
+        if before is not None:
+            os.environ[CACHE] = before

@@ -15,8 +15,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from autotune_rewrite.verify.records import Gpu, Run
 from tests.gpu import page as pages
-from tests.gpu import plots, tables
+from tests.gpu import plots, stages, tables, truths
 from tests.gpu.crashes import summary
+from tests.gpu.judging import compared
 from tests.gpu.plots import Bar, Bars, Curves, Group, Line, Row
 from tests.gpu.report import README, current, write
 from tests.gpu.results import ROOT
@@ -92,8 +93,8 @@ FAST = run(
 """Three seconds to the first iteration, and then 2.5 times as fast: 8 seconds in all, and naive takes 12."""
 TF32 = run("tf32", each=0.08, kind="tf32")
 """10 seconds in all."""
-COLD = replace(run("default", start=8.0, each=0.04, compiles=(7.0,)), times=(8.0, 8.04, 8.08, 8.12, 8.16, 8.2))
-"""Cut after six iterations, all of which come five seconds later than where compiled kernels were at hand."""
+COLD = run("default", start=8.0, each=0.04, compiles=(7.0,))
+"""It ends five seconds later than where compiled kernels were at hand."""
 CRASHED = run(
     "expert",
     outcome="crashed",
@@ -119,6 +120,12 @@ def line(script: str, label: str, number: int, made: Run, *, prefix: str = "") -
     }
 
 
+def cold(script: str, label: str, machine: str, made: Run) -> Values:
+    values = line(script, f"{label}, cold", 0, replace(made, side="rewritten"))
+    values.pop("round")
+    return {**values, "key": f"{script}/{label}, cold/{machine}", "variant": label, "claims": CLAIMS}
+
+
 def rounds(script: str, runs: Mapping[str, Run], count: int = 2, prefix: str = "") -> list[Values]:
     return [line(script, label, at, made, prefix=prefix) for at in range(count) for label, made in runs.items()]
 
@@ -142,9 +149,62 @@ def table(lines: Sequence[str], head: str) -> dict[tuple[str, str], dict[str, st
 
 SPEED = [
     *rounds("quick_cnn", {"naive": NAIVE, "default": FAST, "tf32": TF32}),
-    line("quick_cnn", "default, cold", 1, COLD),
+    cold("quick_cnn", "default", "1a2b3c4d", COLD),
+    cold("quick_cnn", "default", "another-machine", run("default", start=9.0, each=0.04, compiles=(8.0,))),
     *rounds("gpt", {"naive": NAIVE, "default": run("default", each=0.05), "expert": CRASHED}, count=1),
 ]
+
+
+class TestCompiling:
+    @pytest.mark.parametrize(
+        ("made", "seconds"),
+        [
+            pytest.param(COLD, 5.0, id="its end comes later"),
+            pytest.param(run("default", start=2.0, each=0.04), 0.0, id="its end comes sooner: by chance"),
+            pytest.param(replace(COLD, ended="cut"), None, id="it has no end"),
+            pytest.param(
+                replace(COLD, times=COLD.times[:50], losses=COLD.losses[:50]), None, id="it is another length"
+            ),
+            pytest.param(CRASHED, None, id="it failed"),
+        ],
+    )
+    def test_it_takes_as_much_longer_as_a_whole_run_does(self, made: Run, seconds: float | None) -> None:
+        lines = [cold("gpt", "default", "1a2b3c4d", made), *rounds("gpt", {"naive": NAIVE, "default": FAST}, count=3)]
+        (one,) = compared(lines)
+        assert one.compiling == (None if seconds is None else pytest.approx(seconds))
+
+    def test_a_cold_run_that_failed_is_told_by_its_key(self) -> None:
+        lines = [cold("gpt", "default", "1a2b3c4d", CRASHED), *rounds("gpt", {"naive": NAIVE, "default": FAST})]
+        assert next(iter(measured(lines))) == "FAILED gpt/default, cold/1a2b3c4d: the script ended with exit status 1"
+
+
+UNFINISHED: Values = {"key": "gpt/fp16", "began": 1, "took": 0.1, "unfinished": "OSError: no space"}
+
+
+def with_claims(lines: Sequence[Values]) -> list[Values]:
+    return [{**each, "claims": {**CLAIMS, "redraws_at_once": False}} for each in lines]
+
+
+def test_what_has_no_result_is_passed_over_everywhere(readme: Path, results: Path) -> None:
+    before = readme.read_text(encoding="utf-8")
+    for number in range(1, 6):
+        append(results / DEVICE / f"stage-{number}.jsonl", UNFINISHED)
+    assert current(results, readme) == []
+    assert readme.read_text(encoding="utf-8") == before
+    runs = with_claims(crashes())
+    assert list(summary([*runs, UNFINISHED])) == list(summary(runs))
+    assert list(measured([*SPEED, UNFINISHED])) == list(measured(SPEED))
+    assert list(answers([*FACTS, UNFINISHED])) == list(answers(FACTS))
+    assert truths.summary([UNFINISHED])[0].endswith("0 tasks failed.")
+
+
+def test_what_is_to_be_tried_again_is_said_until_it_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "stage-1.jsonl"
+    runs = with_claims(crashes())
+    append(path, MACHINE, *runs, UNFINISHED)
+    assert next(stages.said(1, tmp_path)) == "TO BE TRIED AGAIN gpt/fp16: OSError: no space"
+    append(path, {**runs[1], "key": "gpt/fp16"})
+    assert next(stages.said(1, tmp_path)) == "8 runs, 1 failed."
 
 
 class TestTerminal:
@@ -571,6 +631,9 @@ class TestPage:
         runs = {"naive": NAIVE, "default": FAST, "with_lightning": run("with_lightning", each=0.06)}
         append(results / DEVICE / "stage-6.jsonl", *rounds("gpt", runs))
         assert results / DEVICE / "speed.svg" in write(results, readme)
+        assert "run without `torch.compile` and `cudnn.benchmark`" in (results / "README.md").read_text(
+            encoding="utf-8"
+        )
         speed = (results / DEVICE / "speed.svg").read_text(encoding="utf-8")
         assert "Lightning, by hand" in speed
         assert "1.71 (-)" in speed  # the second stage's figure of the same text counts

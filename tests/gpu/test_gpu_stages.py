@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
-from tests.gpu import contributions, crashes, rivals, speed, stages
+from autotune_rewrite.verify.records import Gpu, Run
+from tests.gpu import calls, contributions, crashes, rivals, speed, stages
+from tests.gpu.__main__ import cli
+from tests.gpu.calls import CallError, alone
 from tests.gpu.judging import compared
 from tests.gpu.prepare import ROOT, PrepareError, prepare
-from tests.gpu.running import NAIVE, Prepared
-from tests.gpu.scripts import DISSECTED, SCRIPTS
+from tests.gpu.running import NAIVE, Extent, Made, Prepared, of_fork
+from tests.gpu.scripts import BY_NAME, DISSECTED, SCRIPTS
 from tests.gpu.setting import Setting
-from tests.gpu.tasks import Ledger, carry_out, fits
+from tests.gpu.tasks import Hung, Ledger, carry_out, fits
 from tests.scripts import FIXTURES
 
 if TYPE_CHECKING:
@@ -88,6 +94,39 @@ class TestPrepared:
             prepare(tmp_path / "prepared", only=(SMALL,))
 
 
+BATCHES = {
+    "jpeg_resnet": ("--samples", "--val-samples", 256, 10240, 2048),
+    "mnist_feedforward": ("--samples", "--test-samples", 64, 60000, 10000),
+    "unet_segmentation": ("--train-images", "--val-images", 16, 4000, 400),
+    "text_lstm": ("--train-lines", "--test-lines", 64, 40000, 10000),
+    "tabular_mlp": ("--rows", "--rows", 256, 200_000, 200_000),
+}
+"""The options of the sizes, and the naive scripts' defaults: of a batch, and of the two sizes."""
+
+
+@pytest.mark.parametrize("purpose", ["smoke", "measured", "whole", "dissected"])
+@pytest.mark.parametrize("name", BATCHES)
+def test_the_last_batches_of_an_epoch_are_smaller_as_those_of_real_data_are(name: str, purpose: str) -> None:
+    script = BY_NAME[name]
+    if purpose == "dissected" and script.dissected is None:
+        pytest.skip("it is not taken apart")
+    length = script.dissected.length if purpose == "dissected" and script.dissected else getattr(script, purpose)
+    given = dict(zip(length.arguments[::2], length.arguments[1::2], strict=True))
+    train, evaluate, batch, many, few = BATCHES[name]
+    size = int(given.get("--batch-size", batch))
+    counts = [int(given.get(option, default)) for option, default in ((train, many), (evaluate, few))]
+    sizes = [each for each in length.data if each.isdecimal()]
+    assert [str(each) for each in dict.fromkeys(counts)] == sizes[: len(set(counts))], "what is made is what is read"
+    if name == "tabular_mlp":
+        counts = [int(0.8 * counts[0]), counts[1] - int(0.8 * counts[1])]
+    rests = [count % size for count in counts]
+    assert all(rests)
+    assert rests[0] > 1, "batch norm needs several"
+    assert name != "jpeg_resnet" or rests[0] >= 16, "batch norm over few pictures is another training"
+    epochs = {"mnist_feedforward": 5, "text_lstm": 5, "tabular_mlp": 10}.get(name, 0)
+    assert int(given.get("--epochs", epochs)) * math.ceil(counts[0] / size) == length.backwards
+
+
 @pytest.mark.xdist_group("gpu")
 class TestPlans:
     @pytest.mark.parametrize("number", stages.STAGES)
@@ -102,14 +141,47 @@ class TestPlans:
     def test_the_first_four_stages_fit_three_calls(self, cuda: Setting) -> None:
         assert stages.planned(cuda) <= stages.CALLS * stages.CALL
 
-    def test_one_call_has_the_first_stage_and_a_round_of_the_second(self, cuda: Setting) -> None:
-        first = [task.key for task in speed.tasks(cuda) if task.key.endswith("/0")]
-        assert {key.split("/")[0] for key in first} == {script.name for script in SCRIPTS}
+    def test_one_call_has_the_first_stage_and_a_round_of_the_first_scripts(self, cuda: Setting) -> None:
+        first = list(dict.fromkeys(task.key.split("/")[0] for task in speed.tasks(cuda) if task.round == 0))
+        assert first == [script.name for script in SCRIPTS]
+        assert tuple(first[: len(stages.SHORT)]) == stages.SHORT
         assert stages.short(cuda) <= stages.CALL
+
+    def test_what_compiles_runs_cold_before_its_first_round(self, cuda: Setting) -> None:
+        for module, labels in ((speed, {"default", "expert"}), (rivals, {"default", "torch.compile alone"})):
+            tasks = module.tasks(cuda)
+            cold = [at for at, task in enumerate(tasks) if ", cold/" in task.key]
+            assert {task.key.split("/")[1].removesuffix(", cold") for task in (tasks[at] for at in cold)} == labels
+            for at in cold:
+                served = [other for other, task in enumerate(tasks) if task.key in tasks[at].serves]
+                assert len(served) == module.ROUNDS
+                assert at < min(served)
+                warm = tasks[min(served)].seconds
+                assert tasks[at].seconds > warm
+
+    def test_kernels_that_a_machine_has_are_not_made_again(self, cuda: Setting) -> None:
+        def names(module: Any) -> dict[str, str]:
+            found = (task.key.rpartition("/") for task in module.tasks(cuda) if ", cold/" in task.key)
+            return {text: name for text, _, name in found}
+
+        cold = "gpt/default, cold"
+        assert names(speed)[cold] != names(speed)[cold], "on a new machine"
+        folder = cuda.scratch / "kernels" / "gpt-default"
+        folder.mkdir(parents=True)
+        (folder / speed.NAME).write_text("1a2b3c4d", encoding="utf-8")
+        assert names(speed)[cold] == names(rivals)[cold] == "1a2b3c4d"
+        (folder / speed.MADE).touch()
+        assert names(speed)[cold] == "1a2b3c4d"
+        assert cold not in names(rivals)
+
+    def test_nothing_that_compiles_is_measured_before_its_kernels_are_there(self, cuda: Setting) -> None:
+        warm = {task.key: task for task in speed.tasks(cuda)}
+        assert warm["gpt/default/0"].run(1000.0) is None
+        assert warm["gpt/expert/0"].run(1000.0) is None
 
     def test_rounds_follow_one_another_so_that_a_call_that_ends_early_has_all_scripts(self, cuda: Setting) -> None:
         for module in (speed, contributions, rivals):
-            rounds = [int(task.key.rpartition("/")[2]) for task in module.tasks(cuda)]
+            rounds = [task.round for task in module.tasks(cuda)]
             assert rounds == sorted(rounds)
 
     def test_texts_are_measured_beside_each_other_in_another_order_each_round(self, cuda: Setting) -> None:
@@ -132,6 +204,28 @@ class TestPlans:
         for script in SCRIPTS:
             for rival in ("tf32", "with_accelerate", "with_lightning", "default"):
                 assert f"{script.name}/{rival}/0" in keys
+
+
+def made(outcome: Any, seconds: float, foreign: int = 0) -> Made:
+    run = Run("original", 0, outcome=outcome, problem="", output=(), wall_seconds=1.0, gpu=Gpu(foreign=foreign))
+    return Made(run, seconds, 100.0)
+
+
+class TestRuns:
+    def test_a_run_that_was_ended_for_want_of_time_may_hang_or_not(self) -> None:
+        assert made("interrupted", 100.0).result({}) is None
+        short = made("timed-out", 99.0).result({"script": "gpt"})
+        assert isinstance(short, Hung)
+        assert (short.seconds, short.values["run"]["outcome"]) == (99.0, "timed-out")
+        whole = made("timed-out", 100.0).result({"script": "gpt"})
+        assert isinstance(whole, dict)
+        assert (whole["script"], whole["run"]["outcome"]) == ("gpt", "timed-out")
+
+    @pytest.mark.parametrize(("seen", "others"), [(0, 0), (1, 0), (3, 2)], ids=["unseen", "itself", "with others"])
+    def test_a_fork_is_not_another_program(self, seen: int, others: int) -> None:
+        gpu = of_fork(made("ok", 1.0, foreign=seen).run).gpu
+        assert gpu is not None
+        assert gpu.foreign == others
 
 
 NOT_THERE = ("libcst", "nbformat", "pathspec", "platformdirs", "hypothesis", "yaml")
@@ -164,14 +258,86 @@ class TestOnTheSimulatedDevice:
         assert line["key"] == "machine 1"
         assert line["packages"]["torch"]
 
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            pytest.param(["--only", "nosuch"], "--only nosuch: no such script was prepared", id="an unknown script"),
+            pytest.param(["--prepared", "nowhere"], "nothing was prepared there", id="nothing prepared"),
+            pytest.param(
+                ["--out", "/dev/null/out"], "--out /dev/null/out: Not a directory", id="no folder for results"
+            ),
+            pytest.param(["--scratch", "/dev/null/s"], "--scratch /dev/null/s: Not a dir", id="no folder for data"),
+            pytest.param(["--device", "cuda"], "finds no CUDA device here", id="no CUDA"),
+        ],
+    )
+    def test_a_call_that_cannot_begin_says_why_in_one_line(
+        self, options: list[str], said: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        monkeypatch.chdir(tmp_path)
+        paths = ["--prepared", str(folder), "--out", str(tmp_path / "out"), "--scratch", str(tmp_path / "scratch")]
+        done = CliRunner().invoke(cli, ["run", "--stage", "1", "--device", "simulated", *paths, *options])
+        assert done.exit_code == 2
+        (line,) = done.output.splitlines()
+        assert said in line
+        assert not list(tmp_path.glob("out/*"))
+
+    def test_two_calls_do_not_write_into_one_folder(self, tmp_path: Path) -> None:
+        with alone(tmp_path), pytest.raises(CallError, match="another call is writing"), alone(tmp_path):
+            pytest.fail("both write")
+        with alone(tmp_path):
+            assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+        assert not list(tmp_path.iterdir())
+
+    def test_scripts_of_another_commit_are_told(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        setting = Setting(folder, folder, "simulated")
+        prepared = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["commit"]
+        for here, told in ((prepared, 0), ("", 0), ("0123456789ab", 1)):
+            monkeypatch.setattr(calls, "commit", lambda here=here: here)
+            assert sum("was prepared from commit" in doubt for doubt in calls.doubts(setting)) == told
+
+    @pytest.mark.parametrize(("size", "told"), [(2**26, 1), (2**35, 0)], ids=["64 MiB", "32 GiB"])
+    def test_little_shared_memory_is_told(
+        self, size: int, told: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tests.gpu.machine.shared_memory", lambda: {"bytes": size, "free_bytes": size})
+        doubts = list(calls.doubts(Setting(folder, folder, "simulated")))
+        assert sum("shared memory" in doubt for doubt in doubts) == told
+
+    def test_data_that_cannot_be_generated_cost_no_other_script(self, simulated: Setting, tmp_path: Path) -> None:
+        prepared = tmp_path / "prepared"
+        prepare(prepared, only=(SMALL, MEASURED))
+        maker = prepared / "scripts" / MEASURED / "make_data.py"
+        maker.write_text("raise OSError('no space for it')\n", encoding="utf-8")
+        setting = Setting(prepared, simulated.scratch, "simulated")
+        ledger = Ledger(tmp_path / "stage-1.jsonl")
+        wanted = [task for task in crashes.tasks(setting) if task.key in (f"{MEASURED}/naive", f"{SMALL}/naive")]
+
+        progress = carry_out(wanted, ledger, time.monotonic() + 300, beside=2)
+
+        assert [line["key"] for line in progress.done] == [f"{SMALL}/naive"]
+        assert [line["key"] for line in progress.unfinished] == [f"{MEASURED}/naive"]
+        assert progress.unfinished[0]["unfinished"].endswith("OSError: no space for it")
+        assert ledger.keys() == {f"{SMALL}/naive"}
+
+    def test_generating_data_keeps_to_the_time_that_is_left(self, simulated: Setting, tmp_path: Path) -> None:
+        prepared = tmp_path / "prepared"
+        prepare(prepared, only=(MEASURED,))
+        maker = prepared / "scripts" / MEASURED / "make_data.py"
+        maker.write_text("import time; time.sleep(100)\n", encoding="utf-8")
+        made = Prepared(Setting(prepared, simulated.scratch, "simulated"))
+        extent = Extent.of(BY_NAME[MEASURED].small)
+        with pytest.raises(subprocess.TimeoutExpired, match="timed out after 0"):
+            made.run(MEASURED, NAIVE, extent, seconds=0.5, most=100.0)
+
     def test_every_form_of_a_script_runs_and_keeps_its_promise(self, simulated: Setting, tmp_path: Path) -> None:
         results = tmp_path / "out"
         only = Setting(simulated.prepared, simulated.scratch, "simulated", frozenset({SMALL}))
 
-        progress = stages.run(1, only, results, 300, lambda _: None)
+        progress = stages.run(1, only, results, time.monotonic() + 300, lambda _: None)
 
         assert [line["run"]["outcome"] for line in progress.done] == ["ok"] * 6
-        said = stages.said(1, results)
+        said = list(stages.said(1, results))
         assert said[0] == "6 runs, 0 failed."
         assert any("bitwise equal over 20 losses" in sentence for sentence in said)
         assert not any(word in sentence for sentence in said for word in ("FARTHER", "DIVERGED", "DIFFER"))
@@ -185,7 +351,7 @@ class TestOnTheSimulatedDevice:
         ledger = Ledger(tmp_path / "stage-1.jsonl")
         wanted = [task for task in crashes.tasks(setting) if task.key in (f"{SMALL}/naive", f"{SMALL}/default")]
 
-        carry_out(wanted, ledger, 300)
+        carry_out(wanted, ledger, time.monotonic() + 300)
 
         said = list(crashes.summary(list(ledger.lines())))
         assert said[0] == "2 runs, 1 failed."
@@ -196,10 +362,13 @@ class TestOnTheSimulatedDevice:
         ledger = Ledger(tmp_path / "stage-2.jsonl")
         wanted: list[Task] = [task for task in speed.tasks(simulated) if task.key.startswith(MEASURED)]
 
-        carry_out(wanted, ledger, 300)
+        carry_out(wanted, ledger, time.monotonic() + 300)
 
         seen: dict[str, Any] = {one.label: one for one in compared(ledger.lines())}
         assert set(seen) == {"default", "expert", "tf32"}
+        cold = [line for line in ledger.lines() if line["label"] == "default, cold"]
+        assert [line["run"]["ended"] for line in cold] == ["finished"]
+        assert seen["default"].compiling is not None
         for one in seen.values():
             assert (one.judgement.run, one.script) == ("ok", MEASURED), one.judgement.reason
             assert len(one.comparison.pairs) == 1

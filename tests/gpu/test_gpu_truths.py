@@ -42,7 +42,7 @@ class Stage:
 
     def __call__(self, *keys: str) -> dict[str, Values]:
         """The lines of these tasks, which are carried out if they have none."""
-        carry_out([self.tasks[key] for key in keys], self.ledger, SPENT)
+        carry_out([self.tasks[key] for key in keys], self.ledger, time.monotonic() + SPENT)
         return {line["key"]: line for line in self.ledger.lines()}
 
 
@@ -170,7 +170,9 @@ def test_a_file_that_was_cut_in_the_middle_of_a_line_is_gone_on_with(stage: Stag
     path = stage.ledger.path
     path.write_bytes(path.read_bytes()[:-30])
     assert [line["key"] for line in stage.ledger.lines()] == ["nvml"]
-    progress = carry_out([stage.tasks[key] for key in ("nvml", "nvml, not alone")], stage.ledger, SPENT)
+    progress = carry_out(
+        [stage.tasks[key] for key in ("nvml", "nvml, not alone")], stage.ledger, time.monotonic() + SPENT
+    )
     assert (progress.before, [line["key"] for line in progress.done]) == (1, ["nvml, not alone"])
     assert [line["key"] for line in stage.ledger.lines()] == ["nvml", "nvml, not alone"]
 
@@ -182,7 +184,9 @@ def test_what_goes_wrong_in_one_task_is_told_and_costs_no_other(setting: Setting
     made = bench.Bench(setting)
     made.real = True  # nothing is forked
     ledger = Ledger(tmp_path / "ledger.jsonl")
-    carry_out([made.task("a, b", 1.0, work), Task("next", 1.0, lambda _: {"right": True})], ledger, 10.0)
+    carry_out(
+        [made.task("a, b", 1.0, work), Task("next", 1.0, lambda _: {"right": True})], ledger, time.monotonic() + 10.0
+    )
     first, second = ledger.lines()
     assert (first["right"], first["failed"][-1], second["key"]) == (None, "FileNotFoundError: a-b\n", "next")
     assert truths.summary([first])[1] == "FAILED a, b: FileNotFoundError: a-b"

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
@@ -27,12 +29,16 @@ MODULES = ("torch", "torchvision")
 class Zygotes:
     """A pool of them."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, deadline: float) -> None:
         """Starts the processes.
 
         Args:
             folder: For their sockets.
             count: How many runs there may be at once.
+            deadline: Until when they have to be ready, by ``time.monotonic``.
+
+        Raises:
+            ChildProcessError: One of them ended, or was not ready in time.
         """
         self._free: SimpleQueue[Path] = SimpleQueue()
         # Whether there is a GPU is asked of the driver's library, not of CUDA: that would start CUDA before the fork.
@@ -52,9 +58,11 @@ class Zygotes:
             )
             self._free.put(client)
         for server in self._servers:
-            if server.stdout is None or server.stdout.readline() != b"ready\n":
+            if not _is_ready(server, deadline):
+                status = server.poll()
                 self.end()
-                raise RuntimeError(f"a process that is to fork for the runs ended with {server.wait()}")
+                how = "was not ready in time" if status is None else f"ended with {status}"
+                raise ChildProcessError(f"a process that is to fork for the runs {how}")
 
     @contextlib.contextmanager
     def harness(self) -> Iterator[Path]:
@@ -74,11 +82,27 @@ class Zygotes:
                 server.stdout.close()
 
 
+def _is_ready(server: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Waits until the process says that it is."""
+    if server.stdout is None:
+        return False
+    told, _, _ = select.select([server.stdout], [], [], max(0.0, deadline - time.monotonic()))
+    return bool(told) and server.stdout.readline() == b"ready\n"
+
+
 @contextlib.contextmanager
-def zygotes(count: int) -> Iterator[Zygotes]:
-    """So many of them, until the end of the block."""
+def zygotes(count: int, deadline: float) -> Iterator[Zygotes]:
+    """So many of them, until the end of the block.
+
+    Args:
+        count: How many runs there may be at once.
+        deadline: Until when they have to be ready, by ``time.monotonic``.
+
+    Raises:
+        ChildProcessError: One of them ended, or was not ready in time.
+    """
     with tempfile.TemporaryDirectory(prefix="torchfast-") as folder:
-        pool = Zygotes(Path(folder), count)
+        pool = Zygotes(Path(folder), count, deadline)
         try:
             yield pool
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.gpu.tasks import results
 from tests.gpu.truths.bench import Bench
 from tests.gpu.truths.device import device_tasks
 from tests.gpu.truths.equality import equality_task, verify_task
@@ -53,6 +54,7 @@ def summary(lines: Sequence[Values]) -> list[str]:
         lines: Of the stage, as its file has them.
     """
     single = (f"{SAME} ", f"{SLOWER} ")
+    lines = results(lines)
     shown = [*(line for line in lines if not line["key"].startswith(single) or "failed" in line), *joined(lines)]
     names = [(line, name) for line in shown for name in line.get("expected", ())]
     wrong = sum(name in line["wrong"] for line, name in names)

@@ -18,7 +18,7 @@ from autotune_rewrite.verify import run as verifier
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
 from autotune_rewrite.verify.records import as_json
 from tests.gpu.crashes import fork_works
-from tests.gpu.running import as_line, run_of_line
+from tests.gpu.running import as_line, of_fork, run_of_line
 from tests.gpu.tasks import Task, Values
 from tests.gpu.zygotes import Zygotes, zygotes
 
@@ -41,6 +41,8 @@ LEAST = 2.0
 LONGER = 1.3
 """Times the longest round so far that has to be left for another one."""
 LAST_LINES = 20
+STARTING = 60.0
+"""Seconds that a process that forks may take to start, and its first fork."""
 OWN_HARNESS = Path(verifier.__file__).with_name("harness.py")
 FORESEEN = (
     ArithmeticError,
@@ -166,10 +168,7 @@ class Bench:
         pool = self._forks() if forked or not self.real else None
         with contextlib.nullcontext() if pool is None else pool.harness() as harness:
             run = verifier.run_script(fitting, turn, watch=watch, harness=harness)
-        if pool is not None and run.gpu is not None and run.gpu.foreign:
-            # A fork does not carry the mark of its run, and was counted as somebody else's.
-            return replace(run, gpu=replace(run.gpu, foreign=run.gpu.foreign - 1))
-        return run
+        return run if pool is None else of_fork(run)
 
     def several(
         self,
@@ -206,8 +205,8 @@ class Bench:
             if not self._asked and verifier.HARNESS == OWN_HARNESS:
                 stack = contextlib.ExitStack()
                 atexit.register(stack.close)
-                pool = stack.enter_context(zygotes(1))
-                self._pool = pool if fork_works(self.setting, pool) else None
+                pool = stack.enter_context(zygotes(1, time.monotonic() + STARTING))
+                self._pool = pool if fork_works(self.setting, pool, STARTING) else None
             self._asked = True
             return self._pool
 
