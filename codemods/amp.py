@@ -12,6 +12,7 @@ from codemods.amp_reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp_site import Site
 from codemods.declaration import Codemod, Leaves, Promise, Rewrites
 from codemods.facts.hazards import (
+    capture,
     custom_function,
     data_parallel,
     located,
@@ -72,7 +73,7 @@ class Amp(Codemod):
     needs_cuda = True
     causes = words(
         """
-        breaks-in-16-bits custom-autograd data-parallel done-already double-backward fp16-range framework
+        breaks-in-16-bits captured custom-autograd data-parallel done-already double-backward fp16-range framework
         gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities no-cuda no-name
         no-place-for-scaler other-precision several-optimizers step-closure step-without-backward torchscript
         unknown-device unknown-loss unknown-optimizer unseen-step
@@ -313,6 +314,9 @@ for x in torch.randn(4, 16, 8).cuda():
             raise LeftError("framework", text, remedy="use its own switch for mixed precision")
         if not conditions.are_about_cuda:
             raise LeftError.of(conditions.why_not or no_cuda(script))
+        captured = capture(script)
+        if captured is not None:
+            raise LeftError.of(captured)
         other = other_precision(script)
         if other is not None:
             node, what = other

@@ -11,7 +11,7 @@ from codemods.edit_values import Insert, Replace
 from codemods.facts.called import Called, called_models, given_to_process, late_hook, traced_by
 from codemods.facts.derivatives import differentiated_inside, differentiated_twice
 from codemods.facts.devices import DeviceKind
-from codemods.facts.hazards import located, no_cuda, unknown_device
+from codemods.facts.hazards import capture, located, no_cuda, unknown_device
 from codemods.facts.homes import Home, home, twins, unknown_models, unwrapped
 from codemods.facts.iterations import EventKind
 from codemods.facts.kinds import SELF_METHODS, WRAPPERS, Kind, described, kind, may, why
@@ -80,8 +80,8 @@ class Compile(Codemod):
     needs_cuda = True
     causes = words(
         """
-        compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework graph-break
-        inductor-fault inner-gradient late-hook left-with-another made-in-loop no-cuda no-name not-called
+        captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework
+        graph-break inductor-fault inner-gradient late-hook left-with-another made-in-loop no-cuda no-name not-called
         nothing-to-gain other-process own-method recurrent-model torchscript unknown-device unknown-model
         """
     )
@@ -501,7 +501,7 @@ def _why_in_vain(
         return unknown_device(script, script.transfers) or no_cuda(script)
     if called.is_single:
         return _SINGLE
-    return None if compiling is None else Reason("done-already", f"{compiling.path} compiles already")
+    return capture(script) if compiling is None else Reason("done-already", f"{compiling.path} compiles already")
 
 
 def _why_not(script: Script, called: Called, twice: ast.Call | None) -> Reason | None:

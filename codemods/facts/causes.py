@@ -123,6 +123,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "inner-gradient": "A gradient is asked for of what the model computes on the way, of which a compiled model "
         "has no graph.",
         "needs-gradients": "The code needs gradients itself.",
+        "captured": "The script captures its training as a CUDA graph itself. What is captured must not wait for the "
+        "device, as a gradient scaler does. Make the change by hand, before the capture.",
         "compiles-nothing": "Compiled in place, a model that holds nothing but torch's own modules is not compiled "
         "before torch 2.15. Train what `torch.compile(model)` returns, or give the model a class with a "
         "`forward` of its own.",

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from codemods.facts.transfers import Transfer
 
 _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
+_CAPTURES = frozenset(
+    {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
+    | {"torch.cuda.graphs.graph", "torch.cuda.graphs.CUDAGraph"}
+)
 _AUTOCAST = frozenset({"autocast", "GradScaler"})
 _BCE = frozenset({"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"})
 _LARGEST_HALF = 65504
@@ -101,6 +105,28 @@ def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
     modules = (script.module, *(each for each in script.modules if each is not script.module))
     found = ((module, _mixed_precision_in(script.flow, module)) for module in modules)
     return next(((module, node) for module, node in found if node is not None), None)
+
+
+def capture(script: Script) -> Reason | None:
+    """Why training that the script itself captures as a CUDA graph is left as it is.
+
+    What is captured must not wait for the device, as a gradient scaler's step does, nor bring graphs of its own, as
+    compiled code may.
+    """
+    for module in script.modules:
+        node = _capture_in(script.flow, module)
+        if node is not None:
+            return Reason("captured", f"the script captures CUDA graphs itself ({HERE})", (at(module, node),))
+    return None
+
+
+@lasting  # each model asks
+def _capture_in(flow: Flow, module: Module) -> ast.AST | None:
+    # Most modules do not even have the words, and this asks about every name.
+    if "graph" not in module.text.lower() or "cuda" not in module.text:
+        return None
+    nodes = module.nodes(ast.Name, ast.Attribute)
+    return next((each for each in nodes if any(one.name in _CAPTURES for one in flow.values(each))), None)
 
 
 @lasting  # a module is asked about for each that imports it

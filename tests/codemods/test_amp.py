@@ -2777,3 +2777,24 @@ def test_code_that_keeps_itself_in_32_bits_is_no_mixed_precision_yet() -> None:
 @pytest.mark.parametrize("enabled", [True, "torch.cuda.is_available()"])
 def test_a_script_that_may_switch_autocast_on_has_it_already(enabled: object) -> None:
     check_silent(Amp, ROTATED.format(enabled=enabled))
+
+
+def test_a_script_that_captures_its_training_itself_is_left() -> None:
+    code = """\
+import torch
+from torch import nn
+from torch.cuda import CUDAGraph, graph as capturing
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batch = torch.randn(16, 8).cuda()
+graph = CUDAGraph()
+with capturing(graph):
+    optimizer.zero_grad()
+    model(batch).mean().backward()
+    optimizer.step()
+for x in torch.randn(4, 16, 8):
+    batch.copy_(x)
+    graph.replay()
+"""
+    check_leaves(Amp, code, "the script captures CUDA graphs itself (line 8)")

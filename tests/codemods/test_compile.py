@@ -1250,3 +1250,21 @@ Trainer().train(torch.randn(4, 16, 8))
 
 def test_models_that_one_function_makes_of_torch_s_own_modules_are_left() -> None:
     check_leaves(Compile, FACTORY, f"actor.{IN_VAIN.format('actor')}")
+
+
+CAPTURED = """\
+model = Net().to(device)
+batch = torch.randn(16, 8, device=device)
+model(batch).mean().backward()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    model(batch).mean().backward()
+for x in torch.randn(4, 16, 8):
+    batch.copy_(x)
+    graph.replay()
+"""
+
+
+def test_a_script_that_captures_its_training_itself_is_left() -> None:
+    line = (HEAD + CAPTURED).splitlines().index("graph = torch.cuda.CUDAGraph()") + 1
+    check_leaves(Compile, HEAD + CAPTURED, f"the script captures CUDA graphs itself (line {line})")
