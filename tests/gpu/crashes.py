@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify.comparison import START, Pair
 from autotune_rewrite.verify.plan import Plan, Turn
+from autotune_rewrite.verify.records import run_of
 from autotune_rewrite.verify.run import run_script
-from tests.gpu.running import NAIVE, Extent, Prepared, run_of_line
+from tests.gpu.running import NAIVE, Extent, Prepared
 from tests.gpu.scripts import BY_NAME
 from tests.gpu.tasks import Task, Values
 from tests.scripts import SMALL
@@ -145,7 +146,7 @@ def summary(lines: Sequence[Values]) -> Iterator[str]:
     """
     lines = [line for line in lines if "run" in line]
     claims = {(line["script"], line["variant"]): line["claims"] for line in lines}
-    runs = {(line["script"], line["variant"], line["kind"]): run_of_line(line["run"]) for line in lines}
+    runs = {(line["script"], line["variant"], line["kind"]): run_of(line["run"]) for line in lines}
     failed = {key: run for key, run in runs.items() if run.outcome != "ok"}
     yield f"{len(runs)} runs, {len(failed)} failed."
     for (script, variant, kind), run in failed.items():

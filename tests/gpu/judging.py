@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.verify import Judgement, Plan, judged
 from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.measurement import Measurement
-from tests.gpu.running import NAIVE, run_of_line
+from autotune_rewrite.verify.records import run_of
+from tests.gpu.running import NAIVE
 from tests.gpu.speed import COLD, TF32
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _group(line: Values) -> str:
 
 
 def _runs(lines: Sequence[Values], label: str) -> list[Run]:
-    return [run_of_line(line["run"]) for line in lines if line["label"] == label]
+    return [run_of(line["run"]) for line in lines if line["label"] == label]
 
 
 def _beside(group: str, label: str, naive: list[Run], tf32: list[Run], lines: Sequence[Values]) -> Beside:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.verify.comparison import START, Comparison, Pair
+from autotune_rewrite.verify.records import run_of
 from tests.gpu import truths
 from tests.gpu.crashes import losses_apart
 from tests.gpu.plots import pictures
-from tests.gpu.running import NAIVE, run_of_line
+from tests.gpu.running import NAIVE
 from tests.gpu.scripts import SCRIPTS
 from tests.gpu.tables import (
     MISSING,
@@ -252,7 +253,7 @@ def _of_crashes(lines: Iterable[Values]) -> Iterator[str]:
     yield f"{len(lines)} runs, {failed} failed."
     if failures := list(failures_in(lines)):
         yield _indented(failures)
-    runs = {(line["script"], line["variant"], line["kind"]): run_of_line(line["run"]) for line in lines}
+    runs = {(line["script"], line["variant"], line["kind"]): run_of(line["run"]) for line in lines}
     claims = {(line["script"], line["variant"]): line.get("claims") for line in lines}
     variants = list(dict.fromkeys(variant for _, variant, kind in runs if kind == "pair" and variant != NAIVE))
     rows = []

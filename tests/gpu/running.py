@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify.plan import Plan, Turn
-from autotune_rewrite.verify.records import as_json, run_of
+from autotune_rewrite.verify.records import as_json
 from autotune_rewrite.verify.run import run_script
 from tests.gpu.scripts import BY_NAME
 from tests.gpu.tasks import Hung
@@ -211,8 +211,3 @@ def as_line(run: Run) -> dict[str, Any]:
     for name in ("times", "waits", "compiles"):
         values[name] = [round(each, DIGITS) for each in values[name]]
     return values
-
-
-def run_of_line(values: Mapping[str, Any]) -> Run:
-    """The run that a line's record describes."""
-    return run_of(values)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify.comparison import Comparison, Pair
 from autotune_rewrite.verify.judgement import ENDED
+from autotune_rewrite.verify.records import run_of
 from tests.gpu.judging import compared
-from tests.gpu.running import NAIVE, run_of_line
+from tests.gpu.running import NAIVE
 from tests.gpu.speed import TF32
 
 if TYPE_CHECKING:
@@ -299,7 +300,7 @@ def failures_in(lines: Iterable[Values]) -> Iterator[str]:
     found: dict[tuple[str, str], list[tuple[int, Run]]] = {}
     for line in lines:
         if "run" in line and line["run"]["outcome"] != "ok":
-            run = run_of_line(line["run"])
+            run = run_of(line["run"])
             name, _, number = line["key"].rpartition("/")
             known = "round" in line
             what = (name if known else line["key"], run.problem or ENDED[run.outcome])

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify import run as verifier
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.records import as_json
+from autotune_rewrite.verify.records import as_json, run_of
 from tests.gpu.crashes import fork_works
-from tests.gpu.running import as_line, of_fork, run_of_line
+from tests.gpu.running import as_line, of_fork
 from tests.gpu.tasks import Task, Values
 from tests.gpu.zygotes import Zygotes, zygotes
 
@@ -240,4 +240,4 @@ def kept(run: Run) -> Values:
 
 def runs_of(values: Sequence[Mapping[str, Any]]) -> list[Run]:
     """The runs that ``kept`` has described."""
-    return [run_of_line(each) for each in values]
+    return [run_of(each) for each in values]
