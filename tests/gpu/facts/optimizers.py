@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from tests.gpu.facts.recording import answer, device_ms, host_ms, rounded, sized
+from tests.gpu.facts.recording import answer, device_ms, host_ms, raised, rounded, sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +81,12 @@ def trained(name: str, options: dict[str, Any], form: dict[str, bool], dtype: to
 
 def numerics(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Whether two forms agree bit for bit, how far they differ, and how far each is from 64 bits."""
-    results = {form: trained(name, options, chosen, torch.float32) for form, chosen in FORMS.items()}
+    results, refused = {}, {}
+    for form, chosen in FORMS.items():
+        try:
+            results[form] = trained(name, options, chosen, torch.float32)
+        except RuntimeError as error:  # Adagrad has a fused form for the CPU alone in torch 2.11
+            refused[form] = raised(error)
     exact = trained(name, options, FORMS["single"], torch.float64)
     pairs = (
         ("foreach", "single"),
@@ -91,8 +96,9 @@ def numerics(name: str, options: dict[str, Any]) -> dict[str, Any]:
         ("default", "single"),
     )
     return {
-        **{f"{a}_and_{b}": difference(results[a], results[b]) for a, b in pairs},
+        **{f"{a}_and_{b}": difference(results[a], results[b]) for a, b in pairs if {a, b} <= results.keys()},
         "from_float64": {form: difference(result, exact) for form, result in results.items()},
+        **({"refused": refused} if refused else {}),
     }
 
 

@@ -160,7 +160,7 @@ def ctc_losses() -> dict[str, Any]:
 
     def loss(**options: Any) -> tuple[float, torch.Tensor]:
         leaf = scores.clone().requires_grad_()
-        targets = labels.flatten().int() if options.get("cudnn") else labels.to("cuda")
+        targets = (labels.flatten().int() if options.get("cudnn") else labels).to("cuda")
         type_ = torch.int32 if options.get("cudnn") else torch.long
         steps_ = torch.full((8,), 50, dtype=type_)
         value = F.ctc_loss(leaf.log_softmax(-1), targets, steps_, lengths.to(type_))
