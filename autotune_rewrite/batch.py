@@ -17,7 +17,7 @@ from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import Part, Project, projects
 from autotune_rewrite.results import Rewrite
 from autotune_rewrite.rewrite import Text, describe, rewrite_project
-from codemods.declaration import Promise
+from codemods.codemod import Promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.amp import Amp
-from codemods.as_tensor import AsTensor
-from codemods.compile import Compile
-from codemods.cudnn_benchmark import CudnnBenchmark
-from codemods.declaration import Default
-from codemods.h2d_non_blocking import H2dNonBlocking
-from codemods.loader_persistent import LoaderPersistent
-from codemods.loader_pin import LoaderPin
-from codemods.loader_workers import LoaderWorkers
-from codemods.no_grad_eval import NoGradEval
-from codemods.zero_grad_none import ZeroGradNone
+from codemods.codemod import Default
+from codemods.rules.amp import Amp
+from codemods.rules.as_tensor import AsTensor
+from codemods.rules.compile import Compile
+from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.loader_persistent import LoaderPersistent
+from codemods.rules.loader_pin import LoaderPin
+from codemods.rules.loader_workers import LoaderWorkers
+from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codemods.declaration import Codemod
+    from codemods.codemod import Codemod
 
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.results import Rewrite
     from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Run
-    from codemods.declaration import Codemod
+    from codemods.codemod import Codemod
 
 _STDIN = "-"
 _STDIN_NAME = "<stdin>"

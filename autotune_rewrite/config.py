@@ -12,7 +12,7 @@ from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.suggestions import unknown
 from autotune_rewrite.target import Target
-from codemods.declaration import AmpForm, Choices, Default, Promise
+from codemods.codemod import AmpForm, Choices, Default, Promise
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -23,9 +23,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from autotune_rewrite.errors import FileError
-from codemods.facts import legacy
+from codemods.dataflow.source import Module
+from codemods.facts import failures
 from codemods.facts.reason import listed
-from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -274,7 +274,7 @@ def _refuse(path: str, code: str, cell: int, above: int) -> None:
     try:
         module = Module(path, code)
     except SyntaxError as error:
-        said = legacy.why_unreadable(error.text or "") or error.msg
+        said = failures.why_unreadable(error.text or "") or error.msg
         raise FileError(path, f"not Python 3: {said}", above + (error.lineno or 1), cell) from error
     except ValueError as error:
         raise FileError(path, f"not Python: {error}", above + 1, cell) from error

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from autotune_rewrite.files import ENVIRONMENT_MARKS, SKIPPED
-from codemods.facts.kinds import FRAMEWORKS
+from codemods.library.kinds import FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autotune_rewrite.errors import FileError
-from codemods.declaration import Promise
+from codemods.codemod import Promise
 from codemods.facts.reason import Said as Sentence
 from codemods.facts.reason import Spot
 

@@ -12,12 +12,12 @@ from autotune_rewrite import suppress
 from autotune_rewrite.catalogue import ROUNDS, RULES
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.results import Rewrite, Site, Span
-from codemods import placing
-from codemods.facts import legacy
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.facts import failures
 from codemods.facts.describe import facts_by_line
 from codemods.facts.reason import Reason
 from codemods.facts.script import Script, Whole
-from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     import ast
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from autotune_rewrite.catalogue import Rounds
     from autotune_rewrite.config import Settings
     from autotune_rewrite.suppress import Suppressions
-    from codemods.declaration import Codemod, Finding
-    from codemods.edit_values import Edit
+    from codemods.codemod import Codemod, Finding
+    from codemods.editing.values import Edit
     from codemods.facts.reason import Said
 
 _MARK = "\ufeff"
@@ -235,7 +235,7 @@ def parse(
         try:
             return Module(path, text, name, is_package, local)
         except SyntaxError as error:
-            said = legacy.why_unreadable(error.text or "") or error.msg
+            said = failures.why_unreadable(error.text or "") or error.msg
             raise FileError(path, f"not Python 3: {said}", error.lineno or 1) from error
         except ValueError as error:
             raise FileError(path, f"not Python: {error}", 1) from error
@@ -289,7 +289,7 @@ def _left(finding: Finding, reason: Reason) -> Finding:
 
 def _apply(module: Module, edits: Sequence[Edit]) -> str:
     """The module's text after the edits."""
-    from codemods.edits import NotEditableError, apply
+    from codemods.editing.apply import NotEditableError, apply
 
     try:
         text = apply(module, edits)

@@ -15,7 +15,7 @@ from autotune_rewrite.suggestions import unknown
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from codemods.facts.source import Module
+    from codemods.dataflow.source import Module
 
 _COMMENT = re.compile(r"#\s*torchfast:\s*(?P<word>[\w-]*)\s*(?:\[(?P<rules>[^\]]*)\])?\s*(?P<reason>.*)")
 

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, ClassVar
 import libcst as cst
 from libcst.codemod import CodemodCommand, SkipFile
 
-from codemods import edits, placing
-from codemods.amp import Amp
-from codemods.as_tensor import AsTensor
-from codemods.compile import Compile
-from codemods.cudnn_benchmark import CudnnBenchmark
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.editing.apply import NotEditableError, apply
 from codemods.facts.script import Script
-from codemods.facts.source import Module
-from codemods.h2d_non_blocking import H2dNonBlocking
-from codemods.loader_persistent import LoaderPersistent
-from codemods.loader_pin import LoaderPin
-from codemods.loader_workers import LoaderWorkers
-from codemods.no_grad_eval import NoGradEval
-from codemods.zero_grad_none import ZeroGradNone
+from codemods.rules.amp import Amp
+from codemods.rules.as_tensor import AsTensor
+from codemods.rules.compile import Compile
+from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.loader_persistent import LoaderPersistent
+from codemods.rules.loader_pin import LoaderPin
+from codemods.rules.loader_workers import LoaderWorkers
+from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
-    from codemods.declaration import Codemod
+    from codemods.codemod import Codemod
 
 
 class RuleCommand(CodemodCommand, ABC):  # a direct child of ABC is not listed by ``libcst.tool list``
@@ -53,8 +54,8 @@ class RuleCommand(CodemodCommand, ABC):  # a direct child of ABC is not listed b
                 # What reaches into other files cannot be done half.
                 if all(edit.module is module for edit in finding.edits):
                     accepted.add(finding.edits)
-            text = edits.apply(module, accepted.edits)
-        except (SyntaxError, ValueError, RecursionError, MemoryError, edits.NotEditableError) as error:
+            text = apply(module, accepted.edits)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, NotEditableError) as error:
             raise SkipFile(str(error)) from error
         return cst.parse_module(bom + text).with_changes(encoding=tree.encoding)
 

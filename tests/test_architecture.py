@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 
 import pytest
 
 from tests.conftest import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -26,6 +32,16 @@ DECIDED = re.findall(r"`([\w/]+\.py)`((?:(?:: |, )`[A-Za-z_][\w.]*`)*)", ARCHITE
 
 def test_every_module_has_one_line() -> None:
     assert sorted(LISTED) == sorted(MODULES - PACKAGES)
+
+
+def test_every_fact_has_one_layer() -> None:
+    """The contract cannot be exhaustive by itself: it would ask for the folders only."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {contract["id"]: contract for contract in project["tool"]["importlinter"]["contracts"]}
+    named = [name for layer in contracts["facts"]["layers"] for name in re.split(r" [|:] ", layer)]
+    facts = {name for name in MODULES - PACKAGES if name.startswith("codemods/facts/")}
+
+    assert sorted(f"codemods/facts/{name.replace('.', '/')}.py" for name in named) == sorted(facts)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from autotune_rewrite import batch
 from autotune_rewrite.config import Options
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import Part, Project
-from codemods.facts.flow import Flow
+from codemods.dataflow.flow import Flow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

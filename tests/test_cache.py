@@ -15,7 +15,7 @@ from autotune_rewrite import batch, cache, config, target
 from autotune_rewrite.cache import Cache, is_unchanged, key, snapshot
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.results import Rewrite, Site, Span, as_json, from_json
-from codemods.declaration import Promise
+from codemods.codemod import Promise
 from codemods.facts.reason import Spot
 from tests.test_notebooks import notebook
 
@@ -202,13 +202,13 @@ from autotune_rewrite.cli import cli
 try:
     cli(["check", {str(naive)!r}])
 finally:
-    heavy = {{"codemods.amp", "codemods.facts.flow", "autotune_rewrite.project", "libcst"}} & set(sys.modules)
+    heavy = {{"codemods.rules.amp", "codemods.dataflow.flow", "autotune_rewrite.project", "libcst"}} & set(sys.modules)
     print(sorted(heavy))
 """
     outs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False) for _ in range(2)]
     assert cached.exists()
     first, second = (each.stdout.splitlines() for each in outs)
-    assert "codemods.amp" in first[-1]
+    assert "codemods.rules.amp" in first[-1]
     assert second[-1] == "[]"
     assert first[:-1] == second[:-1] != []
 

@@ -16,7 +16,7 @@ from autotune_rewrite.report.pages import markdown_table, page, summary
 from autotune_rewrite.rewrite import rewrite
 from autotune_rewrite.target import Target
 from codemods import commands
-from codemods.declaration import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Default, Leaves, Promise, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
 from tests.conftest import ROOT
 
@@ -104,7 +104,7 @@ class TestRule:
     def test_has_its_name_in_its_file_and_its_tests(self, rule: type[Codemod]) -> None:
         name = rule.name().replace("-", "_")
 
-        assert rule.__module__ == f"codemods.{name}"
+        assert rule.__module__ == f"codemods.rules.{name}"
         assert Path(inspect.getfile(rule)).name == f"{name}.py"
         assert (ROOT / "tests" / "codemods" / f"test_{name}.py").is_file()
 
@@ -148,10 +148,10 @@ def test_every_rule_is_in_one_round_only() -> None:
 
 def test_every_module_with_a_rule_is_in_the_catalogue() -> None:
     written = {
-        path.stem for path in (ROOT / "codemods").glob("*.py") if "(Codemod):" in path.read_text(encoding="utf-8")
+        path.stem for path in (ROOT / "codemods").rglob("*.py") if "(Codemod):" in path.read_text(encoding="utf-8")
     }
 
-    assert written == {rule.__module__.removeprefix("codemods.") for rule in RULES.values()}
+    assert written == {rule.__module__.removeprefix("codemods.rules.") for rule in RULES.values()}
 
 
 def test_every_command_is_a_rule_s() -> None:
@@ -179,5 +179,5 @@ def test_the_table_in_the_readme_is_current() -> None:
 def test_the_import_contract_holds_every_rule_apart() -> None:
     contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[tool.importlinter]")[2]
 
-    for rule in RULES.values():
-        assert f'"{rule.__module__}"' in contracts
+    assert 'modules = ["codemods.rules.*"]' in contracts
+    assert {rule.__module__.rpartition(".")[0] for rule in RULES.values()} == {"codemods.rules"}

@@ -9,7 +9,7 @@ from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.config import ConfigError, Options, settings
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.target import Target
-from codemods.declaration import Choices, Promise
+from codemods.codemod import Choices, Promise
 
 if TYPE_CHECKING:
     from pathlib import Path

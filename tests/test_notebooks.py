@@ -590,9 +590,9 @@ for images, labels in loader:
 
 
 def test_an_import_without_others_beside_it_lands_below_our_first_line() -> None:
-    from codemods.edit_values import Import
-    from codemods.edits import apply
-    from codemods.facts.source import Module
+    from codemods.dataflow.source import Module
+    from codemods.editing.apply import apply
+    from codemods.editing.values import Import
 
     source = decoded("!ls")
     module = Module(source.path, source.text.replace("import torch", "torch = 1"))
@@ -603,9 +603,9 @@ def test_an_import_without_others_beside_it_lands_below_our_first_line() -> None
 
 
 def test_nothing_is_put_above_our_first_line() -> None:
-    from codemods import placing
-    from codemods.edit_values import Insert
-    from codemods.facts.source import Module
+    from codemods.dataflow.source import Module
+    from codemods.editing import placing
+    from codemods.editing.values import Insert
 
     module = Module("nb.ipynb", decoded("x = 1").text)
     mark, first = module.tree.body[:2]

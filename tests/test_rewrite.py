@@ -13,14 +13,14 @@ from autotune_rewrite.errors import FileError
 from autotune_rewrite.results import Rewrite, Span
 from autotune_rewrite.rewrite import parse, rewrite
 from autotune_rewrite.target import Target
-from codemods.declaration import Choices, Codemod, Promise
-from codemods.edit_values import AddArgument, Insert, Remove
+from codemods.codemod import Choices, Codemod, Promise
+from codemods.editing.values import AddArgument, Insert, Remove
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.declaration import Finding
+    from codemods.codemod import Finding
     from codemods.facts.script import Script
 
 
@@ -253,7 +253,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
 
 
 def test_a_rewrite_that_is_no_python_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codemods.edits.apply", lambda *_: "x = (")
+    monkeypatch.setattr("codemods.editing.apply.apply", lambda *_: "x = (")
 
     with pytest.raises(FileError, match="please report this"):
         run("x = one()\n", (AddTwo,))

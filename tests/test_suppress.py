@@ -7,7 +7,7 @@ import pytest
 
 from autotune_rewrite import suppress
 from autotune_rewrite.errors import FileError
-from codemods.facts.source import Module
+from codemods.dataflow.source import Module
 
 RULES = ("loader-pin", "zero-grad-none")
 

@@ -7,13 +7,13 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.report.diff import unified
-from codemods.declaration import Rewrites
+from codemods.codemod import Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codemods.declaration import Codemod, Leaves
+    from codemods.codemod import Codemod, Leaves
 
 _INDENTATION = " " * 4
 """Of a section's text under its heading."""

@@ -16,7 +16,7 @@ from autotune_rewrite import batch
 from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.tune.bisect import NotFoundError, culprits
 from autotune_rewrite.verify.comparison import Pair
-from codemods.declaration import Promise
+from codemods.codemod import Promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

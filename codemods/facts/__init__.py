@@ -1,1 +1,1 @@
-"""What a training script is: names, values, loaders, models, iterations."""
+"""What a training script is: loaders, workers, devices, models, iterations, gradients, number formats."""

@@ -6,22 +6,22 @@ import ast
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from codemods.facts.devices import device
-from codemods.facts.gradients import why_gradients_may_miss
-from codemods.facts.kinds import Kind, kind
+from codemods.dataflow.values import in_order
+from codemods.facts.autograd.coverage import why_gradients_may_miss
+from codemods.facts.devices.devices import device
 from codemods.facts.reason import HERE, Words, at
-from codemods.facts.values import in_order
-from codemods.facts.worker_code import WorkerCode
+from codemods.facts.workers.payload import WorkerCode
+from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codemods.facts.data import Loader
-    from codemods.facts.models import Model
+    from codemods.dataflow.source import Module
+    from codemods.facts.data.loaders import Loader
+    from codemods.facts.devices.transfers import Transfer
+    from codemods.facts.models.layers import Model
     from codemods.facts.reason import Said
     from codemods.facts.script import Script
-    from codemods.facts.source import Module
-    from codemods.facts.transfers import Transfer
 
 
 def facts_by_line(script: Script) -> list[tuple[int, Said]]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.facts.flow import class_of
-from codemods.facts.names import decorators
+from codemods.dataflow.flow import class_of
+from codemods.dataflow.names import decorators
+from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
+from codemods.dataflow.values import Sort
 from codemods.facts.reason import at
-from codemods.facts.source import FUNCTIONS, LOOPS, lasting, walk
-from codemods.facts.values import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.facts.flow import Flow
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
     from codemods.facts.reason import Place
-    from codemods.facts.source import Callee, Module
-    from codemods.facts.values import Value
 
 # Decorators that pass a call's arguments on as they are.
 _SAME_ARGUMENTS = frozenset({"no_grad", "inference_mode"})

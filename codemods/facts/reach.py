@@ -6,17 +6,17 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from codemods.facts.kinds import MODULE_METHODS, Kind, kind
-from codemods.facts.models import Model
-from codemods.facts.source import FUNCTIONS, children, kept
-from codemods.facts.values import Sort
+from codemods.dataflow.source import FUNCTIONS, children, kept
+from codemods.dataflow.values import Sort
+from codemods.facts.models.layers import Model
+from codemods.library.kinds import MODULE_METHODS, Kind, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codemods.facts.flow import Flow
-    from codemods.facts.source import Callee, Module
-    from codemods.facts.values import Value
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
 
 Node = TypeVar("Node", bound=ast.AST)
 

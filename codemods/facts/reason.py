@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Sequence
 
-    from codemods.facts.source import Module
+    from codemods.dataflow.source import Module
 
 HERE = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in a text for the next one of its places: ``line 4``, ``lines 4, 9``, ``data.py, line 12``."""

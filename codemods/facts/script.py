@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.facts import placement
-from codemods.facts.data import Loader, loaders
-from codemods.facts.devices import DeviceKind, is_on_cuda
-from codemods.facts.evaluations import EvaluationRegion, Evaluations
-from codemods.facts.flow import Flow
-from codemods.facts.iterations import Iterations, TrainingIteration
-from codemods.facts.kinds import FRAMEWORKS, Kind, framework, kind, may
-from codemods.facts.legacy import Failure, failure
-from codemods.facts.models import Model
-from codemods.facts.semantics import TorchSemantics
-from codemods.facts.transfers import Transfer, makings, transfers
-from codemods.facts.values import Sort, Value, instance
+from codemods.dataflow import placement
+from codemods.dataflow.flow import Flow
+from codemods.dataflow.values import Sort, Value, instance
+from codemods.facts.data.loaders import Loader, loaders
+from codemods.facts.devices.devices import DeviceKind, is_on_cuda
+from codemods.facts.devices.transfers import Transfer, makings, transfers
+from codemods.facts.failures import Failure, failure
+from codemods.facts.models.layers import Model
+from codemods.facts.training.evaluation import EvaluationRegion, Evaluations
+from codemods.facts.training.iterations import Iterations, TrainingIteration
+from codemods.library.kinds import FRAMEWORKS, Kind, framework, kind, may
+from codemods.library.semantics import TorchSemantics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codemods.facts.source import Module
+    from codemods.dataflow.source import Module
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""What the libraries do, as tables: nothing here knows a script."""
+"""What the libraries do: tables that know no script, and what they say of a script's values."""

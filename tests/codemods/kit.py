@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
 from autotune_rewrite.target import Target
-from codemods.declaration import Promise
+from codemods.codemod import Promise
 from codemods.facts.causes import OF_ALL
 
 if TYPE_CHECKING:
     from autotune_rewrite.results import Rewrite
-    from codemods.declaration import Codemod
+    from codemods.codemod import Codemod
 
 
 ACCELERATED = """\

@@ -11,14 +11,15 @@ import pytest
 import torch
 from kit import check_leaves, check_rewrites, check_silent, run
 
-from codemods import edits, placing
-from codemods.amp import Amp
-from codemods.declaration import Choices, Finding, Leaves, Rewrites
+from codemods.codemod import Choices, Finding, Leaves, Rewrites
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.editing.apply import apply
 from codemods.facts.script import Script
-from codemods.facts.source import Module
+from codemods.rules.amp import Amp
 
 if TYPE_CHECKING:
-    from codemods.declaration import AmpForm
+    from codemods.codemod import AmpForm
 
 HEAD = """\
 import torch
@@ -51,7 +52,7 @@ def rewritten(code: str, form: AmpForm) -> str:
     accepted = placing.Accepted()
     for finding in Amp(Choices(amp=form)).find(script):
         assert accepted.add(finding.edits) is None
-    return edits.apply(script.module, accepted.edits)
+    return apply(script.module, accepted.edits)
 
 
 @pytest.mark.parametrize("example", [each for each in Amp.examples if isinstance(each, Rewrites)])

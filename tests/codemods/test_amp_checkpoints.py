@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kit import run
 
-from codemods.amp import Amp
+from codemods.rules.amp import Amp
 
 HEAD = """\
 import torch

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING
 import pytest
 from kit import check_leaves, run
 
-from codemods import edits, placing
-from codemods.amp import Amp
-from codemods.declaration import Choices
+from codemods.codemod import Choices
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.editing.apply import apply
 from codemods.facts.script import Script
-from codemods.facts.source import Module
+from codemods.rules.amp import Amp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from codemods.declaration import AmpForm
+    from codemods.codemod import AmpForm
 
 START = """\
 import torch
@@ -980,7 +981,7 @@ def rewritten(code: str, form: AmpForm) -> tuple[str, set[str]]:
             assert accepted.add(finding.edits) is None
         else:
             reasons.add(finding.message)
-    return edits.apply(script.module, accepted.edits) if accepted.edits else code, reasons
+    return apply(script.module, accepted.edits) if accepted.edits else code, reasons
 
 
 @pytest.mark.parametrize("name", [*ONLY_FP16, *LEFT])

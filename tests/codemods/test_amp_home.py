@@ -8,7 +8,7 @@ from textwrap import indent
 import pytest
 from kit import run
 
-from codemods.amp import Amp
+from codemods.rules.amp import Amp
 
 HEAD = """\
 import torch

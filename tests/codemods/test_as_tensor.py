@@ -7,8 +7,8 @@ import sys
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
-from codemods.as_tensor import AsTensor
-from codemods.declaration import Leaves, Promise, Rewrites
+from codemods.codemod import Leaves, Promise, Rewrites
+from codemods.rules.as_tensor import AsTensor
 
 HEAD = """\
 import numpy as np

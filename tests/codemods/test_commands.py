@@ -13,8 +13,8 @@ import pytest
 from libcst.codemod import CodemodContext, SkipFile
 
 from codemods import commands
-from codemods.declaration import Codemod, Finding, Promise
-from codemods.edit_values import AddArgument, Edit, Remove
+from codemods.codemod import Codemod, Finding, Promise
+from codemods.editing.values import AddArgument, Edit, Remove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from kit import check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
-from codemods.compile import Compile
-from codemods.declaration import Leaves, Promise, Rewrites
-from codemods.loader_workers import LoaderWorkers
+from codemods.codemod import Leaves, Promise, Rewrites
+from codemods.rules.compile import Compile
+from codemods.rules.loader_workers import LoaderWorkers
 
 NEWEST = (2, 15)
 """Compiles torch's own modules in place, too."""

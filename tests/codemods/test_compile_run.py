@@ -17,7 +17,7 @@ import pytest
 from kit import run
 
 import autotune_rewrite
-from codemods.compile import Compile
+from codemods.rules.compile import Compile
 
 pytestmark = pytest.mark.xdist_group("compiled scripts")  # the process in which they run serves all tests
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
-from codemods.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.cudnn_benchmark import CudnnBenchmark
 
 IMPORTS = """\
 import torch

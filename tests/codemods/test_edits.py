@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from codemods import placing
-from codemods.edit_values import (
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.editing.apply import NotEditableError, apply
+from codemods.editing.values import (
     AddArgument,
     AddItem,
     AddParameter,
@@ -23,8 +25,6 @@ from codemods.edit_values import (
     Unwrap,
     Wrap,
 )
-from codemods.edits import NotEditableError, apply
-from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codemods import placing
-from codemods.edit_values import (
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.editing.apply import apply
+from codemods.editing.values import (
     AddArgument,
     AddItem,
     AddParameter,
@@ -25,8 +27,6 @@ from codemods.edit_values import (
     Unwrap,
     Wrap,
 )
-from codemods.edits import apply
-from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

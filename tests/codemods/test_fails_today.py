@@ -7,9 +7,9 @@ from kit import check_leaves, check_silent
 from autotune_rewrite.config import Settings
 from autotune_rewrite.report import text
 from autotune_rewrite.rewrite import rewrite
-from codemods.declaration import Promise
-from codemods.loader_pin import LoaderPin
-from codemods.zero_grad_none import ZeroGradNone
+from codemods.codemod import Promise
+from codemods.rules.loader_pin import LoaderPin
+from codemods.rules.zero_grad_none import ZeroGradNone
 
 _BECAUSE = "the script fails before any change; fix first: loss.data[0]: a loss has no dimensions, write .item() instead of .data[0]"  # fmt: skip
 _CODE = """\

@@ -4,7 +4,7 @@ import pytest
 import torch
 from kit import ACCELERATED, check_leaves, check_rewrites, check_silent
 
-from codemods.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
 
 HEAD = """\
 import argparse

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kit import check_leaves, check_rewrites, run
 
-from codemods.h2d_non_blocking import H2dNonBlocking
-from codemods.loader_pin import LoaderPin
-from codemods.loader_workers import LoaderWorkers
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.loader_pin import LoaderPin
+from codemods.rules.loader_workers import LoaderWorkers
 
 HEAD = """\
 from datasets import load_dataset

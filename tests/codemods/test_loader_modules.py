@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codemods import edits
+from codemods.dataflow.source import Module
+from codemods.editing.apply import apply
 from codemods.facts.script import Script, Whole
-from codemods.facts.source import Module
-from codemods.h2d_non_blocking import H2dNonBlocking
-from codemods.loader_persistent import LoaderPersistent
-from codemods.loader_pin import LoaderPin
-from codemods.loader_workers import LoaderWorkers
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.loader_persistent import LoaderPersistent
+from codemods.rules.loader_pin import LoaderPin
+from codemods.rules.loader_workers import LoaderWorkers
 
 if TYPE_CHECKING:
-    from codemods.declaration import Codemod
+    from codemods.codemod import Codemod
 
 _DATA = """\
 from torch.utils.data import DataLoader
@@ -61,7 +61,7 @@ def _project(rule: type[Codemod], entries: tuple[str, ...] = ("train",), **texts
         for finding in rule().sites(script.seen_from(module, None)):
             assert finding.module is module
             if finding.rewrites:
-                text = edits.apply(module, finding.edits)
+                text = apply(module, finding.edits)
                 compile(text, module.path, "exec")
                 found.setdefault(module.name, []).extend(
                     line.strip() for line in text.splitlines() if line not in module.text.splitlines()

@@ -7,9 +7,9 @@ from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
-from codemods.declaration import Choices, Promise
-from codemods.loader_persistent import LoaderPersistent
-from codemods.loader_workers import LoaderWorkers
+from codemods.codemod import Choices, Promise
+from codemods.rules.loader_persistent import LoaderPersistent
+from codemods.rules.loader_workers import LoaderWorkers
 
 if TYPE_CHECKING:
     from autotune_rewrite.results import Rewrite

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from kit import check_leaves, check_rewrites, check_silent
 
-from codemods.loader_pin import LoaderPin
+from codemods.rules.loader_pin import LoaderPin
 
 HEAD = """\
 import argparse

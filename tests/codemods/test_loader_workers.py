@@ -7,8 +7,8 @@ from kit import check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
-from codemods.declaration import Choices, Promise
-from codemods.loader_workers import LoaderWorkers
+from codemods.codemod import Choices, Promise
+from codemods.rules.loader_workers import LoaderWorkers
 
 HEAD = """\
 import argparse

@@ -9,12 +9,12 @@ from kit import check_leaves, check_rewrites, run
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
-from codemods.cudnn_benchmark import CudnnBenchmark
-from codemods.declaration import Choices, Codemod, Promise
-from codemods.h2d_non_blocking import H2dNonBlocking
-from codemods.loader_pin import LoaderPin
-from codemods.loader_workers import LoaderWorkers
-from codemods.no_grad_eval import NoGradEval
+from codemods.codemod import Choices, Codemod, Promise
+from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.loader_pin import LoaderPin
+from codemods.rules.loader_workers import LoaderWorkers
+from codemods.rules.no_grad_eval import NoGradEval
 
 HEAD = """\
 import torch

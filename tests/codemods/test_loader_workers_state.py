@@ -7,8 +7,8 @@ import re
 import pytest
 from kit import check_leaves, run
 
-from codemods.declaration import Promise
-from codemods.loader_workers import LoaderWorkers
+from codemods.codemod import Promise
+from codemods.rules.loader_workers import LoaderWorkers
 
 HEAD = """\
 import argparse

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codemods import edits
-from codemods.cudnn_benchmark import CudnnBenchmark
+from codemods.dataflow.source import Module
+from codemods.editing.apply import apply
 from codemods.facts.script import Script, Whole
-from codemods.facts.source import Module
-from codemods.no_grad_eval import NoGradEval
-from codemods.zero_grad_none import ZeroGradNone
+from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
-    from codemods.declaration import Codemod
+    from codemods.codemod import Codemod
 
 _MODEL = """\
 from torch import nn
@@ -77,7 +77,7 @@ def _project(rule: type[Codemod], **changed: str) -> dict[str, list[str]]:
         for finding in rule().sites(script.seen_from(module, None)):
             assert finding.module is module
             if finding.rewrites:
-                text = edits.apply(module, finding.edits)
+                text = apply(module, finding.edits)
                 ast.parse(text)
                 old = module.lines
                 said = next(line for line in text.splitlines() if line not in [each.rstrip() for each in old])

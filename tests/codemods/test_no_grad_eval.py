@@ -6,8 +6,8 @@ from textwrap import dedent
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
-from codemods.declaration import Promise
-from codemods.no_grad_eval import NoGradEval
+from codemods.codemod import Promise
+from codemods.rules.no_grad_eval import NoGradEval
 from tests.training import run_script
 
 HEAD = """\

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from codemods import placing
-from codemods.edit_values import (
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.editing.values import (
     AddArgument,
     AddItem,
     AddParameter,
@@ -25,7 +26,6 @@ from codemods.edit_values import (
     Unwrap,
     Wrap,
 )
-from codemods.facts.source import Module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -534,5 +534,5 @@ def test_a_finding_at_odds_with_itself_is_refused() -> None:
 
 
 def test_placing_needs_no_libcst() -> None:
-    code = "import sys; import codemods.placing; sys.exit('libcst' in sys.modules)"
+    code = "import sys; import codemods.editing.placing; sys.exit('libcst' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

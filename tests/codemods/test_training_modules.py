@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codemods import edits, placing
-from codemods.amp import Amp
-from codemods.compile import Compile
-from codemods.declaration import Choices
+from codemods.codemod import Choices
+from codemods.dataflow.source import Module
+from codemods.editing import placing
+from codemods.editing.apply import apply
 from codemods.facts.script import Script
-from codemods.facts.source import Module
-from codemods.zero_grad_none import ZeroGradNone
+from codemods.rules.amp import Amp
+from codemods.rules.compile import Compile
+from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
-    from codemods.declaration import AmpForm, Codemod
+    from codemods.codemod import AmpForm, Codemod
 
 MODELS = """\
 from torch import nn
@@ -98,7 +99,7 @@ def asked(
         assert entry.holds(finding.node)
         assert all(each.module is entry for each in finding.edits)
         assert accepted.add(finding.edits) is None
-    after = edits.apply(entry, accepted.edits) if accepted.edits else entry.text
+    after = apply(entry, accepted.edits) if accepted.edits else entry.text
     ast.parse(after)
     lines = [(entry.statement(each.node).lineno, each.message) for each in found]
     return after, lines

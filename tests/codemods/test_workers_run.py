@@ -11,9 +11,9 @@ import pytest
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
-from codemods.declaration import Promise
-from codemods.loader_persistent import LoaderPersistent
-from codemods.loader_workers import LoaderWorkers
+from codemods.codemod import Promise
+from codemods.rules.loader_persistent import LoaderPersistent
+from codemods.rules.loader_workers import LoaderWorkers
 
 if TYPE_CHECKING:
     from pathlib import Path

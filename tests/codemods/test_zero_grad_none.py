@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
 
-from codemods.zero_grad_none import ZeroGradNone
+from codemods.rules.zero_grad_none import ZeroGradNone
 from tests.training import run_script
 
 HEAD = """\

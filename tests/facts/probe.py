@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import textwrap
 
+from codemods.dataflow.source import Module
+from codemods.dataflow.values import Sort, Value
 from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script
-from codemods.facts.source import Module
-from codemods.facts.values import Sort, Value
 
 _SHOWN = {
     Sort.EXTERNAL: "{0.name}",

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_determinism import TANGLED
 
+from codemods.dataflow.source import Module
 from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script
-from codemods.facts.source import Module
 
 NAMES = ["x", "y", "f", "A", "self", "args", "loader", "model", "torch", "nn", "DataLoader", "partial", "data"]
 ATTRIBUTES = [

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from probe import shown
 
+from codemods.dataflow.source import Module
 from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script
-from codemods.facts.source import Module
 
 HERE = Path(__file__).parent
 FIXTURES = sorted((HERE.parent.parent / "fixtures").glob("*/*.py"))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from codemods.facts.environments import UNREACHABLE, Environment
-from codemods.facts.values import PLAIN, UNBOUND, external, joined, unknown
+from codemods.dataflow.environments import UNREACHABLE, Environment
+from codemods.dataflow.values import PLAIN, UNBOUND, external, joined, unknown
 
 ONE, TWO = external("one"), external("two")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from probe import script
 
-from codemods.facts.kinds import (
+from codemods.library.kinds import (
     MODULE_METHODS,
     SELF_METHODS,
     Kind,
@@ -22,8 +22,8 @@ from codemods.facts.kinds import (
 )
 
 if TYPE_CHECKING:
+    from codemods.dataflow.values import Values
     from codemods.facts.script import Script
-    from codemods.facts.values import Values
 
 HEAD = """\
 import torch, torchvision, timm, transformers, datasets

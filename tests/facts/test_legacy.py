@@ -10,8 +10,8 @@ from probe import script
 
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.rewrite import parse
+from codemods.dataflow.source import Module
 from codemods.facts.script import Script
-from codemods.facts.source import Module
 
 _START = """\
 import torch

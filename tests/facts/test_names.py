@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from probe import answers
 
-from codemods.facts import names
-from codemods.facts.source import Module
+from codemods.dataflow import names
+from codemods.dataflow.source import Module
 
 LOADER = "torch.utils.data.DataLoader"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts import placement
+from codemods.dataflow import placement
 
 if TYPE_CHECKING:
     from codemods.facts.script import Script

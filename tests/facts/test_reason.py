@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from codemods.dataflow.source import Module
 from codemods.facts.reason import HERE, Place, Reason, Said, Spot, Words, at
-from codemods.facts.source import Module
 
 TRAIN = Module("train.py", "a\nb\nc\n")
 DATA = Module("lib/data.py", "\n\nd\n", "data")

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from codemods.facts.source import Module, is_main_guard
+from codemods.dataflow.source import Module, is_main_guard
 
 
 def statement(text: str) -> tuple[Module, ast.stmt]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codemods.facts.values import (
+from codemods.dataflow.values import (
     ANY,
     NONE,
     NOTHING,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from autotune_rewrite import __version__, batch
 from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.config import Options
-from codemods.declaration import Promise
-from codemods.loader_persistent import LoaderPersistent
+from codemods.codemod import Promise
+from codemods.rules.loader_persistent import LoaderPersistent
 from tests.gpu.calls import commit
 from tests.gpu.scripts import DISSECTED, SCRIPTS, WORKERS
 from tests.scripts import FIXTURES, SMALL

@@ -12,14 +12,14 @@ import pytest
 from autotune_rewrite import batch
 from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.rewrite import rewrite_project
-from codemods.declaration import Codemod, Promise
-from codemods.edit_values import Replace
+from codemods.codemod import Codemod, Promise
+from codemods.editing.values import Replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from codemods.declaration import Finding
+    from codemods.codemod import Finding
     from tests.conftest import Answer
 
 SCRIPT = """\

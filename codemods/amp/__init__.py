@@ -1,0 +1,1 @@
+"""What the rule ``amp`` is made of: the blocks under autocast, and the gradient scaler."""

@@ -1,0 +1,288 @@
+"""How the script writes what mixed precision needs: ``scaler``, ``amp_dtype`` and ``use_amp``, at each place."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codemods.amp.reasons import LeftError
+from codemods.amp.scaler_scope import path
+from codemods.dataflow import placement
+from codemods.dataflow.names import bound_names
+from codemods.dataflow.placement import dominates
+from codemods.dataflow.source import is_main_guard, walk
+from codemods.editing.values import WIDEST, AddArgument, AddParameter, Import, Insert
+from codemods.facts.devices.conditions import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.amp.scaler_scope import Home
+    from codemods.codemod import AmpForm
+    from codemods.dataflow.source import Callee
+    from codemods.editing.values import Edit
+    from codemods.facts.devices.conditions import Conditions
+    from codemods.facts.reach import Reach
+    from codemods.facts.script import Script
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that are free in the whole module."""
+
+    scaler: str
+    use_amp: str
+    dtype: str
+
+    @classmethod
+    def free(cls, script: Script) -> Names:
+        """Names that nothing in the module has.
+
+        Raises:
+            LeftError: when there are none.
+        """
+        module = script.module
+        taken = {each.id for each in module.nodes(ast.Name)} | {each.attr for each in module.nodes(ast.Attribute)}
+        taken |= {each.arg for each in module.nodes(ast.arg)} | {each.arg or "" for each in module.nodes(ast.keyword)}
+        taken |= {each.name for each in module.nodes(ast.FunctionDef)} | {
+            each.name for each in module.nodes(ast.ClassDef)
+        }
+        taken |= {each.asname or each.name for each in module.nodes(ast.alias)}
+        found: list[str] = []
+        for candidates in (("scaler", "grad_scaler"), ("use_amp", "amp_enabled"), ("amp_dtype", "autocast_dtype")):
+            name = next((each for each in candidates if each not in taken), None)
+            if name is None:
+                raise LeftError("no-name", f"the name {candidates[0]} is taken")
+            found.append(name)
+        return cls(*found)
+
+
+@dataclass(eq=False)
+class Wording:
+    """What is inserted so that the blocks and the scaler can be written, and how they are written at each place."""
+
+    script: Script
+    form: AmpForm
+    names: Names
+    conditions: Conditions
+    home: Home | None
+    """None where no scaler is needed."""
+    places: Sequence[ast.stmt]
+    """The statements that are to stand under autocast."""
+    validations: Sequence[ast.stmt]
+    """Those of them that validate."""
+    reach: Reach
+    only_wide: bool = False
+    """Whether there is mixed precision only where there is bf16, as fp16 would not do."""
+    edits: list[Edit] = field(default_factory=list)
+    _after: dict[Callee, bool] = field(default_factory=dict)
+    _chosen: list[ast.stmt] = field(default_factory=list)
+    """The statements before which a function chooses the number format for itself."""
+
+    def torch(self, qualified: str, place: ast.stmt) -> str:
+        """How ``torch.…`` is written at the place, after an import if need be."""
+        module = self.script.module
+        found = self.script.spelled(module, qualified, place)
+        if found is None:
+            if not placement.is_free_for(module, "torch", "torch"):
+                raise LeftError("no-name", "the name torch stands for something else in this file")
+            self._add(Import(module, "import torch"))
+        return found or qualified
+
+    def _add(self, edit: Edit) -> None:
+        if edit not in self.edits:
+            self.edits.append(edit)
+
+    # The header.
+
+    def write(self) -> None:
+        """Adds the header, and what passes the scaler on."""
+        home, module = self.home, self.script.module
+        if home is None:
+            return
+        for anchor in home.anchors:
+            condition = self._condition(anchor)
+            self._add(Insert(module, anchor, self._header(home, anchor, condition), "after"))
+        for receiver in home.receivers:
+            self._add(AddParameter(module, receiver, self.names.scaler))
+        for call in home.passing:
+            scaler = self.scaler_at(module.statement(call)) or self.names.scaler
+            self._add(AddArgument(module, call, self.names.scaler, scaler))
+
+    def _condition(self, place: ast.stmt) -> Condition:
+        condition = self.conditions.at(place)
+        function = self.script.module.function(place)
+        if condition is None and place in self.validations and function is not None:
+            # The function that validates may have a device of its own.
+            condition = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
+        # Where the device has no name: on another device than CUDA, autocast and the scaler for CUDA change nothing.
+        return condition or Condition(f"{self.torch('torch.cuda.is_available', place)}()")
+
+    @property
+    def _prefix(self) -> str:
+        return "self." if self.home is not None and self.home.owner is not None else ""
+
+    def _header(self, home: Home, anchor: ast.stmt, condition: Condition) -> str:
+        """The lines that make the scaler, and name what the blocks need."""
+        capability = f"{self.torch('torch.cuda.get_device_capability', anchor)}({condition.device})[0]"
+        if home.receivers:
+            # The functions that take the scaler say the rest themselves.
+            return "\n".join(
+                self._scaler(anchor, condition.operand, f"{capability} < 8" if self.form == "auto" else "")
+            )
+        lines, test = self._use_amp(condition)
+        if self.form == "fp16":
+            return "\n".join([*lines, *self._scaler(anchor, test)])
+        dtype = f"{self._prefix}{self.names.dtype}"
+        lines += self._dtype(dtype, test, capability, anchor)
+        return "\n".join([*lines, *self._scaler(anchor, test, f"{dtype} is {self.torch('torch.float16', anchor)}")])
+
+    def _scaler(self, anchor: ast.stmt, *tests: str) -> list[str]:
+        """The lines that make the scaler, enabled where all of the tests hold."""
+        quote, enabled = self.script.quote(self.script.module), " and ".join(filter(None, tests))
+        start = f"{self._prefix}{self.names.scaler} = {self.torch('torch.amp.GradScaler', anchor)}("
+        arguments = f"{quote}cuda{quote}, enabled={enabled}" if enabled else f"{quote}cuda{quote}"
+        if anchor.col_offset + len(start + arguments) < WIDEST:
+            return [f"{start}{arguments})"]
+        return [start, f"    {arguments}", ")"]
+
+    def _use_amp(self, condition: Condition) -> tuple[list[str], str]:
+        """The line that names the condition, where the script has no name for it that all blocks see, and the name."""
+        if condition.test is None or self._is_seen_everywhere(condition):
+            return [], condition.operand
+        name = f"{self._prefix}{self.names.use_amp}"
+        return [f"{name} = {condition.test}"], name
+
+    def _is_seen_everywhere(self, condition: Condition) -> bool:
+        if not condition.is_name:
+            return False
+        if self.home is not None and self.home.owner is not None and (condition.test or "").startswith("self."):
+            writes = [each for each in self.script.module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
+            return sum(ast.unparse(each) == condition.test for each in writes) == 1
+        return all(self.conditions.at(each) == condition for each in self.places)
+
+    def _dtype(self, name: str, test: str, capability: str, place: ast.stmt) -> list[str]:
+        choice = " and ".join(filter(None, [test, f"{capability} >= 8"]))
+        wide, half = self.torch("torch.bfloat16", place), self.torch("torch.float16", place)
+        line = f"{name} = {wide} if {choice} else {half}"
+        if place.col_offset + len(line) <= WIDEST:
+            return [line]
+        return [f"{name} = (", f"    {wide} if {choice}", f"    else {half}", ")"]
+
+    # At each place.
+
+    def scaler_at(self, place: ast.stmt) -> str | None:
+        """How the scaler is written at the place; None where it is not seen there."""
+        home = self.home
+        if home is None:
+            return None
+        function = self.script.module.function(place)
+        if function in home.receivers:
+            return self.names.scaler
+        return f"{self._prefix}{self.names.scaler}" if self._is_seen(place) else None
+
+    def _is_seen(self, place: ast.stmt) -> bool:
+        """Whether what the header binds is bound at the place."""
+        module, home = self.script.module, self.home
+        if home is None:
+            return False
+        function = module.function(place)
+        if home.owner is not None:
+            return isinstance(function, _FUNCTIONS) and self.script.flow.owner(function) is home.owner
+        is_global = {module.function(each) for each in home.anchors} == {None}
+        if is_global and function is not None:
+            return self._runs_after(home.anchors, function) and not self._is_imported_alone(home.anchors, function)
+        return any(dominates(module, each, place) for each in home.anchors)
+
+    def _is_imported_alone(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
+        """Whether another file may import the function, and call it, though nothing below the guard has run."""
+        module = self.script.module
+
+        def is_guarded(node: ast.AST) -> bool:
+            return any(is_main_guard(each) for each in module.ancestors(node))
+
+        if not any(map(is_guarded, anchors)):
+            return False
+        own_names = bound_names(function)
+        read = {each.id for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        bindings: dict[str, list[bool]] = {}
+        for name in module.nodes(ast.Name):
+            if isinstance(name.ctx, ast.Store) and module.function(name) is None and name.id in read - own_names:
+                bindings.setdefault(name.id, []).append(is_guarded(name))
+        # A function that reads what is bound under the guard alone is no use to others.
+        return not any(all(each) for each in bindings.values())
+
+    def _runs_after(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
+        """Whether every run of the function starts once the header is there, as far as the module's calls say."""
+        if function not in self._after:
+            module, flow = self.script.module, self.script.flow
+            runs = [
+                module.statement(call)
+                for call in module.nodes(ast.Call)
+                if module.function(call) is None and function in self.reach.functions([call])
+            ]
+            is_after = all(any(dominates(module, each, run) for each in anchors) for run in runs)
+            self._after[function] = is_after and bool(runs) and not flow.escapes(function)
+        return self._after[function]
+
+    def block(self, place: ast.stmt) -> str:
+        """The header of a block under autocast at the place.
+
+        Raises:
+            LeftError: when the condition cannot be said there.
+        """
+        quote = self.script.quote(self.script.module)
+        if self.home is not None and not self.home.receivers and self._is_seen(place):
+            dtype, test = self._named(self.home)
+        else:
+            dtype, test = self._unnamed(place)
+        if self.form != "auto":
+            dtype = self.torch("torch.bfloat16" if self.form == "bf16" else "torch.float16", place)
+        arguments = [f"{quote}cuda{quote}", f"dtype={dtype}", *([f"enabled={test}"] if test else [])]
+        return f"with {self.torch('torch.autocast', place)}({', '.join(arguments)}):"
+
+    def _named(self, home: Home) -> tuple[str, str]:
+        """The number format and the condition, as the header names them."""
+        _, test = self._use_amp(self._condition(home.anchors[0]))
+        return f"{self._prefix}{self.names.dtype}", test
+
+    def _unnamed(self, place: ast.stmt) -> tuple[str, str]:
+        """The same for a function that does not see the header; it gets a line that chooses the number format."""
+        condition = self._condition(place)
+        name = self.names.use_amp if self.only_wide else condition.test or ""
+        if self.form == "auto" or self.only_wide:
+            anchor = self._first_place(place, condition)
+            if any(each is anchor or dominates(self.script.module, each, anchor) for each in self._chosen):
+                return self.names.dtype, name
+            self._chosen.append(anchor)
+            self._add(Insert(self.script.module, anchor, self._local_dtype(place, condition), "before"))
+        return self.names.dtype, name
+
+    def _first_place(self, place: ast.stmt, condition: Condition) -> ast.stmt:
+        """The outermost loop around the place in its function, and in those that it is defined in inside of a loop."""
+        module = self.script.module
+        loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
+        function = module.function(place)
+        if loops or not self.only_wide or not isinstance(function, _FUNCTIONS):
+            return loops[0] if loops else place
+        around = self._first_place(function, condition)
+        is_said = around is not function and not self._is_bound_inside(condition, function)
+        return around if is_said and self._condition(around) == condition else place
+
+    @staticmethod
+    def _is_bound_inside(condition: Condition, function: Callee) -> bool:
+        read = {each.id for each in ast.walk(ast.parse(condition.test or "")) if isinstance(each, ast.Name)}
+        return bool(read & bound_names(function))
+
+    def _local_dtype(self, place: ast.stmt, condition: Condition) -> str:
+        scaler = self.scaler_at(place)
+        if scaler is not None:
+            wide, half = self.torch("torch.bfloat16", place), self.torch("torch.float16", place)
+            return f"{self.names.dtype} = {half} if {scaler}.is_enabled() else {wide}"
+        capability = f"{self.torch('torch.cuda.get_device_capability', place)}({condition.device})[0]"
+        if self.only_wide:
+            return f"{self.names.use_amp} = {' and '.join(filter(None, [condition.operand, f'{capability} >= 8']))}"
+        return "\n".join(self._dtype(self.names.dtype, condition.operand, capability, place))

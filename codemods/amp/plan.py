@@ -1,0 +1,282 @@
+"""One training iteration that is to run in mixed precision: its blocks, its backwards, its validation."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codemods.amp.checkpoints import checkpoints
+from codemods.amp.naming import Wording
+from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
+from codemods.amp.regions import BCE, WITH_LOGITS, Blocks
+from codemods.amp.scaler import Scaling
+from codemods.amp.scaler_scope import Homes
+from codemods.dataflow.names import bound_names
+from codemods.editing.values import Insert, Replace, Surround, Wrap
+from codemods.facts.precision.dtypes import Format, Formats, Uses, vanishing
+from codemods.facts.precision.escapes import leak
+from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located
+from codemods.facts.reach import own
+from codemods.facts.reason import HERE, Reason, Words, at
+from codemods.facts.training.iterations import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.amp.naming import Names
+    from codemods.amp.regions import Piece
+    from codemods.amp.scaler_scope import Home
+    from codemods.codemod import AmpForm
+    from codemods.editing.values import Edit
+    from codemods.facts.devices.conditions import Conditions
+    from codemods.facts.precision.dtypes import Escape
+    from codemods.facts.script import Script
+    from codemods.facts.training.iterations import TrainingIteration
+    from codemods.facts.training.loss_regions import Block, Phase, Phases
+
+_SATURATED = "gradients of binary_cross_entropy of a sigmoid are no numbers in fp16"
+
+
+@dataclass(eq=False)
+class Site:
+    """One training iteration."""
+
+    script: Script
+    form: AmpForm
+    phases: Phases
+    conditions: Conditions
+    names: Names
+    group: tuple[Phase, ...]
+    """Its backwards."""
+    iteration: TrainingIteration
+    validations: Sequence[Block]
+    """The blocks of validation that run its models."""
+    only_wide: bool = False
+    """Whether there is mixed precision only where there is bf16, as fp16 would not do."""
+    validated: list[Block] = field(default_factory=list, init=False)
+    """Those of them that run in mixed precision too."""
+    _edits: list[Edit] = field(default_factory=list, init=False)
+
+    def edits(self) -> tuple[Edit, ...]:
+        """All edits of the site.
+
+        Raises:
+            LeftError: when the site is left, with the reason.
+        """
+        self._check()
+        scaling, home = self._scaling, None
+        bce = self._bce()
+        if bce is not None and self.form == "fp16":
+            text, remedy = f"{_SATURATED} ({HERE});", f"{WITH_LOGITS}, or --amp bf16"
+            raise LeftError("loss-of-probabilities", text, located(self.script, bce), remedy=remedy)
+        form = "bf16" if bce is not None else self.form
+        if form != "bf16":
+            home = self._home(scaling)
+        blocks = Blocks(self.script, self.phases)
+        pieces = [(phase, piece) for phase in self.group for piece in blocks.of(phase)]
+        validated = [block[0] for block in self.validations]
+        places = [*(piece.anchor for _, piece in pieces), *validated]
+        wording = Wording(
+            self.script,
+            form,
+            self.names,
+            self.conditions,
+            home,
+            places,
+            validated,
+            self.phases.reach,
+            only_wide=self.only_wide or form != self.form,
+        )
+        wording.write()
+        self._wrap(pieces, blocks, wording)
+        for phase in self.group:
+            if phase.is_inline:
+                self._edits.extend(self._split(phase, blocks, wording))
+        self._validate(wording)
+        if home is not None:
+            self._edits.extend(scaling.edits(wording.scaler_at))
+            self._edits.extend(checkpoints(self.script, wording.scaler_at))
+        return (*wording.edits, *self._edits)
+
+    @property
+    def note(self) -> Words:
+        """Why it is written for bf16 alone where any form would do, as the end of a message."""
+        bce = self._bce() if self.form == "auto" else None
+        if bce is None:
+            return Words("")
+        return Words(f"; for bf16 alone: {_SATURATED} ({HERE})", (located(self.script, bce),))
+
+    @property
+    def is_delicate(self) -> bool:
+        """Whether gradients do more than to be stepped with, and 16 bits in them are for the user to ask for."""
+        return self._scaling.differentiates_gradients or self._scaling.applies_gradients
+
+    @property
+    def _scaling(self) -> Scaling:
+        return Scaling(self.script, self.phases, tuple(self._aligned()), self.iteration.events)
+
+    def _home(self, scaling: Scaling) -> Home:
+        """Where the scaler is made."""
+        reason = scaling.why_not()
+        if reason is not None:
+            raise LeftError.of(reason.followed(";", remedy=NO_SCALER))
+        try:
+            return Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
+        except LeftError as left:
+            raise LeftError.of(left.reason.followed(";", remedy=NO_SCALER)) from None
+
+    def _bce(self) -> ast.Call | None:
+        """A ``binary_cross_entropy`` of probabilities.
+
+        A sigmoid of fp16 is exactly 1 from 8.3 on. There the gradient does not fit fp16 and is multiplied by 0: each
+        such batch would be skipped, until the scale is nothing. bf16 has the range for it.
+        """
+        parts = self.phases.reach.code(self.script.module, [node for phase in self.group for node in phase.code])
+        calls = (call for _, part in parts for call in own(part, ast.Call))
+        return next((call for call in calls if is_bce(self.script.flow, call)), None)
+
+    def _aligned(self) -> Iterator[Phase]:
+        """The phases, in the order and with the events of this iteration: they may have been found in another one's."""
+        phases = {each.call: each for each in self.group}
+        for event in self.iteration.of(EventKind.BACKWARD):
+            phase = phases.pop(event.node, None) if isinstance(event.node, ast.Call) else None
+            if phase is not None:
+                yield phase.seen_in(self.iteration, event)
+
+    def _check(self) -> None:
+        search = line_search(self.script)
+        if search is not None:
+            text = f"the line search of LBFGS needs losses of 32 bits ({HERE})"
+            raise LeftError("breaks-in-16-bits", text, located(self.script, search))
+        for phase in self.group:
+            if phase.why_not is not None:
+                raise LeftError.of(phase.why_not)
+            for hazard in hazards(self.phases.reach, self.script.module, phase.code):
+                if self.form != "bf16" or not hazard.only_fp16:
+                    because = hazard.because
+                    raise LeftError.of(because.followed(";", remedy=BF16_CAN) if hazard.only_fp16 else because)
+            kept = leak(self.phases.reach, self.script.modules, self.script.module, self._under_autocast)
+            if kept is not None:
+                raise LeftError.of(kept.because)
+            tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
+            if self.form != "bf16" and tiny is not None:
+                raise LeftError.of(tiny.because.followed(";", remedy=BF16_CAN))
+            inside = bce_in_model(self.phases.reach, phase.code)
+            if inside is not None:
+                text = f"{BCE}, and a model computes it ({HERE});"
+                raise LeftError("loss-of-probabilities", text, located(self.script, inside), remedy=WITH_LOGITS)
+
+        if not self.conditions.are_about_cuda:
+            nothing = Reason("no-cuda", "no CUDA: this loop moves neither its model nor its batches to a CUDA device")
+            raise LeftError.of(self.conditions.why_not or nothing)
+
+    @property
+    def _under_autocast(self) -> list[ast.AST]:
+        """All that would run there, validation too."""
+        return [node for phase in self.group for node in phase.code] + [
+            each for block in self.validations for each in block
+        ]
+
+    # Blocks.
+
+    def _wrap(self, pieces: Sequence[tuple[Phase, Piece]], blocks: Blocks, wording: Wording) -> None:
+        """Puts the pieces under autocast."""
+        inside: set[ast.AST] = {each.loss for each in self.group if each.is_inline and not blocks.is_outside(each)}
+        for _, piece in pieces:
+            inside |= {*piece.statements, *(each.node for each in piece.hoists)}
+        uses = Uses(self.script.flow, self.script.module, frozenset(inside))
+        for phase, piece in pieces:
+            ends_in_loss = (
+                phase.is_inline and not blocks.is_outside(phase) and piece.statements[-1:] == phase.region[-1:]
+            )
+            self._edits.extend(self._wrapped(phase, piece, uses, wording, with_loss=ends_in_loss))
+
+    def _wrapped(self, phase: Phase, piece: Piece, uses: Uses, wording: Wording, *, with_loss: bool) -> Iterator[Edit]:
+        module = self.script.module
+        header = wording.block(piece.statements[0] if piece.statements else piece.anchor)
+        lines = [f"{each.name} = {module.code(each.node)}.float()" for each in piece.hoists]
+        for hoist in piece.hoists:
+            yield Replace(module, hoist.node, hoist.name)
+        if not piece.statements:
+            yield Insert(module, piece.anchor, "\n    ".join([header, *lines]), "before")
+            return
+        yield Wrap(module, piece.statements, header)
+        if with_loss:
+            lines.append(f"{self._name_of_loss(phase)} = {module.code(phase.loss)}")
+        for line in (*lines, *self._widened(piece.statements, uses)):
+            yield Insert(module, piece.statements[-1], line, "after", outside=False)
+
+    def _widened(self, block: Block, uses: Uses) -> list[str]:
+        """The lines that turn what leaves the block into 32 bits, where its uses need them."""
+        formats = Formats(self.script.flow, self.phases.calls_model)
+        formats.run(block)
+        array = formats.leaves_torch(block)
+        if array is not None:
+            text = f"an array is made from a tensor in 16 bits ({HERE})"
+            raise LeftError("leaves-in-16-bits", text, at(self.script.module, array))
+        found: list[str] = []
+        for escape in uses.escapes(block):
+            text = ast.unparse(escape.target)
+            if formats.names.get(text, Format.OTHER) is Format.OTHER:
+                continue
+            if formats.names[text] is Format.UNKNOWN or not self._is_unconditional(escape):
+                why = f"{text!r} leaves the block in 16 bits ({HERE}), and what it holds is not known"
+                raise LeftError("leaves-in-16-bits", why, at(self.script.module, escape.use))
+            found.append(f"{text} = {text}.float()")
+        return found
+
+    def _is_unconditional(self, escape: Escape) -> bool:
+        """Whether the block writes it whenever it runs."""
+        above = self.script.module.statement(escape.target)
+        while above is not escape.statement:
+            parent = self.script.module.parent(above)
+            if not isinstance(parent, ast.With):
+                return False
+            above = parent
+        return not isinstance(above, (ast.For, ast.While, ast.If, ast.Try))
+
+    # Losses that are computed where they are differentiated.
+
+    def _split(self, phase: Phase, blocks: Blocks, wording: Wording) -> Iterator[Edit]:
+        """``loss_fn(model(x), y).backward()``: the loss becomes a statement of its own, in the block."""
+        module = self.script.module
+        scaler = wording.scaler_at(phase.statement)
+        if blocks.is_outside(phase):
+            if scaler is not None:
+                yield Surround(module, phase.loss, f"{scaler}.scale(", ")")
+            return
+        name = self._name_of_loss(phase)
+        scaled = name if scaler is None else f"{scaler}.scale({name})"
+        if phase.region:
+            yield Replace(module, phase.loss, scaled)
+            return
+        backward = phase.call.func
+        if not isinstance(backward, ast.Attribute) or backward.value is not phase.loss:
+            raise LeftError("not-editable", f"the loss in {HERE} has no name", at(module, phase.call))
+        arguments = module.between(module.span(backward)[1], module.span(phase.call)[1])
+        code = f"{scaled}.backward{arguments}".replace("{", "{{").replace("}", "}}")
+        code = f"{wording.block(phase.statement)}\n    {name} = {{loss}}\n{code}"
+        yield Replace(module, phase.statement, code, (("loss", phase.loss),))
+
+    def _name_of_loss(self, phase: Phase) -> str:
+        taken = bound_names(phase.function or self.script.module.tree)
+        return next(each for each in ("loss", "batch_loss", "loss_of_batch") if each not in taken)
+
+    # Validation.
+
+    def _validate(self, wording: Wording) -> None:
+        """Puts validation under autocast too, wherever that is certain to be right."""
+        module = self.script.module
+        uses = Uses(self.script.flow, module, frozenset(each for block in self.validations for each in block))
+        for block in self.validations:
+            if any(hazards(self.phases.reach, module, block)) or bce_in_model(self.phases.reach, block) is not None:
+                continue
+            try:
+                lines = self._widened(block, uses)
+                header = wording.block(block[0])
+            except LeftError:
+                continue  # It stays in 32 bits, which is slower and right.
+            self._edits.append(Wrap(module, block, header))
+            self._edits.extend(Insert(module, block[-1], line, "after", outside=False) for line in lines)
+            self.validated.append(block)

@@ -1,0 +1,198 @@
+"""What a codemod declares about itself, and the findings it yields."""
+
+from __future__ import annotations
+
+import enum
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from codemods.editing import placing
+from codemods.facts.reason import Reason, Words
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator
+
+    from codemods.dataflow.source import Module
+    from codemods.editing.values import Edit
+    from codemods.facts.reason import Said
+    from codemods.facts.script import Script
+
+
+class Promise(enum.IntEnum):
+    """How far the results of the rewritten script may be from the original's, from close to far."""
+
+    BITWISE = 0
+    """The same losses and parameters, bit for bit."""
+    RANDOM = 1
+    """The same distribution, other random draws or another order."""
+    PRECISION = 2
+    """Another rounding or number format."""
+    TRAINING = 3
+    """Another training trajectory."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Default(enum.Enum):
+    """When a codemod runs without being named."""
+
+    ON = "on"
+    OPT_IN = "opt-in"
+    ADVICE = "advice"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+AmpForm = Literal["auto", "bf16", "fp16"]
+"""A form of mixed precision: ``auto`` lets the GPU decide when the script runs; the other two are plainer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What users choose about how rules rewrite."""
+
+    workers: int = 4
+    """The worker processes that a loader is given where the script has no option for them."""
+    workers_are_given: bool = True
+    """Whether ``loader-workers`` runs: else no loader is given workers, whatever is done for those that have some."""
+    main_guard: bool = True
+    """Whether code may go under ``if __name__ == "__main__":``; sites that need it are left otherwise."""
+    amp: AmpForm = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrites:
+    """An example that the codemod changes, exactly so."""
+
+    before: str
+    after: str
+    target: tuple[int, int] | None = None
+    """The torch version the script is known to run on, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """An example that the codemod leaves, and the reason it reports."""
+
+    code: str
+    because: str
+    target: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One site of one rule: it is rewritten by ``edits``, or left because of ``reason``."""
+
+    rule: str
+    module: Module
+    node: ast.AST
+    why: Words
+    """Why the site is slow; unused where it is left."""
+    promise: Promise
+    gain: str = ""
+    edits: tuple[Edit, ...] = ()
+    fails: bool = True
+    """Whether ``torchfast check`` exits with 1 because of it; always false where there are no edits."""
+    after: str = ""
+    """The rule that this finding builds on: where it leaves the same node, this one leaves it, too."""
+    redraws: bool = False
+    """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
+    because: Reason | None = None
+    """Why the site is left."""
+
+    @property
+    def words(self) -> Words:
+        """Why the site is slow, or why it is left."""
+        return self.why if self.because is None else self.because.words
+
+    @property
+    def said(self) -> Said:
+        """The same for who reads the module."""
+        return self.words.said(self.module)
+
+    @property
+    def message(self) -> str:
+        """The text of that."""
+        return self.said.text
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the site is rewritten."""
+        return bool(self.edits)
+
+
+class Codemod(ABC):
+    """One rule. The docstring is its page: a first line, then the headings of ``HEADINGS``."""
+
+    HEADINGS: ClassVar[tuple[str, ...]] = ("Why it is faster", "When it is left", "Results", "References")
+
+    promise: ClassVar[Promise]
+    """The farthest promise of any of its findings."""
+    default: ClassVar[Default] = Default.ON
+    gain: ClassVar[str]
+    """What it typically brings, with the device it was seen on."""
+    min_torch: ClassVar[tuple[int, int]] = (1, 0)
+    """The first torch that runs the rewritten code."""
+    examples: ClassVar[tuple[Rewrites | Leaves, ...]]
+    needs_cuda: ClassVar[bool]
+    """Whether its changes act only where there is a CUDA device: elsewhere there is nothing to measure."""
+    causes: ClassVar[frozenset[str]]
+    """The codes of the reasons for which it leaves sites, but for those of ``causes.OF_ALL``."""
+    failures: ClassVar[tuple[str, ...]] = ()
+    """Regular expressions over a crashed script's stderr that point to this rule."""
+    tolerance: ClassVar[float] = 1e-5
+    """How far its changes may move the first loss, relative to its size: by another order of sums, unless said."""
+
+    def __init__(self, choices: Choices | None = None) -> None:
+        """A rule that follows the user's choices, or the choices of one who made none."""
+        self.choices = Choices() if choices is None else choices
+
+    @classmethod
+    def name(cls) -> str:
+        """The rule's name: ``LoaderPin`` → ``loader-pin``, ``H2dNonBlocking`` → ``h2d-non-blocking``."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+    @abstractmethod
+    def find(self, script: Script) -> Iterator[Finding]:
+        """Every site of the rule in the script, rewritten or left."""
+
+    def sites(self, script: Script) -> Iterator[Finding]:
+        """What ``find`` finds; of a script that fails before any change one site, which says so."""
+        failure = script.fails_today
+        if failure is None:
+            yield from self.find(script)
+        elif next(iter(self.find(script)), None) is not None:
+            remedy = f"fix first: {failure.because}"
+            because = Reason("fails-today", "the script fails before any change;", remedy=remedy)
+            yield self.left(script.module, failure.node, because)
+
+    def rewrites(  # noqa: PLR0913 - a finding has these parts; a builder object would only rename them
+        self,
+        module: Module,
+        node: ast.AST,
+        message: str | Words,
+        *edits: Edit,
+        promise: Promise | None = None,
+        gain: str | None = None,
+        fails: bool = True,
+        after: str = "",
+        redraws: bool = False,
+    ) -> Finding:
+        """A finding that rewrites the site, or leaves it where an edit cannot be carried out there."""
+        for edit in edits:
+            problem = placing.problem(edit)
+            if problem is not None:
+                return self.left(module, node, problem)
+        promise = self.promise if promise is None else promise
+        gain = self.gain if gain is None else gain
+        why = Words(message) if isinstance(message, str) else message
+        return Finding(self.name(), module, node, why, promise, gain, edits, fails, after, redraws)
+
+    def left(self, module: Module, node: ast.AST, because: Reason) -> Finding:
+        """A finding that leaves the site, with the reason."""
+        return Finding(self.name(), module, node, Words(""), self.promise, fails=False, because=because)

@@ -1,0 +1,1 @@
+"""What expressions may be: an abstract interpretation that can be read without knowing PyTorch."""

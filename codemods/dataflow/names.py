@@ -1,0 +1,240 @@
+"""The one qualified name of what an import binds, whatever the script calls it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, children, kept, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.source import Callee, Module
+
+BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")) | {"__import__"}
+
+# Where a name is defined → where PyTorch documents it. Longest prefix first.
+_CANONICAL = (
+    ("torch.utils.data.dataloader.", "torch.utils.data."),
+    ("torch.utils.data.dataset.", "torch.utils.data."),
+    ("torch.utils.data.sampler.", "torch.utils.data."),
+    ("torch.utils.data.distributed.", "torch.utils.data."),
+    ("torch.cuda.amp.grad_scaler.", "torch.amp."),
+    ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler"),
+    ("torch.autograd.grad_mode.", "torch."),
+    ("torch.autograd.variable.", "torch.autograd."),
+    ("torch.autograd.no_grad", "torch.no_grad"),
+    ("torch.autograd.enable_grad", "torch.enable_grad"),
+    ("torch.autograd.set_grad_enabled", "torch.set_grad_enabled"),
+    ("torch.nn.parameter.", "torch.nn."),
+    ("torch.nn.parallel.DataParallel", "torch.nn.DataParallel"),
+    ("torch.nn.parallel.data_parallel.", "torch.nn."),
+    ("torch.nn.utils.clip_grad.", "torch.nn.utils."),
+    ("torchvision.transforms.transforms.", "torchvision.transforms."),
+    ("torchvision.transforms.v2.", "torchvision.transforms."),
+)
+
+
+def words(text: str) -> frozenset[str]:
+    """A table of names, written as text."""
+    return frozenset(text.split())
+
+
+# torch.optim.adam.Adam, torch.nn.modules.conv.Conv2d, torchvision.models.resnet.resnet18
+_FLATTENED = ("torch.nn.modules.", "torch.optim.", "torchvision.models.", "torchvision.datasets.")
+_KEPT_PACKAGES = words("lr_scheduler swa_utils detection segmentation video quantization optical_flow")
+
+# What `from X import *` is taken to bind where it is one star import of several: the names that the facts know.
+_STAR = {
+    "torch": words("no_grad device tensor as_tensor from_numpy randn rand zeros ones cuda nn optim"),
+    "torch.nn": words(
+        """
+        Module Sequential ModuleList Linear Conv1d Conv2d Conv3d ConvTranspose2d BatchNorm1d BatchNorm2d ReLU LeakyReLU
+        Sigmoid Tanh Dropout Embedding LSTM GRU RNN MSELoss CrossEntropyLoss BCELoss BCEWithLogitsLoss L1Loss NLLLoss
+        DataParallel MaxPool2d Softmax
+        """
+    ),
+    "torch.nn.functional": words("relu softmax log_softmax cross_entropy nll_loss mse_loss dropout max_pool2d"),
+    "torch.optim": words("Adam AdamW SGD RMSprop Adagrad Adadelta LBFGS Adamax lr_scheduler"),
+    "torch.utils.data": words("DataLoader Dataset IterableDataset TensorDataset Subset ConcatDataset random_split"),
+    "torchvision": words("datasets transforms models utils"),
+    "torchvision.transforms": words("Compose ToTensor Normalize Resize CenterCrop RandomCrop"),
+    "torchvision.datasets": words("MNIST CIFAR10 CIFAR100 ImageFolder"),
+    "torch.autograd": words("Variable grad"),
+}
+
+
+@lru_cache(maxsize=4096)
+def canonical(name: str) -> str:
+    """The name under which PyTorch documents what ``name`` is: ``torch.optim.adam.Adam`` → ``torch.optim.Adam``."""
+    for prefix, replacement in _CANONICAL:
+        if name.startswith(prefix):
+            return replacement + name[len(prefix) :]
+    for prefix in _FLATTENED:
+        if name.startswith(prefix):
+            package, _, rest = name[len(prefix) :].partition(".")
+            if rest and package.islower() and package not in _KEPT_PACKAGES:
+                return ("torch.nn." if prefix == "torch.nn.modules." else prefix) + rest
+    return name
+
+
+def star_imports(module: Module) -> tuple[str, ...]:
+    """The modules of which the module imports ``*``, in the order of the text."""
+    return tuple(
+        module.resolved(source(node, module.package))
+        for node in module.nodes(ast.ImportFrom)
+        if any(alias.name == "*" for alias in node.names)
+    )
+
+
+def star_name(name: str, sources: Sequence[str]) -> str | None:
+    """What a name is that nothing in the module binds, where star imports of ``sources`` may bind it.
+
+    The only star import of a module must be where such a name comes from; of several, the one that is known to have it.
+    """
+    for source_ in sources:
+        if name in _STAR.get(source_, ()) or (len(sources) == 1 and source_ in _STAR):
+            return canonical(f"{source_}.{name}")
+    return None
+
+
+def imported(node: ast.Import | ast.ImportFrom, package: str = "") -> Iterator[tuple[str, str]]:
+    """What an import statement binds: (name in the module, dotted name of what it is).
+
+    Args:
+        node: the statement; star imports bind nothing here.
+        package: the dotted name of the package that the module is in, for relative imports.
+    """
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            if alias.asname:
+                yield alias.asname, alias.name
+            else:
+                yield alias.name.partition(".")[0], alias.name.partition(".")[0]
+        elif alias.name != "*":
+            yield alias.asname or alias.name, f"{source(node, package)}.{alias.name}"
+
+
+def source(node: ast.ImportFrom, package: str = "") -> str:
+    """The dotted name of the module that a ``from`` import reads."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".") if package else []
+    parents = parts[: len(parts) - node.level + 1]
+    return ".".join([*parents, node.module] if node.module else parents) or "."
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the own code of a module, function, lambda or class says about names."""
+
+    bound: frozenset[str]
+    """The names that it binds, but for those that it declares ``global`` or ``nonlocal``."""
+    global_: frozenset[str]
+    nonlocal_: frozenset[str]
+    local: frozenset[str]
+    """The targets of its comprehensions, which are seen in them alone."""
+    written: frozenset[str]
+    """The attributes that it assigns, of whatever object."""
+    yields: bool
+
+
+def bound_names(scope: ast.AST) -> frozenset[str]:
+    """Every name that the scope's own code binds: by assignments, loops, imports, definitions, ``as`` and patterns."""
+    return scope_of(scope).bound
+
+
+def declared_outer(scope: ast.AST) -> frozenset[str]:
+    """The names that the scope's own code declares ``global`` or ``nonlocal``."""
+    found = scope_of(scope)
+    return found.global_ | found.nonlocal_
+
+
+_BINDERS = (ast.stmt, ast.ExceptHandler, ast.pattern)
+"""What else may bind a name; of what is evaluated only a name does."""
+
+
+@kept
+def scope_of(node: ast.AST) -> Scope:
+    """The scope that a module, function, lambda or class is. Functions and classes inside it are not entered."""
+    bound: set[str] = set()
+    if isinstance(node, FUNCTIONS):
+        bound.update(each.arg for each in (*parameters(node), *stars(node)))
+    outer: dict[type, set[str]] = {ast.Global: set(), ast.Nonlocal: set()}
+    local: set[str] = set()
+    written: set[str] = set()
+    own = tuple(_own(node))
+    for here in own:
+        if isinstance(here, ast.Name):
+            if not isinstance(here.ctx, ast.Load):
+                bound.add(here.id)
+        elif isinstance(here, ast.Attribute):
+            if isinstance(here.ctx, ast.Store):
+                written.add(here.attr)
+        elif isinstance(here, (ast.Global, ast.Nonlocal)):
+            outer[type(here)].update(here.names)
+        elif isinstance(here, ast.comprehension):
+            local.update(each.id for each in walk(here.target) if isinstance(each, ast.Name))
+        elif isinstance(here, _BINDERS):
+            bound.update(_bound_by(here))
+    yields = not {type(each) for each in own}.isdisjoint({ast.Yield, ast.YieldFrom})
+    global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
+    return Scope(
+        frozenset(bound) - global_ - nonlocal_, global_, nonlocal_, frozenset(local), frozenset(written), yields
+    )
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of the scope's own code."""
+    todo: list[ast.AST] = []
+    if isinstance(scope, ast.Lambda):
+        todo.append(scope.body)
+    elif isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        todo.extend(scope.body)
+    else:
+        todo.extend(children(scope))
+    while todo:
+        here = todo.pop()
+        yield here
+        if isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            todo += here.decorator_list
+        elif isinstance(here, ast.comprehension):
+            todo += (here.iter, *here.ifs)
+        elif not isinstance(here, ast.Lambda):
+            todo += children(here)
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    """The names that a node other than a name binds."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (name for name, _ in imported(node))
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+
+
+def parameters(function: Callee) -> list[ast.arg]:
+    """The parameters that have a name of their own, without ``*args`` and ``**kwargs``."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def stars(function: Callee) -> list[ast.arg]:
+    """``*args`` and ``**kwargs``, where the function has them."""
+    return [each for each in (function.args.vararg, function.args.kwarg) if each is not None]
+
+
+@kept
+def decorators(node: ast.AST) -> frozenset[str]:
+    """The last part of the name of each decorator: ``functools.cached_property`` → ``cached_property``."""
+    found = set()
+    for decorator in getattr(node, "decorator_list", ()):
+        named = decorator.func if isinstance(decorator, ast.Call) else decorator
+        found.add(named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", ""))
+    return frozenset(found)

@@ -1,0 +1,1 @@
+"""Gradients: who carries a graph, who gets a gradient, and who needs one."""

@@ -1,0 +1,284 @@
+"""Which parameters surely get a gradient in every training iteration."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import Sort, Value, Values, without_none
+from codemods.facts.loops import place
+from codemods.facts.models.layers import Model
+from codemods.facts.reason import HERE, Reason
+from codemods.library.kinds import Kind, kind
+from codemods.library.layers import has_no_parameters, uses_all_parameters
+from codemods.library.operators import operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import FunctionNode
+    from codemods.facts.reason import Place
+
+# Methods of tensors whose arguments a gradient gets to, and not only the tensor itself.
+_ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "div", "matmul", "mm", "bmm", "mv", "dot", "pow", "addmm", "baddbmm", "add_", "mul_"}
+)
+_NO_PARAMETERS = frozenset(
+    {Sort.PLAIN, Sort.LITERAL, Sort.CHOICE, Sort.FUNCTION, Sort.METHOD, Sort.EXTERNAL, Sort.CLASS, Sort.UNBOUND}
+    | {Sort.TENSOR, Sort.HOST, Sort.MOVED}
+)
+_BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.BoolOp, ast.Break, ast.Continue)
+
+
+def why_gradients_may_miss(model: Model) -> Reason | None:
+    """Why some parameter may get no gradient from a loss of the model's output; None where each provably gets one."""
+    for layer in model.layers:
+        reason = (
+            _why_library_layer(model.flow, layer) if layer.sort is Sort.MADE else _why_class(Model(model.flow, layer))
+        )
+        if reason is not None:
+            return reason
+    return None
+
+
+def _missing(text: str, *places: Place) -> Reason:
+    return Reason("gradients-may-miss", text, places)
+
+
+def _why_library_layer(flow: Flow, layer: Value) -> Reason | None:
+    name = layer.name.rpartition(".")[2]
+    if not uses_all_parameters(layer.name):
+        return _missing(f"whether all of {layer.name}() is used is not known")
+    if name in {"Sequential", "ModuleList"} and isinstance(layer.site, ast.Call):
+        for each in layer.site.args:
+            values = flow.values(each.value if isinstance(each, ast.Starred) else each)
+            items = frozenset().union(*(flow.items(one) if one.sort is Sort.CONTAINER else {one} for one in values))
+            if not items or not all(kind(flow, one) is Kind.MODEL for one in items):
+                return _missing(f"what {layer.name}() holds is not known")
+    if isinstance(layer.site, ast.Call) and any(
+        each.arg in {"sparse", "scale_grad_by_freq"} for each in layer.site.keywords
+    ):
+        return _missing(f"{layer.name}() has gradients of its own kind")
+    return None
+
+
+def _why_class(model: Model) -> Reason | None:
+    flow, class_ = model.flow, model.class_
+    forward = flow.method(class_, "forward") if class_ is not None else None
+    if class_ is None or forward is None:
+        return _missing("the model's forward is not known")
+    for base in flow.bases(class_):
+        if isinstance(base, str) and base != "torch.nn.Module":
+            return _missing(f"what {base} holds is not known")
+    for node in walk(class_):
+        if isinstance(node, ast.Call) and _last_name(node.func) in {
+            "register_parameter",
+            "add_module",
+            "register_module",
+            "setattr",
+        }:
+            return _missing(f"its layers are registered by name ({HERE})", place(flow, node))
+    reached = _Reached(flow, class_)
+    reason = reached.through(forward)
+    if reason is not None:
+        return reason
+    for name, values in sorted(flow.attributes(class_).items()):
+        held = _holds_parameters(flow, without_none(values))
+        if held is None:
+            return _missing(f"what self.{name} holds is not known")
+        if held and name not in reached.attributes:
+            return _missing(f"self.{name} is not used in forward in a way that surely gives it a gradient")
+    return None
+
+
+def _holds_parameters(flow: Flow, values: Values, depth: int = 3) -> bool | None:
+    """Whether one of the values holds parameters; None where that is not known."""
+    found = False
+    for value in values:
+        if value.sort in _NO_PARAMETERS or kind(flow, value) in {Kind.LOSS, Kind.DEVICE}:
+            continue
+        if value.sort is Sort.CONTAINER and depth:
+            inside = _holds_parameters(flow, flow.items(value), depth - 1)
+            if inside is None:
+                return None
+            found |= inside
+        elif value.sort is Sort.MADE and has_no_parameters(value.name):
+            continue
+        elif kind(flow, value) is Kind.MODEL or value.name == "torch.nn.Parameter":
+            found = True
+        else:
+            return None
+    return found
+
+
+class _Reached:
+    """The attributes of a model that a gradient of what its forward returns surely gets to."""
+
+    def __init__(self, flow: Flow, class_: ast.ClassDef) -> None:
+        self._flow = flow
+        self._class = class_
+        self.attributes: set[str] = set()
+        self._live: set[str] = set()
+        self._inside: list[FunctionNode] = []
+
+    def through(self, method: FunctionNode) -> Reason | None:
+        """Goes back through a straight method from what it returns; the reason where that cannot be done."""
+        for node in walk(method):
+            if isinstance(node, _BRANCHES):
+                return _missing(f"{method.name} has a branch ({HERE})", place(self._flow, node))
+            if isinstance(node, (ast.With, ast.AsyncWith)):
+                return _missing(f"{method.name} has a with block ({HERE})", place(self._flow, node))
+            if isinstance(node, ast.Return) and node is not method.body[-1]:
+                return _missing(f"{method.name} returns early ({HERE})", place(self._flow, node))
+        last = method.body[-1]
+        if not isinstance(last, ast.Return) or last.value is None:
+            return _missing(f"{method.name} returns nothing")
+        if isinstance(last.value, (ast.Tuple, ast.Dict, ast.List)):
+            text = f"{method.name} returns several values, not all of which may be in the loss ({HERE})"
+            return _missing(text, place(self._flow, last))
+        self._live = set()
+        self._inside.append(method)
+        self._from(last.value)
+        for statement in reversed(method.body[:-1]):
+            self._back(statement)
+        self._inside.pop()
+        return None
+
+    def _back(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Assign([ast.Name(name)], value) if name in self._live:
+                self._live.discard(name)
+                self._from(value)
+            case ast.AugAssign(ast.Name(name), _, value) if name in self._live:
+                self._from(value)
+            case ast.For(ast.Name(layer), ast.Attribute(ast.Name("self"), name), body):
+                # ``for layer in self.layers: x = layer(x)``
+                for each in reversed(body):
+                    self._back(each)
+                if layer in self._live:
+                    self.attributes.add(name)
+                    self._live.discard(layer)
+            case _:
+                stored = (
+                    each.id
+                    for each in walk(statement)
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+                )
+                self._live.difference_update(stored)
+
+    def _from(self, node: ast.expr) -> None:
+        """A gradient gets to the expression: where does it go on to?"""
+        match node:
+            case ast.Name(name):
+                self._live.add(name)
+            case ast.BinOp(left, _, right):
+                self._from(left)
+                self._from(right)
+            case ast.UnaryOp(_, operand) | ast.Subscript(operand):
+                self._from(operand)
+            case ast.Attribute(ast.Name("self"), name):
+                if any(each.name == "torch.nn.Parameter" for each in self._flow.values(node)):
+                    self.attributes.add(name)
+            case ast.List(elements) | ast.Tuple(elements):
+                for each in elements:
+                    self._from(each)
+            case ast.Call(func, arguments):
+                self._from_call(func, arguments)
+
+    def _from_call(self, func: ast.expr, arguments: list[ast.expr]) -> None:
+        callees = without_none(self._flow.values(func))
+        is_layer = bool(callees) and all(kind(self._flow, each) is Kind.MODEL for each in callees)
+        method = (
+            self._flow.method(self._class, func.attr)
+            if isinstance(func, ast.Attribute) and _is_self(func.value)
+            else None
+        )
+        if method is not None:
+            self._from_method(method, arguments)
+            return
+        if is_layer and isinstance(func, ast.Attribute) and _is_self(func.value):
+            self.attributes.add(func.attr)
+        elif is_layer and isinstance(func, ast.Name):
+            self._live.add(func.id)
+        elif _cuts(func) or operator(_last_name(func)) is None:
+            return
+        elif (
+            callees
+            and all(each.sort is Sort.METHOD and each.site is None for each in callees)
+            and isinstance(func, ast.Attribute)
+        ):
+            self._from(func.value)
+            if func.attr not in _ARITHMETIC:
+                return
+        elif not callees or not all(each.sort is Sort.EXTERNAL and each.name.startswith("torch.") for each in callees):
+            return
+        for each in arguments:
+            self._from(each)
+
+    def _from_method(self, method: FunctionNode, arguments: list[ast.expr]) -> None:
+        """A gradient gets to what another method of the model returns."""
+        outside, self._live = self._live, set()
+        is_straight = method not in self._inside and self.through(method) is None
+        inside, self._live = self._live, outside
+        if is_straight:
+            for parameter, each in zip(method.args.args[1:], arguments, strict=False):
+                if parameter.arg in inside:
+                    self._from(each)
+
+
+def depends(expression: ast.expr, statements: list[ast.stmt], is_source: Callable[[ast.Call], bool]) -> bool:
+    """Whether the expression is surely computed from a source's result, by the neighbouring statements before it."""
+    todo: list[ast.expr] = [expression]
+    seen: set[ast.expr] = set()
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        match node:
+            case ast.Name(name):
+                todo.extend(_only_value(statements, name))
+            case ast.BinOp(left, _, right):
+                todo.extend((left, right))
+            case ast.UnaryOp(_, operand) | ast.Subscript(operand):
+                todo.append(operand)
+            case ast.Call(func, arguments):
+                if is_source(node):
+                    return True
+                if _cuts(func):
+                    continue
+                todo.extend(arguments)
+                if isinstance(func, ast.Attribute):
+                    todo.append(func.value)
+    return False
+
+
+def _only_value(statements: list[ast.stmt], name: str) -> Iterator[ast.expr]:
+    """The value of the name where the statements bind it once only."""
+    stores = [
+        each
+        for part in statements
+        for each in walk(part)
+        if isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load)
+    ]
+    if len(stores) != 1:
+        return
+    for statement in statements:
+        if isinstance(statement, ast.Assign) and any(each is stores[0] for each in statement.targets):
+            yield statement.value
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _cuts(func: ast.expr) -> bool:
+    """Whether what the operator of that name returns has no graph."""
+    row = operator(_last_name(func))
+    return row is not None and not row.carries_graph
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -1,0 +1,224 @@
+"""Which models are differentiated twice: through whose outputs gradients of gradients are computed."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, children, lasting, walk
+from codemods.dataflow.values import Sort, Value
+from codemods.facts.models.placement import unwrapped
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.facts.models.layers import Model
+
+# Libraries and functions that differentiate gradients, or transform functions in ways that are not followed.
+_TRANSFORMS = ("torch.func.", "functorch.", "torch.autograd.functional.", "torch.autograd.forward_ad.")
+_DETACHES = frozenset({"detach", "data", "item"})
+_META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
+
+
+def differentiated_twice(flow: Flow, modules: Iterable[Module], models: tuple[Model, ...]) -> dict[Value, ast.Call]:
+    """The models through which second derivatives are computed, each with the place where they are asked for.
+
+    Where it cannot be seen which models are meant, it is all of them.
+    """
+    found: dict[Value, ast.Call] = {}
+    for module in modules:
+        for call, involved in _twice_in(flow, module):
+            meant = [each for each in models if each.value in involved or involved & set(each.layers)] or models
+            for model in meant:
+                found.setdefault(model.value, call)
+    return found
+
+
+def differentiated_inside(flow: Flow, modules: Iterable[Module], model: Model) -> ast.Call | None:
+    """Where a gradient is asked for with respect to what the model computes on the way to its output.
+
+    The compiled model is one node of autograd's graph: its outputs do not depend on each other there.
+    """
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "retain_grad":
+                if _is_part(flow, module, call.func.value, model):
+                    return call
+            elif any(each.name == "torch.autograd.grad" for each in flow.values(call.func)):
+                outputs, inputs = _argument(call, 0, "outputs"), _argument(call, 1, "inputs")
+                parts = [each for given in inputs for each in (getattr(given, "elts", None) or [given])]
+                if any(_is_part(flow, module, each, model) for each in parts) and (
+                    model.value in _Slice(flow).models(module, call, outputs, inputs)
+                ):
+                    return call
+    return None
+
+
+def _is_part(flow: Flow, module: Module, node: ast.expr, model: Model) -> bool:
+    """Whether the expression is something that the model kept when it ran, or one of several things it returned."""
+    if isinstance(node, ast.Attribute):
+        return model.value in flow.values(node.value) and _is_kept(flow, model, node.attr)
+    if not isinstance(node, ast.Name):
+        return False
+    for target in module.nodes(ast.Name):
+        if target.id != node.id or not isinstance(target.ctx, ast.Store):
+            continue
+        if module.function(target) is not module.function(node):
+            continue
+        statement = module.statement(target)
+        given = statement.value if isinstance(statement, ast.Assign) else None
+        several = isinstance(module.parent(target), (ast.Tuple, ast.List)) or isinstance(given, ast.Subscript)
+        call = given.value if isinstance(given, ast.Subscript) else given
+        if several and isinstance(call, ast.Call):
+            called = (layer for each in flow.values(call.func) for layer in _models_in(flow, each))
+            if model.value in called:
+                return True
+    return False
+
+
+def _models_in(flow: Flow, value: Value) -> Iterator[Value]:
+    return unwrapped(flow, value) if kind(flow, value) is Kind.MODEL else iter(())
+
+
+def _is_kept(flow: Flow, model: Model, attribute: str) -> bool:
+    """Whether a method of the model's class, other than the one that makes it, sets the attribute."""
+    classes = flow.project_bases(model.class_) if model.class_ is not None else ()
+    return any(
+        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == attribute
+        for class_ in classes
+        for method in class_.body
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__"
+        for node in walk(method)
+    )
+
+
+@lasting
+def _twice_in(flow: Flow, module: Module) -> tuple[tuple[ast.Call, set[Value]], ...]:
+    """The calls in a module whose gradients may be differentiated again, each with the models that are involved."""
+    found = []
+    for call in module.nodes(ast.Call):
+        parts = _differentiated(flow, call)
+        if parts is not None:
+            found.append((call, _Slice(flow).models(module, call, *parts)))
+    return tuple(found)
+
+
+def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
+    """What is differentiated so that it can be differentiated again, and with respect to what; None for other calls."""
+    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    if any(name.startswith((*_TRANSFORMS, *_META_LEARNING)) for name in names):
+        return list(call.args), []
+    if not keeps_graph(flow, call):
+        return None
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and "torch.autograd.backward" not in names:
+        return [call.func.value], []
+    return _argument(call, 0, "outputs"), _argument(call, 1, "inputs")
+
+
+def _argument(call: ast.Call, position: int, name: str) -> list[ast.expr]:
+    given = [each.value for each in call.keywords if each.arg == name]
+    return given or list(call.args[position : position + 1])
+
+
+class _Slice:
+    """Follows an expression backwards to the calls of models that it comes from."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._seen: set[ast.AST] = set()
+        self._found: set[Value] = set()
+        self._stops: frozenset[str] = frozenset()
+
+    def models(self, module: Module, call: ast.Call, outputs: list[ast.expr], inputs: list[ast.expr]) -> set[Value]:
+        """The models between ``inputs`` and ``outputs`` of a call, the one within whose code it stands among them."""
+        self._stops = frozenset(each.id for node in inputs for each in walk(node) if isinstance(each, ast.Name))
+        for output in outputs:
+            self._follow(module, output)
+        for above in module.ancestors(call):
+            if isinstance(above, ast.ClassDef):
+                self._found.update(value for value in self._instances(above) if kind(self._flow, value) is Kind.MODEL)
+        return self._found
+
+    def _instances(self, class_: ast.ClassDef) -> Iterator[Value]:
+        """The objects of the class that the script makes."""
+        for module in self._flow.modules:
+            for call in module.nodes(ast.Call):
+                yield from (
+                    each
+                    for each in self._flow.values(call)
+                    if each.site is call and each.of is not None and each.of.site is class_
+                )
+
+    def _follow(self, module: Module, node: ast.AST) -> None:
+        todo = [node]
+        while todo:
+            each = todo.pop()
+            if each in self._seen or (isinstance(each, ast.Attribute) and each.attr in _DETACHES):
+                continue
+            self._seen.add(each)
+            todo.extend(children(each))
+            if isinstance(each, ast.Call):
+                self._follow_call(each)
+            elif isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Load):
+                self._follow_name(module, each)
+
+    def _follow_call(self, call: ast.Call) -> None:
+        for callee in self._flow.values(call.func):
+            if kind(self._flow, callee) is Kind.MODEL:
+                self._found.update(unwrapped(self._flow, callee))
+            elif callee.sort is Sort.METHOD and callee.of is not None and kind(self._flow, callee.of) is Kind.MODEL:
+                self._found.add(callee.of)
+            elif callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, FUNCTIONS):
+                self._follow(self._flow.module_of(callee.site), callee.site)
+
+    def _follow_name(self, module: Module, name: ast.Name | ast.Attribute) -> None:
+        """Goes on at the assignments of a name in its function, and at what callers give for a parameter."""
+        written = ast.unparse(name)
+        if written in self._stops:
+            return
+        if any(kind(self._flow, each) is Kind.MODEL for each in self._flow.values(name)):
+            # A model that is handed on: a function of it is differentiated.
+            parent = module.parent(name)
+            if not (isinstance(parent, ast.Call) and parent.func is name) and not isinstance(parent, ast.Attribute):
+                self._found.update(each for each in self._flow.values(name) if kind(self._flow, each) is Kind.MODEL)
+            return
+        scope = module.function(name)
+        for target in module.stores.get(written, ()):
+            given = getattr(module.statement(target), "value", None)
+            if given is not None and (isinstance(name, ast.Attribute) or module.function(target) is scope):
+                self._follow(module, given)
+        if scope is not None and isinstance(name, ast.Name):
+            for where, argument in _arguments(self._flow, scope, name.id):
+                self._follow(where, argument)
+
+
+def _arguments(flow: Flow, function: Callee, parameter: str) -> Iterator[tuple[Module, ast.expr]]:
+    """What the callers of a function of the project give for a parameter."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    if parameter not in names:
+        return
+    skip = 1 if flow.owner(function) is not None and names[:1] == ["self"] else 0
+    for call in flow.callers(function):
+        where = next((each for each in flow.modules if each.holds(call)), None)
+        position = names.index(parameter) - skip
+        if where is None:
+            continue
+        for keyword in call.keywords:
+            if keyword.arg == parameter:
+                yield where, keyword.value
+        if 0 <= position < len(call.args):
+            yield where, call.args[position]
+
+
+def keeps_graph(flow: Flow, call: ast.Call) -> bool:
+    """Whether a call that computes gradients may be asked to let them be differentiated again: ``create_graph=True``.
+
+    What is handed on from a parameter counts by what its default and its callers say.
+    """
+    given = [each.value for each in call.keywords if each.arg == "create_graph"]
+    values = [value for each in given for value in flow.values(each)]
+    is_off = bool(values) and all(each.sort is Sort.LITERAL and not each.literal for each in values)
+    return bool(given) and not is_off

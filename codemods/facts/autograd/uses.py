@@ -1,0 +1,90 @@
+"""Which code needs gradients itself, whether or not it trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import Sort
+from codemods.facts.models.layers import Model
+from codemods.facts.training.iterations import called_functions
+from codemods.library.kinds import Kind, kind
+from codemods.library.packages import Trait, has
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee
+
+_NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})
+_NEEDING_NAMES = re.compile(
+    r"attack|fgsm|(^|_)pgd|adversar|perturb|saliency|grad_?cam|hessian|jacobian|influence|attribution", re.IGNORECASE
+)
+
+
+def needs_gradients(flow: Flow, node: ast.AST) -> ast.AST | None:
+    """The place in the code under the node that needs gradients, itself or in code of the project that it calls."""
+    todo: list[ast.AST] = [node]
+    done: set[ast.AST] = set()
+    models: set[ast.AST] = set()
+    while todo:
+        here = todo.pop()
+        if here in done:
+            continue
+        done.add(here)
+        for inner in walk(here):
+            if isinstance(inner, ast.Attribute) and _asks_for_gradients(flow, inner, in_model=here in models):
+                return inner
+            if isinstance(inner, ast.Call):
+                if _call_needs_gradients(flow, inner):
+                    return inner
+                called = list(called_functions(flow, inner))
+                models.update(called if here in models else ())
+                todo.extend(called)
+                forwards = list(called_forwards(flow, inner))
+                models.update(forwards)
+                todo.extend(forwards)
+    return None
+
+
+def called_forwards(flow: Flow, call: ast.Call) -> Iterator[Callee]:
+    """The forwards of the project's models that the call runs."""
+    for callee in flow.values(call.func):
+        if kind(flow, callee) is Kind.MODEL:
+            for layer in Model(flow, callee).layers:
+                class_ = Model(flow, layer).class_
+                forward = flow.method(class_, "forward") if class_ is not None else None
+                if forward is not None:
+                    yield forward
+
+
+def _asks_for_gradients(flow: Flow, node: ast.Attribute, *, in_model: bool) -> bool:
+    if in_model and (
+        node.attr == "requires_grad_" or (node.attr == "requires_grad" and isinstance(node.ctx, ast.Load))
+    ):
+        return False  # of a state that it starts with, or asked before it is detached: only training comes back to it
+    if node.attr in _NEEDS:
+        return not any(each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in flow.values(node))
+    return node.attr in {"requires_grad", "grad_fn"}
+
+
+def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
+    if any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords):
+        return True
+    for callee in flow.values(call.func):
+        if callee.sort is Sort.EXTERNAL or callee.sort is Sort.MADE:
+            if callee.name in {"torch.autograd.grad", "torch.enable_grad", "torch.is_grad_enabled"}:
+                return True
+            if has(callee.name, Trait.GRADIENTS):
+                return True
+        if isinstance(callee.site, FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
+            return False
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return _NEEDING_NAMES.search(last) is not None
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value

@@ -1,0 +1,1 @@
+"""Loaders, data sets and batches: how they are made, read, pinned and joined."""

@@ -1,0 +1,180 @@
+"""Whether a tensor that is made of an array may share its memory: nothing else holds it, or it is copied at once."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.placement import dominates
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import NONE, Sort, Value
+from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.transfers import Transfer
+from codemods.facts.loops import REPEATING
+from codemods.library.kinds import Kind, may
+from codemods.library.operators import joins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.data.arrays import Array, Arrays
+    from codemods.facts.data.loaders import Loader
+
+_METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
+_CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
+
+
+def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bool:
+    """Whether nothing but the tensor that the call makes will hold the array's memory, or look at it."""
+    (data,) = call.args
+    if array.is_new:
+        return True
+    if not isinstance(data, ast.Name) or array.owner is not data:
+        return False
+    scope = module.function(data) or module.tree
+    names = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == data.id]
+    stores = [each for each in names if isinstance(each.ctx, ast.Store)]
+    others = [each for each in names if each is not data and each not in stores]
+    if len(stores) != 1 or not all(_reads_metadata(module, each) for each in others):
+        return False
+    binding = module.statement(stores[0])
+    if not isinstance(binding, ast.Assign) or binding.targets != stores:
+        return False
+    if _loop(module, binding) is not _loop(module, call) or not dominates(module, binding, module.statement(call)):
+        return False  # a pass may find the array of an earlier one
+    made = arrays.array(module, binding.value)
+    return made is not None and made.is_new
+
+
+def _reads_metadata(module: Module, name: ast.Name) -> bool:
+    parent = module.parent(name)
+    is_length = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "len"
+    return is_length or (isinstance(parent, ast.Attribute) and parent.attr in _METADATA)
+
+
+def _loop(module: Module, node: ast.AST) -> ast.AST | None:
+    return next((each for each in module.ancestors(node) if isinstance(each, REPEATING)), None)
+
+
+def is_copied(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call, format_: str | None) -> bool:
+    """Whether the tensor is copied at once, so that no memory stays shared.
+
+    Args:
+        flow: The values of the project.
+        loaders: Its loaders.
+        module: Where the tensor is made.
+        call: The call that makes it.
+        format_: Its number format, where that is known.
+    """
+    parent = module.parent(call)
+    if is_stacked(flow, loaders, module, call):
+        return True
+    if isinstance(parent, ast.Attribute) and isinstance(following := module.parent(parent), ast.Call):
+        if parent.attr in {"cuda", "to"}:
+            return Transfer(flow, module, following).device.kind is DeviceKind.CUDA
+        return parent.attr in _CASTS and format_ is not None and _CASTS[parent.attr] != format_
+    return False
+
+
+def is_stacked(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
+    """Whether the tensor is copied at once into one of several, which has a layout of its own."""
+    parent = module.parent(call)
+    if isinstance(parent, (ast.List, ast.Tuple, ast.ListComp)):
+        joined = module.parent(parent)
+        if isinstance(joined, ast.Call) and joined.args[:1] == [parent]:
+            return any(joins(each.name) for each in flow.values(joined.func))
+    return _is_collated(flow, loaders, module, call)
+
+
+def _is_collated(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
+    """Whether it is an item of a data set, returned as it is, and only read by loaders that copy a batch together."""
+    function = module.function(call)
+    if not isinstance(function, ast.FunctionDef) or function.name != "__getitem__":
+        return False
+    class_ = flow.owner(function)
+    reading = [each for each in loaders if any(_is_of(value, class_) for value in each.dataset.values)]
+    return (
+        class_ is not None
+        and bool(reading)
+        and all(map(_copies_items, reading))
+        and _is_only_loaded(flow, class_, {each.call for each in reading})
+        and _is_returned(module, call, function)
+    )
+
+
+def _is_of(value: Value, class_: ast.ClassDef | None) -> bool:
+    return value.of is not None and value.of.site is class_
+
+
+def _copies_items(loader: Loader) -> bool:
+    """Whether the loader stacks the items of a batch: ``batch_size=None`` hands them on, a ``collate_fn`` may."""
+    handed_on = {
+        name: loader.arguments[name].values for name in ("batch_size", "collate_fn") if name in loader.arguments
+    }
+    return (
+        loader.unknown_arguments is None
+        and NONE not in handed_on.get("batch_size", frozenset())
+        and handed_on.get("collate_fn", {NONE}) == {NONE}
+    )
+
+
+def _is_only_loaded(flow: Flow, class_: ast.ClassDef, loaders: set[ast.Call]) -> bool:
+    """Whether the objects of the class are only named, measured with ``len`` and given to these loaders.
+
+    A class that derives from it may take its items and write to them, as may other methods of its own.
+    """
+    for module in flow.modules:
+        if any(class_ in flow.bases(each) for each in module.nodes(ast.ClassDef)):
+            return False
+        if any(_takes_items(flow, module, each, class_) for each in module.nodes(ast.Attribute, ast.Subscript)):
+            return False
+        for node in module.nodes(ast.Name, ast.Attribute, ast.Call):
+            if isinstance(getattr(node, "ctx", None), ast.Store) or class_ in module.ancestors(node):
+                continue
+            if not any(_is_of(value, class_) and value.sort is Sort.INSTANCE for value in flow.values(node)):
+                continue
+            user = module.parent(node)
+            user = module.parent(user) if isinstance(user, ast.keyword) else user
+            measured = isinstance(user, ast.Call) and isinstance(user.func, ast.Name) and user.func.id == "len"
+            if not (isinstance(user, (ast.Assign, ast.AnnAssign)) or measured or user in loaders):
+                return False
+    return True
+
+
+def _takes_items(flow: Flow, module: Module, node: ast.Attribute | ast.Subscript, class_: ast.ClassDef) -> bool:
+    """Whether it may take items from a data set past its loader: ``self[0]``, ``loader.dataset[0]``."""
+    if isinstance(node, ast.Subscript):
+        own = isinstance(node.value, ast.Name) and node.value.id == "self"
+        return own and class_ in module.ancestors(node)
+    if node.attr == "__getitem__":
+        return True
+    user = module.parent(node)
+    measured = isinstance(user, ast.Call) and isinstance(user.func, ast.Name) and user.func.id == "len"
+    return node.attr == "dataset" and not measured and may(flow, flow.values(node.value), Kind.LOADER)
+
+
+def _is_returned(module: Module, call: ast.Call, function: ast.FunctionDef) -> bool:
+    """Whether the tensor is returned, at once or through a name that is used for nothing else."""
+    statement = module.statement(call)
+    if isinstance(statement, ast.Return):
+        return _is_item(module, call, statement)
+    if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return False
+    (target,) = statement.targets
+    if not isinstance(target, ast.Name):
+        return False
+    uses = [each for each in walk(function) if isinstance(each, ast.Name) and each.id == target.id]
+    returns = [(each, module.statement(each)) for each in uses if each is not target]
+    return bool(returns) and all(
+        isinstance(last, ast.Return) and _is_item(module, each, last) for each, last in returns
+    )
+
+
+def _is_item(module: Module, node: ast.expr, statement: ast.Return) -> bool:
+    """Whether the expression is what is returned, or an element of it."""
+    above = module.parent(node)
+    while isinstance(above, (ast.Tuple, ast.List, ast.Dict)):
+        above = module.parent(above)
+    return above is statement

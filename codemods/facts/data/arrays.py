@@ -1,0 +1,574 @@
+"""Which expressions are NumPy arrays for certain, of which number format, and who else holds their memory."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+
+
+FORMATS = frozenset(
+    {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64", "complex128"}
+)
+_ALIASES = {
+    "float": "float64",
+    "double": "float64",
+    "float_": "float64",
+    "single": "float32",
+    "half": "float16",
+    "bool_": "bool",
+}
+# Constructors whose result is float64 where no dtype is given, with the position of that argument.
+_FLOATS = {"zeros": 1, "ones": 1, "empty": 1, "eye": 3, "identity": 1, "linspace": 5, "logspace": 5}
+# Functions that make new arrays of whatever they are given, with the position of their dtype where they take one.
+_CONSTRUCTORS = {
+    "array": 1,
+    "full": 2,
+    "arange": 3,
+    "concatenate": 4,
+    "stack": 4,
+    "vstack": 1,
+    "hstack": 1,
+    "column_stack": 1,
+}
+# Functions that draw arrays of float64, with the position of their size; without one they draw a Python number.
+_RANDOM_FLOATS = {
+    "random.rand": 0,
+    "random.randn": 0,
+    "random.random": 0,
+    "random.random_sample": 0,
+    "random.standard_normal": 0,
+    "random.normal": 2,
+    "random.uniform": 2,
+}
+# Functions that make new arrays of arrays; of a tensor they make a tensor.
+_COMPUTE = frozenset(
+    {
+        "exp",
+        "log",
+        "log1p",
+        "log2",
+        "log10",
+        "expm1",
+        "sqrt",
+        "sin",
+        "cos",
+        "tanh",
+        "abs",
+        "clip",
+        "power",
+        "multiply",
+        "add",
+        "subtract",
+        "divide",
+        "square",
+        "sign",
+    }
+    | {
+        "floor",
+        "ceil",
+        "maximum",
+        "minimum",
+        "repeat",
+        "tile",
+        "cumsum",
+        "copy",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+    }
+)
+# The same memory as the argument where that is possible.
+_VIEWS = frozenset(
+    {"asarray", "ascontiguousarray", "squeeze", "expand_dims", "reshape", "transpose", "moveaxis", "swapaxes", "ravel"}
+)
+_VIEW_METHODS = frozenset({"reshape", "transpose", "squeeze", "ravel", "swapaxes"})
+_TURNED = frozenset({"transpose", "moveaxis", "swapaxes"})
+# Their results lie in the order of their axes, whatever they are given.
+_LAID_OUT = frozenset({"ravel", "ascontiguousarray", "flatten", "copy", "repeat"})
+_NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum"})
+_SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
+_MANY = 6
+"""Names that are bound more often are not followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A NumPy array."""
+
+    format: str | None = None
+    """Its number format, where that is known: ``float32``."""
+    is_new: bool = False
+    """Whether its memory was made for it by the very expression, so that nothing else holds it."""
+    owner: ast.AST | None = None
+    """The attribute or name whose memory it shares."""
+    has_axes: bool = False
+    """Whether it has one dimension or more for certain, and is no single number."""
+    is_dense: bool = False
+    """Whether its elements lie in the order of its axes, without gaps: those of a slice or a transpose do not."""
+
+
+class Arrays:
+    """What is known of arrays; every answer is certain, or there is none."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._busy: set[ast.AST] = set()
+
+    def array(self, module: Module, node: ast.expr) -> Array | None:
+        """The array that the expression is; None where it may be something else."""
+        if node in self._busy:
+            return None
+        self._busy.add(node)
+        try:
+            return self._of(module, node)
+        finally:
+            self._busy.discard(node)
+
+    def _of(self, module: Module, node: ast.expr) -> Array | None:
+        match node:
+            case ast.Call():
+                return self._call(module, node)
+            case ast.BinOp(left, _, right):
+                return self._computed(module, left, right)
+            case ast.UnaryOp(ast.USub(), operand):
+                inner = self.array(module, operand)
+                return None if inner is None else replace(inner, is_new=True, owner=None)
+            case ast.Subscript(value):
+                return self._item(module, value, node.slice)
+            case ast.Attribute(value, "T"):
+                inner = self.array(module, value)
+                return None if inner is None else replace(inner, is_dense=False)
+            case ast.Name() | ast.Attribute():
+                return self._named(module, node)
+        return None
+
+    # Calls.
+
+    def _call(self, module: Module, call: ast.Call) -> Array | None:
+        for callee in self._flow.values(call.func):
+            if callee.sort is Sort.EXTERNAL and callee.name.startswith("numpy."):
+                return self._function(module, callee.name.removeprefix("numpy."), call)
+            if callee.sort is Sort.FUNCTION and isinstance(callee.site, ast.FunctionDef):
+                return self._returned(callee.site, call) if len(self._flow.values(call.func)) == 1 else None
+        return self._method(module, call, call.func) if isinstance(call.func, ast.Attribute) else None
+
+    def _function(self, module: Module, name: str, call: ast.Call) -> Array | None:
+        keywords = {each.arg for each in call.keywords}
+        if keywords & {"out", "copy", "order", "like", None}:
+            return None
+        if name in _RANDOM_FLOATS:
+            sizes = [*call.args[_RANDOM_FLOATS[name] :], *(each.value for each in call.keywords if each.arg == "size")]
+            is_number = not sizes or any(self._flow.values(each) & {NONE} for each in sizes)
+            return None if is_number else Array("float64", is_new=True, is_dense=True)
+        if not call.args:
+            return None
+        if name in _FLOATS:
+            given = self._given_format(call, _FLOATS[name], "float64")
+            return Array(given, is_new=True, has_axes=not _is_no_shape(call.args[0]), is_dense=True)
+        if name in _CONSTRUCTORS:
+            inner = self.array(module, call.args[0]) or self.list_of(module, call.args[0])
+            default = inner.format if name == "array" and inner is not None else None
+            axes = name not in {"array", "full"} or isinstance(call.args[0], _SEQUENCES)
+            axes = axes or (name == "array" and inner is not None and inner.has_axes)
+            of_list = name == "array" and self._is_list(module, call.args[0])
+            is_dense = of_list or name in {"full", "arange"} or (inner is not None and inner.is_dense)
+            given = self._given_format(call, _CONSTRUCTORS[name], default)
+            return Array(given, is_new=True, has_axes=axes, is_dense=is_dense)
+        if name in FORMATS:
+            # `np.float32(a)` converts, unless it is that already.
+            inner = self.array(module, call.args[0])
+            is_new = inner is not None and inner.format not in {None, name}
+            axes, is_dense = inner is not None and inner.has_axes, inner is not None and inner.is_dense
+            return Array(name, is_new, call.args[0], axes, is_dense)
+        if name == "load":
+            # An archive's arrays are new, too; what is pickled, or mapped from the file, is another matter.
+            return Array(is_new=True) if not keywords and len(call.args) == 1 else None
+        arrays = [self.array(module, each) for each in call.args if not isinstance(each, ast.Constant)]
+        if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
+            return None
+        if name in _COMPUTE:
+            return Array(_same_float(arrays), is_new=True, has_axes=_any_axes(arrays), is_dense=_all_dense(arrays))
+        (viewed,) = arrays if name in _VIEWS and len(arrays) == 1 else (None,)
+        return None if viewed is None else replace(viewed, is_dense=_is_laid_out(name, viewed))
+
+    def _returned(self, function: ast.FunctionDef, call: ast.Call) -> Array | None:
+        """What a function of the project returns at each of its ends; it may keep hold of that."""
+        ends = [each for each in walk(function) if isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom))]
+        if function.decorator_list or not isinstance(function.body[-1], ast.Return):
+            return None
+        found = []
+        for end in ends:
+            value = end.value if isinstance(end, ast.Return) else None
+            array = self.array(self._flow.module_of(function), value) if value is not None else None
+            if array is None:
+                return None
+            found.append(array)
+        formats = {each.format for each in found}
+        format_ = next(iter(formats)) if len(formats) == 1 else None
+        axes = all(each.has_axes for each in found)
+        return Array(format_, owner=call, has_axes=axes, is_dense=_all_dense(found))
+
+    def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
+        if func.attr == "numpy" and not call.args:
+            owners = without_none(self._flow.values(func.value))
+            tensors = bool(owners) and all(each.sort in TENSOR_SORTS for each in owners)
+            return Array(owner=func.value) if tensors else None
+        inner = self.array(module, func.value)
+        if inner is None:
+            return None
+        if func.attr == "astype":
+            # Without ``copy=False`` the result is always new.
+            kept = any(each.arg == "copy" for each in call.keywords) or len(call.args) > 1
+            given = self._given_format(call, 0, None)
+            return None if kept else Array(given, is_new=True, has_axes=inner.has_axes, is_dense=inner.is_dense)
+        is_dense = _is_laid_out(func.attr, inner)
+        if func.attr in _VIEW_METHODS:
+            return replace(inner, has_axes=func.attr == "ravel", is_dense=is_dense)
+        return replace(inner, is_new=True, owner=None, is_dense=is_dense) if func.attr in _NEW_METHODS else None
+
+    def _given_format(self, call: ast.Call, position: int | None, default: str | None) -> str | None:
+        given = [each.value for each in call.keywords if each.arg == "dtype"]
+        if position is not None:
+            given += call.args[position : position + 1]
+        return self.format(given[0]) if given else default
+
+    def format(self, node: ast.expr) -> str | None:
+        """The number format that a ``dtype`` argument names: ``np.float32``, ``'float32'``, ``torch.float``."""
+        for value in self._flow.values(node):
+            package, _, name = value.name.rpartition(".")
+            if value.sort is Sort.LITERAL:
+                name = str(value.literal)
+            elif package == "torch":
+                name = {"float": "float32", "half": "float16", "long": "int64", "int": "int32", "short": "int16"}.get(
+                    name, name
+                )
+            name = _ALIASES.get(name, name)
+            return name if name in FORMATS else None
+        return None
+
+    # Operators, items, names.
+
+    def _computed(self, module: Module, left: ast.expr, right: ast.expr) -> Array | None:
+        one, other = self.array(module, left), self.array(module, right)
+        if one is None and other is None:
+            return None
+        for node, known in ((left, one), (right, other)):
+            if known is None and not self._is_number(node):
+                return None  # of an array and a tensor, PyTorch makes a tensor
+        # A Python number keeps the format of floats; that of integers may change.
+        both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
+        is_dense = _all_dense(each for each in (one, other) if each is not None)
+        return Array(_same_float(both), is_new=True, has_axes=_any_axes([one, other]), is_dense=is_dense)
+
+    def _is_list(self, module: Module, node: ast.expr) -> bool:
+        """Whether it is a list or a tuple for certain, and no array."""
+        values = self._flow.values(node)
+        is_container = bool(values) and all(each.sort is Sort.CONTAINER for each in values)
+        return isinstance(node, _SEQUENCES) or is_container or self.list_of(module, node) is not None
+
+    def _is_number(self, node: ast.expr) -> bool:
+        """Whether it is a number for certain, or the user's choice of one."""
+        if isinstance(node, ast.BinOp):
+            return self._is_number(node.left) and self._is_number(node.right)
+        values = self._flow.values(node)
+        return isinstance(node, ast.Constant) or (
+            bool(values)
+            and all(
+                each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
+                for each in values
+            )
+        )
+
+    def _item(self, module: Module, value: ast.expr, index: ast.expr) -> Array | None:
+        """A part of an array: a view, or a number of NumPy's own, which nothing can write to."""
+        inner = self.array(module, value)
+        if inner is None:
+            return None
+        parts = index.elts if isinstance(index, ast.Tuple) else []
+        is_gap = (isinstance(index, ast.Slice) and index.step is not None) or any(
+            not isinstance(each, (ast.Name, ast.Constant)) for each in parts
+        )
+        is_dense = inner.is_dense and not is_gap
+        return Array(inner.format, inner.is_new, None if inner.is_new else inner.owner or value, is_dense=is_dense)
+
+    def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
+        """What all assignments of the name say; it is held by the name."""
+        found: list[Array] = []
+        assignments = list(self._assignments(module, node))
+        if len(assignments) > _MANY:
+            return None
+        for where, given in assignments:
+            if given in self._busy:
+                continue  # `x = x / 255`: an array if the others are
+            known = self.array(where, given) if given is not None else None
+            if known is None:
+                if given is not None and self._is_later(node, given):
+                    continue
+                return None
+            found.append(known)
+        if not found:
+            return None
+        formats = {each.format for each in found}
+        shared = next((each.owner for each in found if each.owner is not None), None)
+        axes = all(each.has_axes for each in found)
+        format_ = next(iter(formats)) if len(formats) == 1 else None
+        return Array(format_, owner=shared or node, has_axes=axes, is_dense=_all_dense(found))
+
+    def _is_later(self, node: ast.expr, given: ast.expr) -> bool:
+        """Whether a name is given a tensor there that it never is here: ``x = torch.Tensor(x)``, and no loop around."""
+        here, there = ({each.sort for each in self._flow.values(each)} for each in (node, given))
+        return isinstance(node, ast.Name) and bool(here) and bool(there) and there <= TENSOR_SORTS and not here & there
+
+    def _assignments(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[tuple[Module, ast.expr | None]]:
+        """What the name is given wherever it is bound; None where that is not an expression of its own."""
+        if isinstance(node, ast.Attribute):
+            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                yield module, None
+                return
+            yield from self._attribute(node.attr, module, node)
+            return
+        if node.id in self._written_from_inside(module):
+            yield module, None
+            return
+        before = _set_before(module, node)
+        if before is not None:
+            yield module, before
+            return
+        scope = module.function(node)
+        stores = self._stores(module, node.id)
+        is_parameter = scope is not None and any(each.arg == node.id for each in _parameters(scope))
+        if scope is not None and is_parameter:
+            yield from self._parameter(scope, node.id)
+        own = [each for each in stores if module.function(each) is scope]
+        # A name that the function does not bind is the module's, or that of a function around it.
+        for name in own or ([] if is_parameter else stores):
+            if isinstance(module.parent(name), ast.AugAssign):
+                continue  # in place: it stays what it is
+            yield module, _given(module, name) if own or module.function(name) is None else None
+
+    @cached_property
+    def _stored(self) -> dict[tuple[Module, str], list[ast.Name]]:
+        found: dict[tuple[Module, str], list[ast.Name]] = {}
+        for module in self._flow.modules:
+            for name in module.nodes(ast.Name):
+                if isinstance(name.ctx, ast.Store):
+                    found.setdefault((module, name.id), []).append(name)
+        return found
+
+    def _stores(self, module: Module, name: str) -> list[ast.Name]:
+        return self._stored.get((module, name), [])
+
+    @staticmethod
+    def _written_from_inside(module: Module) -> set[str]:
+        """The names that functions may write outside of themselves."""
+        return {name for each in module.nodes(ast.Global, ast.Nonlocal) for name in each.names}
+
+    def _attribute(self, attribute: str, module: Module, node: ast.AST) -> Iterator[tuple[Module, ast.expr | None]]:
+        """What ``self.x`` is given in the class; where another class or function writes it, nothing is certain."""
+        class_ = next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+        for where in self._flow.modules:
+            for store in where.nodes(ast.Attribute):
+                if store.attr == attribute and isinstance(store.ctx, ast.Store):
+                    own = (
+                        isinstance(store.value, ast.Name)
+                        and store.value.id == "self"
+                        and class_ in (*where.ancestors(store),)
+                    )
+                    yield where, _given(where, store) if own else None
+
+    def _parameter(self, function: Callee, name: str) -> Iterator[tuple[Module, ast.expr | None]]:
+        calls = self._flow.callers(function)
+        if not calls or self._flow.escapes(function):
+            yield self._flow.module_of(function), None
+            return
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        skip = 1 if self._flow.owner(function) is not None and names[:1] == ["self"] else 0
+        for call in calls:
+            where = next(each for each in self._flow.modules if each.holds(call))
+            position = names.index(name) - skip if name in names else -1
+            given: ast.expr | None = next((each.value for each in call.keywords if each.arg == name), None)
+            plain = not any(isinstance(each, ast.Starred) for each in call.args)
+            if given is None and plain and 0 <= position < len(call.args):
+                given = call.args[position]
+            yield where, given
+
+    # Lists.
+
+    def list_of(self, module: Module, node: ast.expr) -> Array | None:
+        """The array that each item of a list is, of their common format; None where one may be something else."""
+        match node:
+            case ast.List(items) | ast.Tuple(items) if items:
+                found = [self.array(module, each) for each in items]
+            case ast.ListComp(item):
+                found = [self.array(module, item)]
+            case ast.Name():
+                found = [
+                    self.list_of(where, each) if each is not None and not _is_empty(each) else None
+                    for where, each in self._filled(module, node)
+                ]
+            case _:
+                return None
+        known = [each for each in found if each is not None]
+        formats = {each.format for each in known}
+        if not known or len(known) < len(found):
+            return None
+        return Array(formats.pop() if len(formats) == 1 else None, is_dense=_all_dense(known))
+
+    def is_filled(self, module: Module, node: ast.expr) -> bool:
+        """Whether a list has at least one item for certain."""
+        match node:
+            case ast.List(items) | ast.Tuple(items):
+                return bool(items)
+            case ast.ListComp(_, [part]):
+                return not part.ifs and self._runs(part.iter)
+            case ast.Name():
+                return any(
+                    self._is_reached(module, node, each.elts[0])
+                    for _, each in self._filled(module, node)
+                    if isinstance(each, ast.List)
+                )
+        return False
+
+    def _is_reached(self, module: Module, name: ast.Name, item: ast.expr) -> bool:
+        """Whether the item comes into the list each time that the list is made anew, before it is read by ``name``."""
+        stores = [each for each in self._stores(module, name.id) if module.function(each) is module.function(name)]
+        emptied = any(
+            each.attr in {"clear", "pop"} and isinstance(each.value, ast.Name) and each.value.id == name.id
+            for each in module.nodes(ast.Attribute)
+        )
+        if len(stores) != 1 or emptied:
+            return False
+        made, suite = module.statement(stores[0]), module.suite(module.statement(stores[0]))
+        for above in (module.statement(item), *module.ancestors(module.statement(item))):
+            if above is made:
+                return True
+            if isinstance(above, ast.stmt) and not (isinstance(above, ast.Expr) or self._is_run(above)):
+                return False
+            if above in suite:
+                return getattr(above, "lineno", 0) < name.lineno
+        return False
+
+    def _is_run(self, loop: ast.stmt) -> bool:
+        skips = any(isinstance(each, (ast.Break, ast.Continue)) for each in walk(loop))
+        return isinstance(loop, ast.For) and self._runs(loop.iter) and not skips
+
+    def _runs(self, iterated: ast.expr) -> bool:
+        """Whether a loop over this has at least one pass."""
+        if isinstance(iterated, (ast.List, ast.Tuple)):
+            return bool(iterated.elts)
+        if not (isinstance(iterated, ast.Call) and len(iterated.args) == 1):
+            return False
+        counts = self._flow.values(iterated.args[0])
+        return (
+            any(each.name == "builtins.range" for each in self._flow.values(iterated.func))
+            and bool(counts)
+            and all(isinstance(n := each.sort is Sort.LITERAL and each.literal, int) and n > 0 for each in counts)
+        )
+
+    def _filled(self, module: Module, name: ast.Name) -> Iterator[tuple[Module, ast.expr | None]]:
+        """What a list in a function is made of: its literals, and what is appended; None for any other use."""
+        scope = module.function(name)
+        for each in module.nodes(ast.Name):
+            if each.id != name.id or module.function(each) is not scope:
+                continue
+            parent = module.parent(each)
+            if isinstance(each.ctx, ast.Store):
+                given = _given(module, each)
+                if given is None or not _is_empty(given):
+                    yield module, given
+            elif isinstance(parent, ast.Attribute):
+                call = module.parent(parent)
+                if (
+                    isinstance(call, ast.Call)
+                    and call.func is parent
+                    and parent.attr == "append"
+                    and len(call.args) == 1
+                ):
+                    yield module, ast.List(elts=[call.args[0]], ctx=ast.Load())
+                elif parent.attr not in {"copy", "count", "index", "clear", "pop"}:
+                    yield module, None
+
+
+def _set_before(module: Module, name: ast.Name) -> ast.expr | None:
+    """What a statement before this one, of the same suite, gives to the name, where none in between may do so too."""
+    statement = module.statement(name)
+    # What these bind, or run later, is another matter.
+    other = (ast.NamedExpr, ast.comprehension, ast.Lambda)
+    if hasattr(statement, "body") or any(isinstance(each, other) for each in walk(statement)):
+        return None
+    suite = module.suite(statement)
+    index = next((i for i, each in enumerate(suite) if each is statement), 0)
+    for each in reversed(suite[:index]):
+        stores = [part for part in walk(each) if isinstance(part, ast.Name) and part.id == name.id]
+        if any(not isinstance(part.ctx, ast.Load) for part in stores):
+            is_plain = isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in stores
+            return each.value if is_plain and isinstance(each, ast.Assign) else None
+    return None
+
+
+def _given(module: Module, target: ast.expr) -> ast.expr | None:
+    """The expression that a plain assignment gives to the target, alone or as an element of a tuple."""
+    statement = module.statement(target)
+    if isinstance(statement, ast.AnnAssign) and statement.target is target:
+        return statement.value
+    if not isinstance(statement, ast.Assign):
+        return None
+    for each in statement.targets:
+        if each is target:
+            return statement.value
+        if (
+            isinstance(each, ast.Tuple)
+            and isinstance(statement.value, ast.Tuple)
+            and len(each.elts) == len(statement.value.elts)
+        ):
+            for one, given in zip(each.elts, statement.value.elts, strict=True):
+                if one is target:
+                    return given
+    return None
+
+
+def _same_float(arrays: list[Array | None]) -> str | None:
+    """The floating-point format that all of the arrays have."""
+    formats = {each.format if each is not None else None for each in arrays}
+    (only,) = formats if len(formats) == 1 else (None,)
+    return only if only is not None and only.startswith("float") else None
+
+
+def _is_laid_out(name: str, array: Array) -> bool:
+    """Whether what the function or method makes of the array lies in the order of its axes."""
+    return name in _LAID_OUT or (array.is_dense and name not in _TURNED)
+
+
+def _all_dense(arrays: Iterable[Array | None]) -> bool:
+    return all(each is not None and each.is_dense for each in arrays)
+
+
+def _any_axes(arrays: Iterable[Array | None]) -> bool:
+    return any(each is not None and each.has_axes for each in arrays)
+
+
+def _is_no_shape(node: ast.expr) -> bool:
+    """Whether a shape may be that of a single number: only ``()`` is, or what is not seen."""
+    shape = isinstance(node, ast.Tuple) and bool(node.elts)
+    return not (shape or (isinstance(node, ast.Constant) and isinstance(node.value, int)))
+
+
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.List) and not node.elts
+
+
+def _parameters(function: Callee) -> Iterator[ast.arg]:
+    arguments = function.args
+    several = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+    return (each for each in several if each is not None)

@@ -1,0 +1,292 @@
+"""Loaders: their arguments and how they are given, where their batches go, and whether these can be pinned."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
+from codemods.facts.data.datasets import Dataset
+from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
+from codemods.facts.data.reads import passes
+from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.loops import place
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import LOADER, Kind, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.data.reads import Pass
+    from codemods.facts.devices.transfers import Transfer
+    from codemods.facts.reason import Place
+
+# DataLoader's parameters, in the order of its signature (torch 2.15); those after ``generator`` are keyword-only.
+LOADER_PARAMETERS = (
+    *("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory"),
+    *("drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
+)
+_PARTIAL = [{"functools.partial"}, {LOADER}]
+_ROLES = {"dataset": "data set", "collate_fn": "collate_fn", "sampler": "sampler", "batch_sampler": "batch_sampler"}
+
+
+class Given(enum.Enum):
+    """How an argument reaches a call."""
+
+    POSITIONAL = "by position"
+    KEYWORD = "by keyword"
+    SPREAD = "through **"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a loader."""
+
+    how: Given
+    values: Values
+    node: ast.expr | None
+    """The expression, where it stands in the call itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loader:
+    """A ``torch.utils.data.DataLoader`` that the script makes."""
+
+    flow: Flow
+    module: Module
+    value: Value
+    call: ast.Call
+    """The call that makes it."""
+    passing: ast.Call | None
+    """The call whose arguments reach ``DataLoader``: ``call``, or ``super().__init__(…)`` of a class of the project;
+    None where that is not seen."""
+    transfers: tuple[Transfer, ...]
+    """The moves of its batches, as they came."""
+    converted: tuple[Transfer, ...] = ()
+    """The moves of tensors that were made from its batches on the host, in memory of their own."""
+
+    @cached_property
+    def arguments(self) -> dict[str, Argument]:
+        """Its arguments by name, those that come through ``**`` of known dictionaries among them."""
+        found: dict[str, Argument] = {}
+        if self.passing is None:
+            return found
+        for position, node in enumerate(self.passing.args):
+            if isinstance(node, ast.Starred) or position >= len(LOADER_PARAMETERS):
+                break
+            found[LOADER_PARAMETERS[position]] = Argument(Given.POSITIONAL, self.flow.values(node), node)
+        for keyword in self.passing.keywords:
+            if keyword.arg is not None:
+                found[keyword.arg] = Argument(Given.KEYWORD, self.flow.values(keyword.value), keyword.value)
+        for dictionary in self.dictionaries:
+            for key in self.flow.keys(dictionary):
+                if isinstance(key, str) and key not in found:
+                    found[key] = Argument(Given.SPREAD, self.flow.items(dictionary, key), None)
+        return found
+
+    @cached_property
+    def dictionaries(self) -> tuple[Value, ...]:
+        """The dictionaries that may be given with ``**``."""
+        return tuple(
+            each
+            for keyword in (self.passing.keywords if self.passing is not None else ())
+            if keyword.arg is None
+            for each in sorted(without_none(self.flow.values(keyword.value)), key=_position)
+            if each.sort is Sort.CONTAINER
+        )
+
+    @cached_property
+    def unknown_arguments(self) -> Reason | None:
+        """Why there may be arguments that cannot be seen, or None where there are none."""
+        if self.passing is None:
+            name = self.value.name
+            if self.own_iteration is not None:
+                text = f"class {name} has an __iter__ of its own, which arguments of DataLoader may not reach"
+                return Reason("own-loader-class", text)
+            return Reason("own-loader-class", f"how class {name} calls DataLoader's __init__ is not seen")
+        if any(isinstance(each, ast.Starred) for each in self.passing.args):
+            return Reason("unknown-arguments", "its arguments are given with *", remedy="write them out")
+        for keyword in self.passing.keywords:
+            if keyword.arg is not None:
+                continue
+            given = f"its arguments are given with **{ast.unparse(keyword.value)}"
+            values = without_none(self.flow.values(keyword.value))
+            if not values:
+                return Reason("unknown-arguments", f"{given}, which is never given a value")
+            for each in values:
+                if each.sort is Sort.UNKNOWN:
+                    return Reason("unknown-arguments", f"{given}: {each.name}")
+                if each.sort is not Sort.CONTAINER or None in self.flow.keys(each):
+                    return Reason("unknown-arguments", f"{given}, and not all of its keys can be seen")
+        return None
+
+    @property
+    def pin_memory(self) -> Argument | None:
+        """The ``pin_memory`` argument that is there."""
+        return self.arguments.get("pin_memory")
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The data set it reads."""
+        argument = self.arguments.get("dataset")
+        return Dataset(self.flow, argument.values if argument is not None else NOTHING)
+
+    @cached_property
+    def moves(self) -> tuple[Transfer, ...]:
+        """The moves of its batches that may be copies to a CUDA device."""
+        return tuple(each for each in self.transfers if each.may_reach_cuda)
+
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        """The places that read it; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""
+        return tuple(passes(self.flow, self.value))
+
+    def at(self, node: ast.AST) -> Place:
+        """Where a node of the project stands."""
+        return place(self.flow, node)
+
+    @property
+    def own_iteration(self) -> Reason | None:
+        """That a class of the project reads it in a way of its own; None where torch's does."""
+        class_ = self.value.of.site if self.value.of is not None else None
+        if not isinstance(class_, ast.ClassDef) or self.flow.method(class_, "__iter__") is None:
+            return None
+        text = f"class {class_.name} has an __iter__ of its own, which may keep its workers"
+        return Reason("own-loader-class", text)
+
+    @property
+    def files(self) -> str:
+        """What was read, in words."""
+        return "this file" if len(self.flow.modules) == 1 else "the files of the project"
+
+    @cached_property
+    def why_not_pinnable(self) -> Reason | None:
+        """Why its batches cannot or should not be in pinned memory, or None where they can."""
+        for name, role in _ROLES.items():
+            argument = self.arguments.get(name)
+            problem = why_not_on_host(self.flow, role, argument.values) if argument is not None else None
+            if problem is not None:
+                return problem
+        collate = self.arguments.get("collate_fn")
+        pageable = why_batch_stays_pageable(self.flow, collate.values) if collate is not None else None
+        return (
+            pageable or self.dataset.why_unknown or self._why_not_moved or why_default_not_host(self.flow, self.module)
+        )
+
+    @property
+    def _why_not_moved(self) -> Reason | None:
+        if self.moves:
+            return None
+        if not self.transfers and self.converted:
+            lines = {(each.module, each.call.lineno): at(each.module, each.call) for each in self.converted}
+            holes = ", ".join([HERE] * len(lines))
+            text = f"new tensors are made from its batches on the host, and those are moved ({holes})"
+            return Reason("converted-on-host", text, tuple(lines.values()))
+        if not self.transfers:
+            return Reason("batches-not-moved", f"its batches are not moved to a device in {self.files}")
+        kinds = {each.device.kind for each in self.transfers}
+        if kinds == {DeviceKind.CPU}:
+            return Reason("no-cuda", "its batches stay on the CPU")
+        if DeviceKind.UNKNOWN in kinds:
+            reasons = sorted(each.device.reason for each in self.transfers if each.device.kind is DeviceKind.UNKNOWN)
+            return Reason("unknown-device", f"the device its batches are moved to is not known: {reasons[0]}")
+        return Reason("other-accelerator", "its batches are moved to another accelerator than CUDA")
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the script pins its batches already, always or under a condition."""
+        pinned = self.pin_memory
+        return pinned is not None and not all(_is_false(each) for each in pinned.values)
+
+    @cached_property
+    def why_left_unpinned(self) -> Reason | None:
+        """Why its batches are in pageable memory and stay there; None where they are pinned or can be."""
+        if self.is_pinned:
+            return None
+        reason = self.unknown_arguments or self.why_not_pinnable
+        if reason is not None or self.passing is None:
+            return reason
+        if self.pin_memory is not None:
+            return Reason("script-decides", "pin_memory is False there", remedy="take pin_memory=False away")
+        if self.passing is not self.call:
+            text = f"class {self.value.name} has an __init__ of its own: pin_memory belongs into its call in {HERE}"
+            remedy = "give pin_memory in the call of DataLoader's __init__"
+            return Reason("own-loader-class", text, (self.at(self.passing),), remedy)
+        return None
+
+    @property
+    def can_be_pinned(self) -> bool:
+        """Whether ``pin_memory`` can be given to it, so that its batches reach the device without blocking."""
+        return not self.is_pinned and self.why_left_unpinned is None
+
+
+def _is_false(value: Value) -> bool:
+    return value.sort is Sort.LITERAL and not value.literal
+
+
+def _position(value: Value) -> tuple[int, int]:
+    return getattr(value.site, "lineno", 0), getattr(value.site, "col_offset", 0)
+
+
+def loaders(flow: Flow, modules: Sequence[Module], moves: Sequence[Transfer]) -> Iterator[Loader]:
+    """Every ``DataLoader`` that the modules make, in the order of the text."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            for value in flow.values(call):
+                if value.site is not call or kind(flow, value) is not Kind.LOADER:
+                    continue
+                yield Loader(
+                    flow,
+                    module,
+                    value,
+                    call,
+                    _passing(flow, value, call),
+                    tuple(each for each in moves if value in each.loaders),
+                    tuple(each for each in moves if value in each.made_from and value not in each.loaders),
+                )
+
+
+def partial_loaders(flow: Flow, module: Module) -> Iterator[ast.Call]:
+    """``partial(DataLoader, batch_size=64)``."""
+    for call in module.nodes(ast.Call):
+        if call.args and [{each.name for each in flow.values(node)} for node in (call.func, call.args[0])] == _PARTIAL:
+            yield call
+
+
+def _passing(flow: Flow, value: Value, call: ast.Call) -> ast.Call | None:
+    """The call whose arguments reach ``DataLoader``."""
+    class_ = value.of.site if value.of is not None else None
+    family = (class_, *flow.bases(class_)) if isinstance(class_, ast.ClassDef) else ()
+    own = [each for each in family if isinstance(each, ast.ClassDef) and flow.defines(each, "__init__")]
+    own = [each for each in own if not _passes_on(each)]
+    # Of several, the farthest is the one that calls torch's.
+    return next(_calls_of_init(own[-1]), None) if own else call
+
+
+def _passes_on(class_: ast.ClassDef) -> bool:
+    """Whether the class's constructor gives all that it is given, and nothing else, to that of its base."""
+    init = next(each for each in class_.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    given = init.args
+    if given.vararg is None or given.kwarg is None or given.kwonlyargs or len([*given.posonlyargs, *given.args]) != 1:
+        return False
+    names = {"args": [f"*{given.vararg.arg}"], "keywords": [f"**{given.kwarg.arg}"]}
+    passed = [
+        {"args": [ast.unparse(each) for each in call.args], "keywords": [ast.unparse(each) for each in call.keywords]}
+        for call in _calls_of_init(class_)
+    ]
+    return passed == [names]
+
+
+def _calls_of_init(class_: ast.ClassDef) -> Iterator[ast.Call]:
+    """``super().__init__(…)`` in a class."""
+    for call in walk(class_):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
+            owner = call.func.value
+            if isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "super":
+                yield call

@@ -1,0 +1,150 @@
+"""Where a loader is read, how often, and whether that happens while the module is imported."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, is_main_guard
+from codemods.dataflow.values import Sort
+from codemods.facts.loops import module_of, runs
+from codemods.library.kinds import PROGRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
+
+# Reading what these return is reading their arguments.
+_PASSING_ON = PROGRESS | {
+    *("builtins.enumerate", "builtins.zip", "builtins.map", "builtins.filter", "builtins.iter"),
+    *("itertools.islice", "itertools.chain"),
+}
+# Functions that read all of their argument at once.
+_EXHAUSTING = frozenset(
+    {
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.set",
+        "builtins.sorted",
+        "builtins.sum",
+        "builtins.max",
+        "builtins.min",
+    }
+    | {"builtins.any", "builtins.all", "torch.optim.swa_utils.update_bn"}
+)
+# Functions that look at a loader without reading it.
+_LOOKING = frozenset(
+    f"builtins.{name}" for name in ("len", "isinstance", "print", "type", "id", "repr", "str", "getattr", "hasattr")
+)
+
+
+class How(enum.Enum):
+    """How a pass reads its loader."""
+
+    LOOP = "batch by batch"
+    FIRST = "its first batch"
+    ITERATOR = "through an iterator that is kept"
+    HANDED = "in code that is not followed"
+
+
+# `iter(loader).next()` of old, `loader.__iter__().__next__()`.
+_ITERATOR_METHODS = frozenset({"next", "__next__"})
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A place that reads a loader: a loop, a comprehension, or a call."""
+
+    how: How
+    module: Module
+    node: ast.AST
+    reader: str = ""
+    """Who reads it, where it is handed to code that is not followed."""
+
+
+def passes(flow: Flow, loader: Value) -> Iterator[Pass]:
+    """The places that read the loader; one that reads it twice at once, as ``zip(loader, loader)`` does, twice."""
+    for module, node in flow.places(loader):
+        if not isinstance(getattr(node, "ctx", None), ast.Store):
+            reading = _reading(flow, module, node)
+            if reading is not None:
+                yield reading
+
+
+def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
+    """How what stands around a loader reads it."""
+    here: ast.AST = node
+    above = module.parent(here)
+    is_iterator = False
+    called = module.parent(above) if isinstance(above, ast.Attribute) and above.attr == "__iter__" else None
+    if isinstance(called, ast.Call):
+        here, above, is_iterator = called, module.parent(called), True
+    while isinstance(above, ast.Call) and here is not above.func:
+        names = {each.name for each in flow.values(above.func) if each.sort is Sort.EXTERNAL}
+        if not names or not names <= _PASSING_ON:
+            return _called(flow, module, above, names, is_iterated=here is not node)
+        is_iterator = is_iterator or "builtins.iter" in names
+        here, above = above, module.parent(above)
+    if isinstance(above, ast.Starred) or (isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is here):
+        return Pass(How.LOOP, module, above)
+    if isinstance(above, ast.comprehension) and above.iter is here:
+        return Pass(How.LOOP, module, module.parent(above) or above)
+    if isinstance(above, ast.YieldFrom):
+        return Pass(How.LOOP, module, above)
+    if isinstance(above, ast.Attribute) and above.attr in _ITERATOR_METHODS:
+        return Pass(How.FIRST, module, above)
+    # `bar = tqdm(loader)` is read where `bar` is, once.
+    return None if here is node else Pass(How.ITERATOR if is_iterator else How.LOOP, module, here)
+
+
+def _called(flow: Flow, module: Module, call: ast.Call, names: set[str], *, is_iterated: bool) -> Pass | None:
+    """The pass that a function makes that is given a loader, or an iterator over it."""
+    if "builtins.next" in names:
+        return Pass(How.FIRST, module, call)
+    if "itertools.cycle" in names:
+        return Pass(How.ITERATOR, module, call)
+    if is_iterated or names & _EXHAUSTING:
+        return Pass(How.LOOP, module, call)
+    callees = flow.values(call.func)
+    if not callees or names & _LOOKING or any(map(_is_followed, callees)):
+        return None
+    return Pass(How.HANDED, module, call, ast.unparse(call.func))
+
+
+def _is_followed(callee: Value) -> bool:
+    """Whether it is the project's, or a method of a container: what it is given goes on from there."""
+    of_container = callee.sort is Sort.METHOD and callee.of is not None and callee.of.sort is Sort.CONTAINER
+    return of_container or callee.sort in {Sort.INSTANCE, Sort.CLASS} or isinstance(callee.site, FUNCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """A statement of a module that runs some node when the module is imported, or run."""
+
+    module: Module
+    statement: ast.stmt
+    is_guarded: bool
+    """Whether it stands under the main guard, and so runs only where the module is run."""
+
+
+def tops(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[Top]:
+    """The statements of the modules that run the node, through whatever calls."""
+    seen = set() if seen is None else seen
+    top = node
+    is_guarded = False
+    for above in module.ancestors(node):
+        is_guarded = is_guarded or is_main_guard(above)
+        if isinstance(above, FUNCTIONS):
+            if above not in seen:
+                seen.add(above)
+                for place in runs(flow, above):
+                    yield from tops(flow, module_of(flow, place), place, seen)
+            return
+        if isinstance(above, ast.Module) and isinstance(top, ast.stmt):
+            yield Top(module, top, is_guarded)
+        top = above

@@ -1,0 +1,1 @@
+"""Devices: which an expression names, what is moved there, and under which conditions."""

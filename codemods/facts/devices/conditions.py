@@ -1,0 +1,211 @@
+"""Under which condition the code of a training iteration runs on CUDA, and how the script says so."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+from codemods.dataflow.names import bound_names
+from codemods.dataflow.placement import dominates, means_the_same
+from codemods.dataflow.values import Sort, leading_text
+from codemods.facts.devices.devices import DeviceKind, is_on_cuda
+from codemods.facts.devices.transfers import Transfer, makings
+from codemods.facts.models.layers import Model
+from codemods.facts.precision.hazards import unknown_device
+from codemods.facts.reach import own
+from codemods.library.kinds import Kind, kind, may
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.dataflow.values import Value, Values
+    from codemods.facts.reach import Reach
+    from codemods.facts.reason import Reason
+    from codemods.facts.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When the script trains on CUDA, as it can be said at some place."""
+
+    test: str | None
+    """The expression; None where it always does."""
+    device: str = ""
+    """The device's name there, if it has one."""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a flag of the script's own."""
+        return self.test is not None and self.test.replace(".", "").isidentifier()
+
+    @property
+    def operand(self) -> str:
+        """The expression, to stand beside ``and``; empty where there is none."""
+        test = self.test or ""
+        if not test:
+            return ""
+        return f"({test})" if isinstance(ast.parse(test, mode="eval").body, (ast.IfExp, ast.BoolOp)) else test
+
+
+class Conditions:
+    """Finds out on which condition some code of the entry script runs on CUDA."""
+
+    def __init__(
+        self,
+        script: Script,
+        moves: Sequence[Transfer],
+        of_script: Sequence[Transfer],
+        considered: Sequence[Transfer] | None = None,
+    ) -> None:
+        self._script = script
+        self._flow = script.flow
+        self._module = script.module
+        self._moves = moves
+        self._of_script = of_script
+        self._considered = of_script if considered is None else considered
+
+    @classmethod
+    def of_script(cls, script: Script) -> Conditions:
+        """The conditions of all moves of batches and models, and of those made there, that may go to CUDA."""
+        flow, moves = script.flow, [*script.transfers, *makings(script.flow, script.modules)]
+        for module in script.modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
+                    values = flow.values(call.func.value)
+                    # What other libraries make may be a model: that is asked where it is called like one.
+                    made = bool(values) and all(each.sort is Sort.MADE and kind(flow, each) is None for each in values)
+                    if made or may(flow, values, Kind.MODEL):
+                        moves.append(Transfer(flow, module, call))
+        return cls(script, [each for each in moves if each.may_reach_cuda], moves)
+
+    def of_code(self, reach: Reach, nodes: Sequence[ast.AST], models: Values) -> Conditions:
+        """The conditions of the moves of these models, and of tensors in this code and what it calls."""
+        parts = [*nodes, *reach.functions(nodes)]
+        inside = {call for part in parts for call in own(part, ast.Call)}
+        if any(each.sort is Sort.UNKNOWN for each in models):
+            return self
+        layers = {layer for each in models for layer in Model(self._flow, each).layers}
+        # `self` may be any object of its class.
+        layers |= {each for move in self._of_script for each in self._moved(move) if _is_self_of(each, layers)}
+        moves = [each for each in self._of_script if each.call in inside or self._moved(each) & layers]
+        return Conditions(self._script, [each for each in moves if each.may_reach_cuda], self._of_script, moves)
+
+    @property
+    def are_about_cuda(self) -> bool:
+        """Whether anything is moved to CUDA at all."""
+        return bool(self._moves)
+
+    @property
+    def why_not(self) -> Reason | None:
+        """Why nothing is known to be moved to CUDA, where something is moved; None where nothing is."""
+        return unknown_device(self._script, self._considered)
+
+    def at(self, place: ast.stmt) -> Condition | None:
+        """The condition as it can be said at the place; None where it cannot."""
+        certain = [
+            each for each in self._moves if each.device.kind is DeviceKind.CUDA and self._is_certain(each, place)
+        ]
+        # Where some moves depend on a choice, another function's `.cuda()` may be one that this choice never runs.
+        if certain and (len(certain) == len(self._moves) or any(self._runs_with(each, place) for each in certain)):
+            return Condition(None, self._indexed(certain, place))
+        for move in (each for each in self._moves if each.module is self._module):
+            found = self._flag(move, place) or self._device(move, place)
+            if found is not None:
+                return found
+        if any(each.method in {"cuda", "type"} for each in self._moves):
+            name = self._script.spelled(self._module, "torch.cuda.is_available", place)
+            return Condition(f"{name}()") if name is not None else None
+        return None
+
+    def _is_certain(self, move: Transfer, place: ast.stmt) -> bool:
+        """Whether the move runs wherever the place does."""
+        if move.module is self._module and move.module.function(move.call) is self._module.function(place):
+            return not move.branches and not move.may_fail_unseen(place)
+        return move.is_certain
+
+    def _runs_with(self, move: Transfer, place: ast.stmt) -> bool:
+        """Whether the move stands in the place's function, or in no function; of a module's code only what runs first.
+
+        ``model.to("cuda:0")`` in a notebook's last cell says nothing of the training above it.
+        """
+        function, here = move.module.function(move.call), self._module.function(place)
+        if move.module is self._module and function is None and here is None:
+            moving = self._module.statement(move.call)
+            return moving is place or moving in self._module.ancestors(place) or dominates(self._module, moving, place)
+        return function is None or (move.module is self._module and function is here)
+
+    def _indexed(self, moves: Sequence[Transfer], place: ast.stmt) -> str:
+        """How the place can say that the device is not the first: ``DEVICE`` where it is ``"cuda:2"``; else nothing."""
+        for move in (each for each in moves if each.module is self._module):
+            node = move.device.node
+            if node is not None and self._has_index(node) and means_the_same(self._flow, self._module, node, place):
+                return self._module.code(node)
+        return ""
+
+    def _has_index(self, node: ast.expr) -> bool:
+        texts = [node, *(each.site.args[0] for each in self._flow.values(node) if _is_made_of_one(each.site))]
+        return any(":" in (leading_text(self._flow.values(each)) or "") for each in texts)
+
+    def _moved(self, move: Transfer) -> Values:
+        """What it moves, and what it returns."""
+        return self._flow.values(move.receiver) | self._flow.values(move.call)
+
+    def _is_read_here(self, node: ast.expr, place: ast.stmt) -> bool:
+        """Whether the function of the place reads the module's name itself, which is bound once, perhaps below it."""
+        function = self._module.function(place)
+        if not isinstance(node, ast.Name) or function is None or self._module.function(node) is not function:
+            return False
+        bindings = [
+            each for each in self._module.nodes(ast.Name) if each.id == node.id and isinstance(each.ctx, ast.Store)
+        ]
+        return node.id not in bound_names(function) and [self._module.function(each) for each in bindings] == [None]
+
+    def _flag(self, move: Transfer, place: ast.stmt) -> Condition | None:
+        for branch in reversed(move.cuda_branches):
+            test, holds = branch.test, branch.holds
+            if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and not holds:
+                test, holds = test.operand, True
+            if holds and means_the_same(self._flow, self._module, test, place):
+                return Condition(self._module.code(test))
+        return None
+
+    def _device(self, move: Transfer, place: ast.stmt) -> Condition | None:
+        node = move.device.node
+        if move.device.kind is not DeviceKind.CONDITIONAL or node is None or move.method == "type":
+            return None
+        if not means_the_same(self._flow, self._module, node, place) and not (
+            self._is_set_once(node, place) or self._is_read_here(node, place)
+        ):
+            return None
+        text = self._module.code(node)
+        test = is_on_cuda(self._flow, node, text, self._script.quote(self._module))
+        return None if test is None else Condition(test, text)
+
+    def _is_set_once(self, node: ast.expr, place: ast.stmt) -> bool:
+        """Whether it is an attribute of ``self`` that only ``__init__`` sets, and the place is in another method."""
+        here, there = self._module.function(place), self._module.function(node)
+        if not isinstance(node, ast.Attribute) or here is None or there is None:
+            return False
+        owner, text = self._module.parent(here), ast.unparse(node)
+        if (
+            not isinstance(owner, ast.ClassDef)
+            or self._module.parent(there) is not owner
+            or not text.startswith("self.")
+        ):
+            return False
+        writes = [each for each in self._module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
+        functions = [self._module.function(each) for each in writes if ast.unparse(each) == text]
+        names = {each.name for each in functions if isinstance(each, ast.FunctionDef)}
+        return names == {"__init__"} and here not in functions
+
+
+def _is_made_of_one(site: ast.AST | None) -> TypeGuard[ast.Call]:
+    """``torch.device("cuda:2")``."""
+    return isinstance(site, ast.Call) and len(site.args) == 1
+
+
+def _is_self_of(value: Value, layers: set[Value]) -> bool:
+    """Whether the value is an object of the class whose ``self`` is among the layers."""
+    is_made = value.sort is Sort.INSTANCE and value.site is not None
+    return is_made and any(each.sort is Sort.INSTANCE and each.site is None and each.of == value.of for each in layers)

@@ -1,0 +1,352 @@
+"""The moves of tensors to a device: what is moved, where to, and under which conditions."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
+from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
+from codemods.facts.loops import module_of
+from codemods.library.kinds import Kind, is_dtype, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+
+_MOVES = frozenset({"to", "cuda", "type"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """A call that moves tensors to a device: ``x.to(device)``, ``x.cuda()``, ``x.type(Tensor)``."""
+
+    flow: Flow
+    module: Module
+    call: ast.Call
+
+    @property
+    def receiver(self) -> ast.expr:
+        """What is moved."""
+        return self.call.func.value  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def method(self) -> str:
+        """``to``, ``cuda`` or ``type``."""
+        return self.call.func.attr  # type: ignore[attr-defined, no-any-return]
+
+    @cached_property
+    def sources(self) -> Values:
+        """What may be moved."""
+        node = self.receiver
+        found = without_none(self.flow.values(node))
+        if isinstance(node, ast.Subscript) and is_field(self.module, node):
+            # To the flow, an index that comes from a batch might be a tensor, which makes a new one.
+            new = frozenset(each for each in found if each.sort is Sort.HOST and each.site is node)
+            found = (found - new) | {Value(Sort.BATCH, of=each.of) for each in new}
+        return found
+
+    @property
+    def loaders(self) -> tuple[Value, ...]:
+        """The loaders whose batches are moved as they came, still in the memory that the loader gave them."""
+        return tuple(each.of for each in self.sources if each.sort is Sort.BATCH and each.of is not None)
+
+    @property
+    def made_from(self) -> tuple[Value, ...]:
+        """The loaders from whose batches the moved tensor was made on the host, in memory of its own."""
+        return tuple(each.of for each in self.sources if each.sort is Sort.HOST and each.of is not None)
+
+    @cached_property
+    def device(self) -> Device:
+        """Where to."""
+        if self.method == "cuda":
+            return Device(DeviceKind.CUDA, self.target, names=frozenset({"cuda"}))
+        if self.target is None:
+            return Device(DeviceKind.UNKNOWN, None, reason="the device is not given")
+        values = without_none(self.flow.values(self.target))
+        if self.method == "type":
+            return self._of_type(self.target, values)
+        if values and all(each.sort in TENSOR_SORTS for each in values):
+            return self._of_tensor(self.target, values)
+        return device(self.flow, self.target)
+
+    @property
+    def target(self) -> ast.expr | None:
+        """The argument that names the device (``to``, ``cuda``) or the tensor type (``type``)."""
+        names = {"type": {"dtype"}, "cuda": {"device"}, "to": {"device", "other"}}[self.method]
+        for keyword in self.call.keywords:
+            if keyword.arg in names:
+                return keyword.value
+        return self.call.args[0] if self.call.args else None
+
+    def _of_type(self, argument: ast.expr, values: Values) -> Device:
+        """The device of ``x.type(Tensor)``, where ``Tensor`` is one of the legacy tensor types."""
+        names = [str(each.literal) if each.sort is Sort.LITERAL else each.name for each in values]
+        if not names or not all(name.startswith("torch.") and name.endswith("Tensor") for name in names):
+            return Device(DeviceKind.UNKNOWN, argument, reason="the tensor type is not known")
+        on_cuda = {name.startswith("torch.cuda.") for name in names}
+        kinds = {frozenset({True}): DeviceKind.CUDA, frozenset({False}): DeviceKind.CPU}
+        return Device(kinds.get(frozenset(on_cuda), DeviceKind.CONDITIONAL), argument)
+
+    def _of_tensor(self, argument: ast.expr, values: Values) -> Device:
+        """The device of ``x.to(other)``: where ``other`` was moved to."""
+        moved = [each.site for each in values if each.sort is Sort.MOVED and isinstance(each.site, ast.Call)]
+        moves = [each for each in moved if isinstance(each.func, ast.Attribute) and each.func.attr in _MOVES]
+        found = [Transfer(self.flow, self.module, each).device for each in moves if each is not self.call]
+        if len(found) == len(values) and len({each.kind for each in found}) == 1:
+            # How that device is written is not how it is written here.
+            return Device(found[0].kind, None, names=found[0].names, reason=found[0].reason)
+        return Device(DeviceKind.UNKNOWN, argument, reason="it is that of another tensor, of which it is not known")
+
+    @cached_property
+    def branches(self) -> list[Branch]:
+        """The conditions under which it runs, from the inside out, within its function."""
+        return branches(self.module, self.call)
+
+    @cached_property
+    def cuda_branches(self) -> list[Branch]:
+        """Those of the conditions that hold only where CUDA is used."""
+        return cuda_branches(self.flow, self.module, self.call)
+
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether it runs wherever the code around it does: under no condition, and not only where CUDA is found."""
+        return (
+            not self.branches
+            and not _is_for_cuda(self.flow, self.module, self.call, set())
+            and not self.may_fail_unseen()
+            and not _may_be_passed_over(self.flow, self.module, self.call, set())
+        )
+
+    def may_fail_unseen(self, place: ast.AST | None = None) -> bool:
+        """Whether the script goes on where it fails, as ``cuda()`` does without CUDA; what the place is in is aside."""
+        module = self.module
+        around = {place, *module.ancestors(place)} if place is not None and module.holds(place) else set()
+        return any(_hides_failures(each, self.call) for each in module.ancestors(self.call) if each not in around)
+
+    @property
+    def non_blocking(self) -> ast.expr | None:
+        """The ``non_blocking`` argument that is there."""
+        for keyword in self.call.keywords:
+            if keyword.arg in {"non_blocking", "async_"}:
+                return keyword.value
+        position = {"to": 2, "cuda": 1, "type": 1}[self.method]
+        if self.method == "to" and self.call.args:
+            # x.to(dtype, non_blocking) has it one place earlier.
+            position = 1 if any(is_dtype(each) for each in self.flow.values(self.call.args[0])) else 2
+        return self.call.args[position] if len(self.call.args) > position else None
+
+    @property
+    def may_reach_cuda(self) -> bool:
+        """Whether it may be a copy to a CUDA device."""
+        return self.device.kind in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
+
+    @property
+    def may_reach_mps(self) -> bool:
+        """Whether the script lets see that it may be a copy to Apple's MPS."""
+        return self.device.may_be_mps or (self.device.is_chosen and _mentions_mps(self.flow, self.module))
+
+
+@dataclass(frozen=True, eq=False)
+class Making(Transfer):
+    """A call that makes a model or a tensor on a device: ``nn.Linear(8, 8, device=device)``."""
+
+    @property
+    def receiver(self) -> ast.expr:
+        """What is made."""
+        return self.call
+
+    @property
+    def method(self) -> str:
+        """As good as what ``to`` returns."""
+        return "to"
+
+
+def makings(flow: Flow, modules: Sequence[Module]) -> Iterator[Making]:
+    """Every call that makes a model or a tensor on a device that it names."""
+    for module in modules:
+        yield from _makings_in(flow, module)
+
+
+@lasting
+def _makings_in(flow: Flow, module: Module) -> tuple[Making, ...]:
+    return tuple(
+        Making(flow, module, call)
+        for call in module.nodes(ast.Call)
+        if any(each.arg == "device" for each in call.keywords)
+        and any(
+            each.site is call and (each.sort is Sort.MOVED or kind(flow, each) is Kind.MODEL)
+            for each in flow.values(call)
+        )
+    )
+
+
+def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
+    """Every call that moves a tensor, or an element of something unknown that may be one, to a device."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            if not isinstance(call.func, ast.Attribute) or call.func.attr not in _MOVES:
+                continue
+            values = without_none(flow.values(call.func.value))
+            is_tensor = any(each.sort in TENSOR_SORTS for each in values)
+            if (is_tensor or _is_unknown_element(module, call, values)) and _names_target(flow, call):
+                yield Transfer(flow, module, call)
+
+
+def is_value_of_dictionary(module: Module, node: ast.expr) -> bool:
+    """``batch["x"]``, ``x`` of ``batch.items()`` or ``batch.values()``."""
+    if isinstance(node, ast.Subscript):
+        return is_field(module, node)
+    for above in module.ancestors(node):
+        for loop in above.generators if isinstance(above, _COMPREHENSIONS) else [above]:
+            if isinstance(loop, (ast.For, ast.comprehension)) and isinstance(loop.iter, ast.Call):
+                last = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
+                method = getattr(loop.iter.func, "attr", "")
+                if ast.dump(last).replace("Store()", "Load()") == ast.dump(node) and method in {"items", "values"}:
+                    return True
+    return False
+
+
+def is_field(module: Module, item: ast.Subscript) -> bool:
+    """Whether it is an item of a dictionary, which is only bound anew: ``batch["x"]``, ``batch[key]`` of its keys."""
+    if isinstance(item.slice, ast.Constant):
+        return isinstance(item.slice.value, str)
+    if not isinstance(item.slice, ast.Name):
+        return False
+    for above in module.ancestors(item):
+        if isinstance(above, (ast.For, ast.AsyncFor)) and _binds_key(above.target, item.slice.id):
+            keys = above.iter
+            while isinstance(keys, ast.Call) and (keys.args or isinstance(keys.func, ast.Attribute)):
+                keys = keys.args[0] if keys.args else keys.func.value  # type: ignore[attr-defined]
+            return ast.dump(keys) == ast.dump(item.value).replace("Store()", "Load()")
+    return False
+
+
+def _binds_key(target: ast.expr, name: str) -> bool:
+    """``for name in batch``, ``for name, x in batch.items()``."""
+    first = target.elts[0] if isinstance(target, ast.Tuple) else target
+    return isinstance(first, ast.Name) and first.id == name
+
+
+def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether the node is reached only where the script has found CUDA, as far as its function and its callers say."""
+    if cuda_branches(flow, module, node):
+        return True
+    function = module.function(node)
+    if function is None or isinstance(function, ast.Lambda) or function in seen:
+        return False
+    seen.add(function)
+    earlier = [each for each in function.body if isinstance(each, ast.If) and each.lineno < node.lineno]  # type: ignore[attr-defined]
+    # `if not use_cuda: return x`
+    if any(isinstance(each.body[-1], ast.Return) and for_cuda(flow, each.test) is False for each in earlier):
+        return True
+    callers = flow.callers(function)
+    return bool(callers) and all(_is_for_cuda(flow, module_of(flow, each), each, seen) for each in callers)
+
+
+def _hides_failures(block: ast.AST, node: ast.AST) -> bool:
+    """Whether a block around a node goes on after it where it raises an exception: ``try``, ``suppress``."""
+    if isinstance(block, ast.Try):
+        caught = [ast.unparse(each.type) if each.type is not None else "" for each in block.handlers]
+        return any(node in walk(each) for each in block.body) and any(each != "KeyboardInterrupt" for each in caught)
+    if isinstance(block, ast.With):
+        return any("suppress" in ast.unparse(each.context_expr) for each in block.items)
+    # `for i in range(torch.cuda.device_count())`
+    return isinstance(block, ast.For) and "device_count" in ast.unparse(block.iter)
+
+
+def _may_be_passed_over(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) -> bool:
+    """Whether the node's function, or one that calls it, may return before it, or another function run instead."""
+    function = module.function(node)
+    if function is None or function in seen:
+        return False
+    seen.add(function)
+    returns = (each for each in walk(function) if isinstance(each, ast.Return) and each.value is not None)
+    earlier = (each for each in returns if each.lineno < node.lineno)  # type: ignore[attr-defined]
+    if any(module.function(each) is function for each in earlier):
+        return True
+    for call in flow.callers(function):
+        called = {each.site for each in flow.values(call.func) if each.sort in {Sort.FUNCTION, Sort.METHOD}}
+        if called - {function} or _may_be_passed_over(flow, module_of(flow, call), call, seen):
+            return True
+    return False
+
+
+def _names_target(flow: Flow, call: ast.Call) -> bool:
+    """Whether a device or a tensor type is given, and not a mere number format."""
+    method = call.func.attr  # type: ignore[attr-defined]
+    if method == "cuda":
+        return True
+    if any(each.arg == ("device" if method == "to" else "dtype") for each in call.keywords):
+        return True
+    first = flow.values(call.args[0]) if call.args else NOTHING
+    return bool(call.args) and not (first and all(is_dtype(each) for each in first))
+
+
+def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
+    """Whether what is moved, and kept, is an element of something unknown that is iterated over: perhaps a batch."""
+    if not values or any(each.sort is not Sort.UNKNOWN for each in values):
+        return False
+    if isinstance(module.parent(call), ast.Expr) or call.func.attr == "type":  # type: ignore[attr-defined]
+        return False
+    return is_element(module, call)
+
+
+def is_element(module: Module, call: ast.Call) -> bool:
+    """Whether what is moved is named by a loop around the call, or by ``next()``, or is a part or a view of that."""
+    root: ast.expr = call.func
+    while True:
+        if _is_next(root):
+            return True
+        if isinstance(root, (ast.Attribute, ast.Subscript)):
+            root = root.value
+        elif isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root is not call:
+            root = root.func.value
+        else:
+            return isinstance(root, ast.Name) and _is_target(module, root)
+
+
+def _is_target(module: Module, name: ast.Name) -> bool:
+    """Whether a loop around the name binds it, or ``name, … = next(…)`` in its function does."""
+    for above in module.ancestors(name):
+        targets: list[ast.expr] = [above.target] if isinstance(above, (ast.For, ast.AsyncFor)) else []
+        if isinstance(above, _COMPREHENSIONS):
+            targets = [each.target for each in above.generators]
+        if any(_binds(target, name.id) for target in targets):
+            return True
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            break
+    function = module.function(name)
+    return any(
+        _is_next(each.value)
+        and module.function(each) is function
+        and any(_binds(target, name.id) for target in each.targets)
+        for each in module.nodes(ast.Assign)
+    )
+
+
+def _is_next(node: ast.expr) -> bool:
+    """``next(batches)``, ``batches.next()``."""
+    if not isinstance(node, ast.Call):
+        return False
+    function = node.func
+    is_method = isinstance(function, ast.Attribute) and function.attr in {"next", "__next__"}
+    return is_method or (isinstance(function, ast.Name) and function.id == "next")
+
+
+def _binds(target: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in walk(target))
+
+
+def _mentions_mps(flow: Flow, here: Module) -> bool:
+    return any(
+        any(each.value == "mps" for each in module.nodes(ast.Constant))
+        or any(each.attr == "mps" for each in module.nodes(ast.Attribute))
+        for module in flow.beside(here)
+    )

@@ -1,0 +1,175 @@
+"""Models: their layers, and what kinds of layers these are."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import Sort, Value, Values, in_order, without_none
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+
+_CONVOLUTIONS = frozenset(
+    f"{lazy}Conv{transpose}{n}d" for lazy in ("", "Lazy") for transpose in ("", "Transpose") for n in (1, 2, 3)
+)
+_FUNCTIONAL_CONVOLUTIONS = frozenset(
+    f"torch.nn.functional.conv{transpose}{n}d" for transpose in ("", "_transpose") for n in (1, 2, 3)
+)
+# torchvision's and timm's constructors that make no convolutional network.
+_NO_CONVOLUTION = ("vit_", "swin_", "mlp_mixer", "mixer_", "deit_", "raft_")
+# Families of networks in timm, by what their names begin with, that begin with convolutions and go on with them.
+_CONVOLUTIONAL_FAMILIES = (
+    *("resnet", "resnext", "resnest", "res2net", "seresne", "wide_resnet", "ecaresnet", "skresne", "legacy_seresne"),
+    *("efficientnet", "tf_efficientnet", "mobilenet", "tf_mobilenet", "mnasnet", "regnet", "convnext", "densenet"),
+    *("vgg", "inception", "xception", "dla", "dpn", "hrnet", "rexnet", "repvgg", "darknet", "cspdarknet", "cspresne"),
+)
+# Layers that take another way, with other rounding, where no gradients are asked for.
+_ROUNDS_OTHERWISE = ("Transformer", "MultiheadAttention", "LSTM", "vit_", "maxvit", "VisionTransformer")
+_FUSED = ("scaled_dot_product_attention", "multi_head_attention_forward")
+_KNOWN = frozenset(
+    {"torch", "builtins", "math", "numpy", "torchvision", "copy", "random", "functools", "itertools", "collections"}
+)
+_VARIABLE_INPUT = ("torchvision.models.detection", "torchvision.models.segmentation")
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """An ``nn.Module`` that the script makes."""
+
+    flow: Flow
+    value: Value
+
+    @property
+    def class_(self) -> ast.ClassDef | None:
+        """Its class, where it is the project's."""
+        of = self.value.of
+        return of.site if of is not None and isinstance(of.site, ast.ClassDef) else None
+
+    @cached_property
+    def layers(self) -> tuple[Value, ...]:
+        """Every layer in it that is known, from the outside in, the model itself among them."""
+        found: dict[Value, None] = {}
+        todo = [self.value]
+        while todo:
+            value = todo.pop()
+            if value in found:
+                continue
+            found[value] = None
+            todo.extend(_inside(self.flow, value))
+        return tuple(found)
+
+    @cached_property
+    def has_convolution(self) -> bool:
+        """Whether a convolution is known to be in it."""
+        for layer in self.layers:
+            package, _, name = layer.name.rpartition(".")
+            if layer.sort is Sort.MADE:
+                if package == "torch.nn" and name in _CONVOLUTIONS:
+                    return True
+                if package.startswith("torchvision.models") and not name.startswith(_NO_CONVOLUTION):
+                    return True
+                if layer.name == "timm.create_model" and _named(self.flow, layer).startswith(_CONVOLUTIONAL_FAMILIES):
+                    return True
+            elif (
+                layer.of is not None
+                and isinstance(layer.of.site, ast.ClassDef)
+                and _is_convolutional(self.flow, layer.of.site)
+            ):
+                return True
+        return False
+
+    @property
+    def takes_any_size(self) -> bool:
+        """Whether it is made for images that differ in size."""
+        return any(layer.name.startswith(_VARIABLE_INPUT) for layer in self.layers)
+
+    @cached_property
+    def is_exact_without_gradients(self) -> bool:
+        """Whether it is known to compute the same bits whether or not a graph is kept.
+
+        Transformers take a fused path without gradients, LSTMs another kernel on the CPU, compilers another graph.
+        """
+        for layer in self.layers:
+            package, _, name = layer.name.rpartition(".")
+            if layer.sort is Sort.MADE:
+                known = package == "torch.nn" or (package.startswith("torchvision.models") and name != "?")
+                if not known or name.startswith(_ROUNDS_OTHERWISE):
+                    return False
+            class_ = Model(self.flow, layer).class_
+            if class_ is not None and not self._calls_only_known(class_):
+                return False
+        return True
+
+    def _calls_only_known(self, class_: ast.ClassDef) -> bool:
+        """Whether all that the class derives from and calls is known to round alike without gradients."""
+        for base in self.flow.bases(class_):
+            if isinstance(base, str) and (
+                not base.startswith("torch.nn.") or base.rpartition(".")[2].startswith(_ROUNDS_OTHERWISE)
+            ):
+                return False
+        for node in walk(class_):
+            for callee in self.flow.values(node.func) if isinstance(node, ast.Call) else ():
+                if callee.sort is Sort.UNKNOWN or (callee.sort is Sort.MADE and kind(self.flow, callee) is None):
+                    return False
+                package, _, name = callee.name.partition(".")
+                if callee.sort is Sort.EXTERNAL and (
+                    package not in _KNOWN or name.rpartition(".")[2].startswith(_FUSED)
+                ):
+                    return False
+        return True
+
+
+@lasting  # those of large models are asked for again and again
+def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
+    """The layers that a layer holds itself."""
+    values: list[Values] = []
+    if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
+        values.extend(flow.attributes(value.of.site).values())
+    elif value.sort is Sort.MADE and isinstance(value.site, ast.Call):
+        arguments = (*value.site.args, *(each.value for each in value.site.keywords))
+        values.extend(flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
+        # What was added later: `layers.append(…)`, `model.fc = …`.
+        values.extend((flow.items(value), *flow.attributes(value.site).values()))
+    todo = [each for some in values for each in in_order(without_none(some))]
+    seen: set[Value] = set()
+    found: list[Value] = []
+    while todo:
+        each = todo.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each.sort is Sort.CONTAINER:
+            todo.extend(in_order(flow.items(each)))
+        elif kind(flow, each) is Kind.MODEL:
+            found.append(each)
+    return tuple(found)
+
+
+@lasting
+def _is_convolutional(flow: Flow, class_: ast.ClassDef) -> bool:
+    """Whether the class derives from a convolution or a convolutional network, or calls one as a function."""
+    for base in flow.bases(class_):
+        if isinstance(base, str) and (
+            base.rpartition(".")[2] in _CONVOLUTIONS or base.startswith("torchvision.models.")
+        ):
+            return True
+    return any(
+        value.sort is Sort.EXTERNAL and value.name in _FUNCTIONAL_CONVOLUTIONS
+        for node in walk(class_)
+        if isinstance(node, ast.Call)
+        for value in flow.values(node.func)
+    )
+
+
+def _named(flow: Flow, layer: Value) -> str:
+    """The name of the network that a library's function was asked for; empty where it is not written out."""
+    given = layer.site.args[:1] if isinstance(layer.site, ast.Call) else []
+    given += [each.value for each in getattr(layer.site, "keywords", ()) if each.arg == "model_name"]
+    (name,) = flow.values(given[0]) if given and len(flow.values(given[0])) == 1 else (None,)
+    is_text = name is not None and name.sort is Sort.LITERAL and isinstance(name.literal, str)
+    return str(name.literal) if name is not None and is_text else ""

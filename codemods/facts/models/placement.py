@@ -1,0 +1,339 @@
+"""Where a model has been moved to its device and can be named: where more can be done to it before it trains."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import NOTHING, Sort, Value
+from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.transfers import Transfer, makings
+from codemods.facts.loops import REPEATING, loop_around, place
+from codemods.facts.models.layers import Model
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import FunctionNode, Module
+
+
+_HOLDERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList"})
+
+
+@dataclass(frozen=True, eq=False)
+class Home:
+    """The statement after which a model is on its device, and what it is called there."""
+
+    module: Module
+    anchor: ast.stmt
+    name: ast.expr
+    """The name, attribute or item that the model is bound to: ``model``, ``self.model``, ``models["encoder"]``."""
+    move: Transfer
+
+
+def unwrapped(flow: Flow, value: Value) -> Iterator[Value]:
+    """The models inside wrappers such as ``DistributedDataParallel``; the value itself where it is none."""
+    yield from (layers[-1] for layers in wrappings(flow, value))
+
+
+def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
+    """A value, the wrappers inside it if it is one, and the model inside them all: one tuple for each such model."""
+    if value.sort is Sort.MADE and value.name in WRAPPERS and isinstance(value.site, ast.Call):
+        given = [each.value for each in value.site.keywords if each.arg in {"module", "model", "obj", "func"}]
+        for inner in flow.values((given or value.site.args)[0]) if given or value.site.args else NOTHING:
+            if kind(flow, inner) is Kind.MODEL and inner != value:
+                yield from ((value, *rest) for rest in wrappings(flow, inner))
+    else:
+        yield (value,)
+
+
+def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Transfer]:
+    """The moves of a model to a device, those by methods of its own class (``self.to(device)``) among them."""
+    for module in modules:
+        for move in _moves_in(flow, module):
+            owners = flow.values(move.receiver)
+            own = value.of is not None and any(each.site is None and each.of == value.of for each in owners)
+            if value in owners or own:
+                yield move
+
+
+@lasting
+def _moves_in(flow: Flow, module: Module) -> tuple[Transfer, ...]:
+    """The calls of ``to`` and ``cuda`` that name a device, of whatever."""
+    return tuple(
+        Transfer(flow, module, call)
+        for call in module.nodes(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"} and _names_device(flow, call)
+    )
+
+
+def unknown_models(flow: Flow, modules: Iterable[Module]) -> Iterator[tuple[str, Transfer]]:
+    """What may go to CUDA and has parameters, but is nothing that is known: its name, and the move."""
+    modules = tuple(modules)
+    owners = {
+        ast.unparse(each.value)
+        for module in modules
+        for each in module.nodes(ast.Attribute)
+        if each.attr in {"parameters", "named_parameters"}
+    }
+    for move in (each for module in modules for each in _moves_in(flow, module)):
+        bound = _named(move.module, move)
+        if bound is None or ast.unparse(bound[1]) not in owners or not move.may_reach_cuda:
+            continue
+        values = flow.values(move.receiver)
+        if values and all(kind(flow, each) is None for each in values):
+            yield ast.unparse(bound[1]), move
+
+
+def _names_device(flow: Flow, call: ast.Call) -> bool:
+    """Whether ``to`` is given a device, and not a number format or a memory format."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    if any(each.arg == "device" for each in call.keywords):
+        return True
+    first = flow.values(call.args[0]) if call.args else NOTHING
+    return bool(call.args) and not (first and all(is_dtype(each) for each in first))
+
+
+def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | Reason | None:
+    """The home of a model in these modules, or why none is certain; None for a model that stays on the CPU."""
+    layers = {each.site for each in Model(flow, value).layers}
+    moved = list(moves(flow, modules, value))
+    found = moved or [each for each in makings(flow, modules) if each.call in layers]
+    found = found or [move for holder in _holders(flow, modules, value) for move in moves(flow, modules, holder)]
+    to_cuda = [each for each in found if each.may_reach_cuda]
+    if not to_cuda:
+        unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
+        return (
+            None if unknown is None else Reason("unknown-device", f"the device is not known: {unknown.device.reason}")
+        )
+    bounds = [(each, _bound(flow, each, value)) for each in to_cuda if moved or each.call is value.site]
+    named = [Home(each.module, *bound, each) for each, bound in bounds if bound is not None]
+    if not named:
+        named = [Home(module, *bound, to_cuda[0]) for module in modules for bound in _bindings(flow, module, value)][:1]
+    if not named:
+        named = [part for each in to_cuda if (part := _as_part(flow, each, value)) is not None]
+    if not named:
+        text = "it has no name of its own where it is moved to its device"
+        return Reason("no-name", text, remedy="give it a name there")
+    together = next((loop for each in named if (loop := _loop_over_models(each)) is not None), None)
+    if together is not None:
+        text, remedy = f"several models are moved to their device in one loop ({HERE}):", "compile each there"
+        return Reason("made-in-loop", text, (place(flow, together),), remedy)
+    repeated = [(each, loop_around(flow, each.module, each.anchor, REPEATING)) for each in named]
+    once = [each for each, loop in repeated if loop is None]
+    if not once:
+        loops = [place(flow, loop) for _, loop in repeated if loop is not None]
+        text = f"it is made or moved again in each pass of a loop ({HERE})"
+        return Reason("made-in-loop", text, (loops[0],))
+    # A function that is given a model may be given several, and be called for each.
+    receivers = [_given_to(each) for each in once]
+    callers = [len(flow.callers(each)) if each is not None else 0 for each in receivers]
+    alone = [each for each, calls in zip(once, callers, strict=True) if calls == min(callers) and calls <= 1]
+    if not alone:
+        text = f"it is moved to its device in a function that is called more than once ({HERE})"
+        return Reason("made-in-loop", text, (at(once[0].module, once[0].anchor),))
+    return _after_all(alone)
+
+
+def twins(flow: Flow, modules: Sequence[Module], value: Value, first: Home) -> Iterator[Home]:
+    """The homes of the other models that the function which makes this one is called for, beside its home.
+
+    ``actor = make().to(device)``, ``critic = make().to(device)``: in the code of ``make`` they are one.
+    """
+    suite, seen = first.module.suite(first.anchor), {ast.unparse(first.name)}
+    if not _is_from_factory(flow, first):
+        return
+    for move in moves(flow, modules, value):
+        bound = _bound(flow, move, value) if move.module is first.module and move.may_reach_cuda else None
+        if bound is None or ast.unparse(bound[1]) in seen or not any(bound[0] is each for each in suite):
+            continue
+        twin = Home(first.module, *bound, move)
+        if _is_from_factory(flow, twin):
+            seen.add(ast.unparse(twin.name))
+            yield twin
+
+
+def _is_from_factory(flow: Flow, home_: Home) -> bool:
+    """Whether the home's name is given what a call of a project's function returns, there or beside it."""
+    name = ast.unparse(home_.name)
+    for statement in home_.module.suite(home_.anchor):
+        for target, given in _assigned(statement):
+            made = given
+            while (
+                isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in SELF_METHODS
+            ):
+                made = made.func.value
+            if ast.unparse(target) == name and isinstance(made, ast.Call):
+                return any(each.sort is Sort.FUNCTION for each in flow.values(made.func))
+    return False
+
+
+def _after_all(homes: list[Home]) -> Home:
+    """The first home, after the whole ``if`` where its branches move the model in different ways."""
+    first = homes[0]
+    suite = first.module.suite(first.anchor)
+    others = [
+        each for each in homes if each.module is first.module and ast.unparse(each.name) == ast.unparse(first.name)
+    ]
+    for above in (first.anchor, *first.module.ancestors(first.anchor)):
+        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
+            break
+        if isinstance(above, ast.If) and any(
+            each.anchor in walk(above) and each.anchor not in suite for each in others
+        ):
+            return Home(first.module, above, first.name, first.move)
+    return first
+
+
+def _holders(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Value]:
+    """The ``ModuleDict`` and ``ModuleList`` that hold the model."""
+    for module in modules:
+        yield from (each for each in _holders_in(flow, module) if value in Model(flow, each).layers)
+
+
+@lasting
+def _holders_in(flow: Flow, module: Module) -> tuple[Value, ...]:
+    return tuple(
+        holder
+        for call in module.nodes(ast.Call)
+        for holder in flow.values(call)
+        if holder.name in _HOLDERS and holder.site is call
+    )
+
+
+def _as_part(flow: Flow, move: Transfer, value: Value) -> Home | None:
+    """The home of a model that is an item of something with a name: ``models["encoder"]``."""
+    module, statement = move.module, move.module.statement(move.call)
+    if loop_around(flow, module, move.call, REPEATING) is not None:
+        return None
+    bound = _named(module, move)
+    holders = {ast.unparse(bound[1])} if bound is not None else {ast.unparse(each) for each, _ in _assigned(statement)}
+    for node in module.nodes(ast.Subscript):
+        if (
+            isinstance(node.ctx, ast.Load)
+            and isinstance(node.slice, ast.Constant)
+            and holders & {ast.unparse(node.value), ast.unparse(node)}
+            and (module.function(node) is module.function(statement) or ast.unparse(node).startswith("self."))
+            and (flow.values(node) == frozenset({value}) or _is_item(flow, node, node.slice.value, value))
+        ):
+            return Home(module, statement, node, move)
+    return None
+
+
+def _is_item(flow: Flow, node: ast.Subscript, key: object, value: Value) -> bool:
+    """Whether the model is what a ``ModuleDict`` or ``ModuleList`` is made with for this key."""
+    for holder in flow.values(node.value):
+        match holder.site:
+            case ast.Call(_, [ast.Dict(keys, items)]) if holder.name in _HOLDERS:
+                pairs = [(each.value if isinstance(each, ast.Constant) else None) for each in keys]
+            case ast.Call(_, [ast.List(items)]) if holder.name in _HOLDERS:
+                pairs = [*range(len(items))]
+            case _:
+                return False
+        if [flow.values(item) for each, item in zip(pairs, items, strict=True) if each == key] != [frozenset({value})]:
+            return False
+    return True
+
+
+def _loop_over_models(home_: Home) -> ast.For | None:
+    """The loop that binds the home's name: ``for model in models.values(): model.to(device)``."""
+    for above in home_.module.ancestors(home_.anchor):
+        if isinstance(above, ast.For) and any(
+            isinstance(each, ast.Name) and isinstance(home_.name, ast.Name) and each.id == home_.name.id
+            for each in walk(above.target)
+        ):
+            return above
+    return None
+
+
+def _given_to(home_: Home) -> FunctionNode | ast.Lambda | None:
+    """The function of which the home's name is a parameter."""
+    function = home_.module.function(home_.anchor)
+    if function is None or not isinstance(home_.name, ast.Name):
+        return None
+    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return function if any(each.arg == home_.name.id for each in parameters) else None
+
+
+def _bound(flow: Flow, move: Transfer, value: Value) -> tuple[ast.stmt, ast.expr] | None:
+    """The statement that moves the model, and the name that it has after it."""
+    bound = _named(move.module, move)
+    is_expression = bound is not None and isinstance(bound[0], ast.Expr)
+    return None if bound is not None and is_expression and value not in flow.values(bound[1]) else bound
+
+
+def _named(module: Module, move: Transfer) -> tuple[ast.stmt, ast.expr] | None:
+    """The statement that moves something, and the name that it has after it."""
+    node: ast.expr = move.call
+    parent = module.parent(node)
+    while True:
+        if isinstance(parent, ast.Attribute) and parent.attr in SELF_METHODS:
+            call = module.parent(parent)
+            if not (isinstance(call, ast.Call) and call.func is parent):
+                return None
+            node = call
+        elif isinstance(parent, ast.IfExp) and parent.test is not node:
+            node = parent
+        else:
+            break
+        parent = module.parent(node)
+    if isinstance(parent, ast.Expr):
+        receiver = _root(move.receiver)
+        return None if receiver is None else (parent, receiver)
+    return _target(module, node)
+
+
+def _target(module: Module, node: ast.expr) -> tuple[ast.stmt, ast.expr] | None:
+    """The assignment whose value the expression is, alone or as an element of a tuple, and the name it is given."""
+    statement = module.statement(node)
+    for target, given in _assigned(statement):
+        if given is node and isinstance(target, (ast.Name, ast.Attribute)):
+            return statement, target
+    return None
+
+
+def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of an assignment, each with the expression that it is given."""
+    targets = statement.targets[-1:] if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    value = getattr(statement, "value", None)
+    for target in targets:
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            yield from zip(target.elts, value.elts, strict=True)
+        elif isinstance(value, ast.expr):
+            yield target, value
+
+
+def _root(receiver: ast.expr) -> ast.expr | None:
+    """The name that is left of a chain of methods that return the model: ``model.train().cuda()`` → ``model``."""
+    while (
+        isinstance(receiver, ast.Call)
+        and isinstance(receiver.func, ast.Attribute)
+        and receiver.func.attr in SELF_METHODS
+    ):
+        receiver = receiver.func.value
+    is_item = isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant)
+    return receiver if is_item or isinstance(receiver, (ast.Name, ast.Attribute)) else None
+
+
+def _bindings(flow: Flow, module: Module, value: Value) -> Iterator[tuple[ast.stmt, ast.expr]]:
+    """The assignments that give the model a name, those of a function that makes and returns it last."""
+    found = [
+        (statement, target)
+        for statement in module.nodes(ast.Assign, ast.AnnAssign)
+        for target, given in _assigned(statement)
+        if isinstance(target, (ast.Name, ast.Attribute)) and value in flow.values(given)
+    ]
+    yield from sorted(found, key=lambda each: _returns(flow, module, each[0], value))
+
+
+def _returns(flow: Flow, module: Module, statement: ast.stmt, value: Value) -> bool:
+    function = module.function(statement)
+    return function is not None and value in flow.returned(function)

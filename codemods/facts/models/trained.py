@@ -1,0 +1,175 @@
+"""Which models the training iterations call, and what is added to them while they train."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import Sort, Value
+from codemods.facts.models.layers import Model
+from codemods.facts.models.placement import wrappings
+from codemods.facts.training.iterations import EventKind
+from codemods.library.hooks import is_of_modules
+from codemods.library.kinds import Kind, kind
+from codemods.library.processes import sends_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import FunctionNode, Module
+    from codemods.facts.training.iterations import TrainingIteration
+
+# What runs a model under ``torch.jit.trace``: ``torch.onnx.export`` does before torch 2.9, and with ``dynamo=False``.
+_TRACES = frozenset(
+    {"torch.jit.trace", "torch.jit.trace_module", "torch.onnx.export", "torch.onnx.utils.export"}
+    | {"fvcore.nn.FlopCountAnalysis"}
+)
+_TRACING_METHODS = frozenset({"add_graph"})
+# Modules of torch.nn that hold others, or that are networks of their own.
+_NETWORKS = frozenset(
+    {"Sequential", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Called:
+    """A model that training iterations call, and the calls."""
+
+    model: Model
+    calls: tuple[tuple[Module, ast.Call], ...]
+    wrappers: tuple[Value, ...]
+    """What it is wrapped in where it is called."""
+    is_single: bool = False
+    """Whether it is a single layer, in which there is nothing to fuse."""
+
+
+def called_models(flow: Flow, iterations: Iterable[TrainingIteration]) -> Iterator[Called]:
+    """The models that training iterations call, not as a layer of another, in the text's order.
+
+    Losses without layers are left out.
+    """
+    calls: dict[Value, list[tuple[Module, ast.Call]]] = {}
+    wrappers: dict[Value, dict[Value, None]] = {}
+    for iteration in iterations:
+        for event in iteration.of(EventKind.FORWARD):
+            if event.frame is not None and _in_model(flow, event.module, event.node):
+                continue
+            for subject in event.subjects:
+                for *around, value in wrappings(flow, subject) if kind(flow, subject) is Kind.MODEL else ():
+                    known = calls.setdefault(value, [])
+                    if isinstance(event.node, ast.Call) and (event.module, event.node) not in known:
+                        known.append((event.module, event.node))
+                    wrappers.setdefault(value, {}).update(dict.fromkeys(around))
+    for value in sorted((each for each in calls if each.site is not None), key=_place):
+        model, is_single = Model(flow, value), not _is_network(flow, value)
+        if not is_single or value.sort is Sort.MADE or len(model.layers) > 1:
+            yield Called(model, tuple(calls[value]), tuple(wrappers[value]), is_single)
+
+
+def _place(value: Value) -> tuple[int, int]:
+    return getattr(value.site, "lineno", 0), getattr(value.site, "col_offset", 0)
+
+
+def _in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
+    """Whether the node stands in a method of a model."""
+    return any(
+        isinstance(above, ast.ClassDef) and kind(flow, _instance(above)) is Kind.MODEL
+        for above in module.ancestors(node)
+    )
+
+
+@lasting
+def _is_network(flow: Flow, value: Value) -> bool:
+    """Whether there is something to fuse in the model."""
+    package, _, name = value.name.rpartition(".")
+    if value.sort is Sort.MADE and package == "torch.nn":
+        return name in _NETWORKS
+    model = Model(flow, value)
+    class_ = model.class_
+    if class_ is None or any(isinstance(base, str) and base != "torch.nn.Module" for base in flow.bases(class_)):
+        return True
+    forward = flow.method(class_, "forward")
+    calls = [each for each in walk(forward) if isinstance(each, ast.Call)] if forward is not None else []
+    layers = len(model.layers) - 1
+    if layers == len(calls) == 1:
+        return False
+    kept = [each for some in flow.attributes(class_).values() for each in some]
+    # `self.features = vgg19().features`: a part of a library's model.
+    parts = any(each.sort is Sort.METHOD and each.of is not None and kind(flow, each.of) is Kind.MODEL for each in kept)
+    return parts or layers > 0 or any(each.name == "torch.nn.Parameter" for each in kept)
+
+
+def _instance(class_: ast.ClassDef) -> Value:
+    return Value(Sort.INSTANCE, class_.name, None, Value(Sort.CLASS, class_.name, class_))
+
+
+def late_hook(
+    flow: Flow, entry: Module, modules: Iterable[Module], called: Called, scope: FunctionNode | ast.Lambda | None
+) -> ast.Call | None:
+    """Where a hook may be added to a model or layer after the model was called.
+
+    Args:
+        flow: The values of the project.
+        entry: The module in which the model is put on its device.
+        modules: All that may run in one process with it.
+        called: The model, and the calls of it.
+        scope: The function in which the model is put on its device; None at module level.
+    """
+    running = _running(flow, entry, called)
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            is_hook = isinstance(call.func, ast.Attribute) and is_of_modules(call.func.attr)
+            if not is_hook or _in_model(flow, module, call):
+                continue
+            first = min((each.lineno for each in running if entry.function(each) is scope), default=0)
+            if module is not entry or entry.function(call) is not scope or call.lineno > first:
+                return call
+    return None
+
+
+def traced_by(flow: Flow, modules: Iterable[Module], called: Called) -> ast.Call | None:
+    """Where the model is given to what runs it under ``torch.jit.trace``, which refuses compiled models."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            traces = any(each.name in _TRACES for each in flow.values(call.func))
+            if traces or (isinstance(call.func, ast.Attribute) and call.func.attr in _TRACING_METHODS):
+                given = (*call.args, *(each.value for each in call.keywords))
+                if any(_is_given(flow, each, called) for each in given):
+                    return call
+    return None
+
+
+def given_to_process(flow: Flow, modules: Iterable[Module], called: Called) -> ast.Call | None:
+    """Where the model is handed to another process, to which it is sent uncompiled."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            if any(sends_arguments(each.name) for each in flow.values(call.func)):
+                given = (*call.args, *(each.value for each in call.keywords))
+                parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
+                if any(_is_given(flow, each, called) for each in parts):
+                    return call
+    return None
+
+
+def _is_given(flow: Flow, argument: ast.expr, called: Called) -> bool:
+    """Whether the argument is the model, as it is or in a wrapper."""
+    return any(
+        called.model.value in layers
+        for value in flow.values(argument)
+        if kind(flow, value) is Kind.MODEL
+        for layers in wrappings(flow, value)
+    )
+
+
+def _running(flow: Flow, entry: Module, called: Called) -> list[ast.Call]:
+    """The calls of the model, and the calls of functions in which it is called."""
+    found = [call for where, call in called.calls if where is entry]
+    for call in found:
+        function = entry.function(call)
+        for caller in flow.callers(function) if function is not None else ():
+            if caller not in found and entry.holds(caller):
+                found.append(caller)
+    return found

@@ -1,0 +1,120 @@
+"""Tensors in 16 bits that leave autocast where no name shows it: kept in an object, or given to a hook.
+
+NumPy has no bfloat16, and a tensor of 32 bits takes no item of 16.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.flow import class_of
+from codemods.dataflow.values import TENSOR_SORTS, Sort, Value
+from codemods.facts.loops import may_run
+from codemods.facts.precision.hazards import Hazard
+from codemods.facts.reach import own
+from codemods.library.hooks import is_given_outputs
+from codemods.library.operators import Result, operator, reads_no_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from codemods.dataflow.source import Module
+    from codemods.facts.reach import Reach
+
+_LEAVES = "leaves-in-16-bits"
+_GROW = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
+
+
+def leak(reach: Reach, modules: Sequence[Module], module: Module, nodes: Sequence[ast.AST]) -> Hazard | None:
+    """What the code keeps in an object where other code reads it, or gives to a hook.
+
+    Args:
+        reach: What code calls.
+        modules: The modules that may read it.
+        module: The module of the nodes.
+        nodes: What is to run under autocast.
+    """
+    parts = list(reach.code(module, nodes))
+    functions = [(where, part) for where, part in parts if isinstance(part, ast.FunctionDef)]
+    hook = next(
+        (each for here in modules for each in _hooks(here) if may_run(reach.flow, module, here, each.node)), None
+    )
+    if hook is not None:
+        return hook
+    inside = {node for _, part in parts for node in own(part, ast.Attribute)}
+    kept = {name: class_ for where, function in functions for name, class_ in _kept(reach, where, function)}
+    reads = ((here, each) for here in modules for each in here.nodes(ast.Attribute) if each.attr in kept)
+    for here, read in reads:
+        if read in inside or not isinstance(read.ctx, ast.Load) or _is_wide(here, read):
+            continue
+        if _may_be(reach, read.value, kept[read.attr]):
+            what = f".{read.attr} may be kept in 16 bits, and is read outside of autocast"
+            return Hazard(here, read, f"{what}:", remedy=f"read {ast.unparse(read)}.float()", code=_LEAVES)
+    return None
+
+
+def _hooks(module: Module) -> Iterator[Hazard]:
+    for call in module.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and is_given_outputs(call.func.attr):
+            yield Hazard(module, call, "a forward hook would be given tensors in 16 bits", code=_LEAVES)
+
+
+def _kept(reach: Reach, module: Module, function: ast.AST) -> Iterator[tuple[str, ast.ClassDef]]:
+    """The attributes in which a method keeps what may be a tensor, each with the method's class."""
+    class_ = next((each for each in module.ancestors(function) if isinstance(each, ast.ClassDef)), None)
+    if class_ is None:
+        return
+    for statement in own(function, ast.Assign):
+        if _may_be_tensor(reach, statement.value):
+            for target in statement.targets:
+                for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                    place = each.value if isinstance(each, ast.Subscript) else each
+                    if isinstance(place, ast.Attribute):
+                        yield place.attr, class_
+    for call in own(function, ast.Call):
+        holder = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr in _GROW else None
+        if isinstance(holder, ast.Attribute) and any(_may_be_tensor(reach, each) for each in call.args):
+            yield holder.attr, class_
+
+
+def _may_be_tensor(reach: Reach, node: ast.expr) -> bool:
+    values = reach.flow.values(node)
+    may = {*TENSOR_SORTS, Sort.UNKNOWN, Sort.CONTAINER}
+    return not values or any(
+        each.sort in may or (each.sort is Sort.PLAIN and isinstance(node, ast.Call)) for each in values
+    )
+
+
+def _may_be(reach: Reach, node: ast.expr, class_: ast.ClassDef) -> bool:
+    """Whether the expression may be an object of the class."""
+    family = reach.flow.family(class_)
+    values: Iterable[Value] = reach.flow.values(node)
+    return any(class_of(each) in family or each.sort in {Sort.UNKNOWN, Sort.MADE} for each in values)
+
+
+def _ends(name: str) -> bool:
+    """Whether what the attribute or method yields is in 32 bits, or no number of the tensor's."""
+    row = operator(name)
+    return reads_no_numbers(name) or (row is not None and row.result is Result.WIDE)
+
+
+def _is_wide(module: Module, read: ast.Attribute) -> bool:
+    """Whether all that is done with what is read is right in 16 bits."""
+    node: ast.AST = read
+    parent = module.parent(node)
+    while isinstance(parent, (ast.Attribute, ast.Call, ast.Subscript)) and node in {
+        getattr(parent, "value", None),
+        getattr(parent, "func", None),
+    }:
+        if isinstance(parent, ast.Attribute) and (parent.attr == "numpy" or _ends(parent.attr)):
+            return parent.attr != "numpy"
+        node, parent = parent, module.parent(parent)
+    if (
+        isinstance(parent, ast.Call)
+        and isinstance(parent.func, ast.Name)
+        and parent.func.id in {"float", "len", "print"}
+    ):
+        return True
+    # `model.hidden = model.hidden.detach()`
+    return isinstance(parent, ast.Assign) and any(ast.unparse(each) == ast.unparse(read) for each in parent.targets)

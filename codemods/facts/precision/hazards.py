@@ -1,0 +1,520 @@
+"""Code that mixed precision breaks: what is to be looked for in all that runs under autocast."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.dataflow.names import bound_names
+from codemods.dataflow.source import lasting
+from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.precision.gram import is_gram
+from codemods.facts.reach import is_model_call, own, project_functions
+from codemods.facts.reason import HERE, Place, Reason, at
+from codemods.library.hooks import is_given_gradients
+from codemods.library.kinds import Kind, kind
+from codemods.library.operators import Autocast, operator
+from codemods.library.packages import Trait, has
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.devices.transfers import Transfer
+    from codemods.facts.reach import Reach
+    from codemods.facts.script import Script
+
+_DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
+_CAPTURES = frozenset(
+    {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
+    | {"torch.cuda.graphs.graph", "torch.cuda.graphs.CUDAGraph"}
+)
+_AUTOCAST = frozenset({"autocast", "GradScaler"})
+_BCE = frozenset({"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"})
+_LARGEST_HALF = 65504
+_LARGEST_BFLOAT = 3.39e38
+_FILLS = frozenset({"masked_fill", "masked_fill_", "fill_", "full_like", "where", "index_fill_", "fill"})
+_TINIEST_HALF = 2.0**-24
+"""A smaller number is zero in fp16, or becomes this one."""
+_WRITTEN = {
+    **dict.fromkeys(("scatter_", "scatter_add_", "scatter", "scatter_reduce_", "scatter_reduce"), (2, "src")),
+    **dict.fromkeys(("index_add_", "index_add", "index_copy_", "index_copy"), (2, "source")),
+    **dict.fromkeys(("masked_scatter_", "masked_scatter"), (1, "source")),
+    "index_put_": (1, "values"),
+}
+"""What these write into a tensor, by the position and the name of the argument; autocast does not convert it."""
+_NO_MATRICES = ("conv", "gru_", "lstm_", "rnn_", "prelu", "scaled_dot_product")
+"""What autocast runs in 16 bits, too, and no sparse matrix is given to."""
+_WITHOUT_KERNELS = ("torch.linalg.", "torch.fft.", "torch.sparse.")
+_WITHOUT_KERNEL = frozenset(
+    f"torch.{name}"
+    for name in (
+        *(
+            "inverse",
+            "cholesky",
+            "svd",
+            "det",
+            "logdet",
+            "slogdet",
+            "qr",
+            "lstsq",
+            "pinverse",
+            "quantile",
+            "nanquantile",
+        ),
+        *("stft", "istft", "view_as_complex", "cholesky_solve", "cholesky_inverse", "matrix_exp"),
+        *("spmm", "smm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"),
+    )
+)
+_SPARSE = re.compile(
+    r"^(torch\.sparse_(coo|csr|csc|bsr|bsc|compressed)_tensor|torch\.(cuda\.)?sparse\.\w*Tensor|to_sparse\w*)$"
+)
+"""What makes a tensor that is stored sparsely; CUDA multiplies few of those in 16 bits."""
+
+
+def unknown_device(script: Script, moves: Iterable[Transfer]) -> Reason | None:
+    """Why it is not known of one of the moves whether it goes to CUDA; None where nothing is unknown."""
+    for move in moves:
+        if move.device.kind is DeviceKind.UNKNOWN and move.device.node is not None and move.device.reason:
+            device = ast.unparse(move.device.node)
+            text = f"whether {device} is a CUDA device is not known ({HERE}): {move.device.reason}"
+            return Reason("unknown-device", text, (located(script, move.call),))
+    return None
+
+
+def no_cuda(script: Script) -> Reason:
+    """What is said where nothing is moved to CUDA."""
+    if script.default_device is not None:
+        text = f"whether the default device is CUDA is not followed ({HERE}):"
+        return Reason("unknown-device", text, (located(script, script.default_device),), "move the model to it")
+    return Reason("no-cuda", "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
+
+
+def located(script: Script, node: ast.expr | ast.stmt) -> Place:
+    """Where the node stands."""
+    return at(next((each for each in script.flow.modules if each.holds(node)), script.module), node)
+
+
+def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
+    """Where the script already uses autocast, a scaler or apex: in its own module, or in another that it imports."""
+    modules = (script.module, *(each for each in script.modules if each is not script.module))
+    found = ((module, _mixed_precision_in(script.flow, module)) for module in modules)
+    return next(((module, node) for module, node in found if node is not None), None)
+
+
+def capture(script: Script) -> Reason | None:
+    """Why training that the script itself captures as a CUDA graph is left as it is.
+
+    What is captured must not wait for the device, as a gradient scaler's step does, nor bring graphs of its own, as
+    compiled code may.
+    """
+    for module in script.modules:
+        node = _capture_in(script.flow, module)
+        if node is not None:
+            return Reason("captured", f"the script captures CUDA graphs itself ({HERE})", (at(module, node),))
+    return None
+
+
+@lasting  # each model asks
+def _capture_in(flow: Flow, module: Module) -> ast.AST | None:
+    # Most modules do not even have the words, and this asks about every name.
+    if "graph" not in module.text.lower() or "cuda" not in module.text:
+        return None
+    nodes = module.nodes(ast.Name, ast.Attribute)
+    return next((each for each in nodes if any(one.name in _CAPTURES for one in flow.values(each))), None)
+
+
+@lasting  # a module is asked about for each that imports it
+def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
+    for alias in module.nodes(ast.alias):
+        if alias.name.partition(".")[0] == "apex":
+            return alias
+    for start in module.nodes(ast.ImportFrom):
+        if (start.module or "").partition(".")[0] == "apex":
+            return start
+    names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
+    for name in names:
+        written = name.attr if isinstance(name, ast.Attribute) else name.id
+        is_autocast = written in _AUTOCAST or any(
+            each.name.startswith("torch.") and each.name.rpartition(".")[2] in _AUTOCAST for each in flow.values(name)
+        )
+        # What has to stay in 32 bits wherever it runs is no mixed precision.
+        if is_autocast and not _only_switches_off(module.parent(name)):
+            return name
+    return None
+
+
+def _only_switches_off(call: ast.AST | None) -> bool:
+    """``autocast("cuda", enabled=False)``."""
+    given = [each.value for each in call.keywords if each.arg == "enabled"] if isinstance(call, ast.Call) else []
+    return any(isinstance(each, ast.Constant) and each.value is False for each in given)
+
+
+def other_precision(script: Script) -> tuple[ast.Call, str] | None:
+    """Where the script chooses a number format for its model or its inputs by hand, and which."""
+    flow = script.flow
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+            if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"}:
+                if _DOUBLE.search(ast.unparse(call)):
+                    return call, "float64 model"
+                continue
+            if not isinstance(call.func, ast.Attribute) or names:
+                continue
+            of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
+            if call.func.attr in {"half", "bfloat16"} and (of_model or module is script.module):
+                return call, "manual half precision"
+            if call.func.attr == "double" and of_model:
+                return call, "float64 model"
+    return None
+
+
+def custom_function(script: Script) -> ast.ClassDef | None:
+    """A class that derives from ``torch.autograd.Function``, is used, and is not made for autocast."""
+    for module in script.modules:
+        for class_ in module.nodes(ast.ClassDef):
+            is_function = any(base == "torch.autograd.Function" for base in script.flow.bases(class_))
+            if (
+                is_function
+                and "custom_fwd" not in {_last(each) for each in _decorators(class_)}
+                and any(
+                    each.id == class_.name and class_ not in module.ancestors(each) for each in module.nodes(ast.Name)
+                )
+            ):
+                return class_
+    return None
+
+
+def _decorators(class_: ast.ClassDef) -> Iterator[ast.expr]:
+    """What decorates the methods of the class, without arguments."""
+    for method in class_.body:
+        for each in method.decorator_list if isinstance(method, ast.FunctionDef) else ():
+            yield each.func if isinstance(each, ast.Call) else each
+
+
+def _last(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def scripted(script: Script) -> ast.expr | None:
+    """Where the script has a model or function that TorchScript runs, which has its own rules for autocast."""
+    flow = script.flow
+    for module in script.modules:
+        for definition in module.nodes(ast.FunctionDef, ast.ClassDef):
+            given: list[ast.expr] = [*definition.decorator_list, *getattr(definition, "bases", ())]
+            for each in given:
+                if any(value.name in _SCRIPTED for value in flow.values(each)):
+                    return each
+        called = {ast.unparse(each.func) for each in module.nodes(ast.Call)}
+        for assignment in module.nodes(ast.Assign):
+            made = assignment.value
+            if (
+                isinstance(made, ast.Call)
+                and any(value.name in _SCRIPTED for value in flow.values(made.func))
+                and any(ast.unparse(each) in called for each in assignment.targets)
+            ):
+                return made
+    return None
+
+
+_SCRIPTED = frozenset(
+    {"torch.jit.script", "torch.jit.trace", "torch.jit.script_method", "torch.jit.ScriptModule", "torch.jit.freeze"}
+)
+
+
+def line_search(script: Script) -> ast.Call | None:
+    """Where an LBFGS is made that compares losses along a line, which differ too little in 16 bits."""
+    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
+        given = [each.value for each in call.keywords if each.arg == "line_search_fn"]
+        is_search = any(not (isinstance(each, ast.Constant) and each.value is None) for each in given)
+        if is_search and any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
+            return call
+    return None
+
+
+def gradient_hook(script: Script) -> ast.Call | None:
+    """Where the script hangs a hook on gradients."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and is_given_gradients(call.func.attr):
+                return call
+    return None
+
+
+def data_parallel(script: Script) -> ast.Call | None:
+    """Where a model is spread over GPUs by threads: ``nn.DataParallel``, or another library's that is called so."""
+    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
+        name = (
+            call.func.attr
+            if isinstance(call.func, ast.Attribute)
+            else call.func.id
+            if isinstance(call.func, ast.Name)
+            else ""
+        )
+        if name.startswith("DataParallel") or any(
+            each.name == "torch.nn.DataParallel" and each.sort is Sort.EXTERNAL
+            for each in script.flow.values(call.func)
+        ):
+            return call
+    return None
+
+
+def is_bce(flow: Flow, call: ast.Call) -> bool:
+    """Whether the call is, or may be, ``binary_cross_entropy`` on probabilities."""
+    return any(each.name in _BCE and each.sort in {Sort.MADE, Sort.EXTERNAL} for each in flow.values(call.func))
+
+
+def bce_in_model(reach: Reach, nodes: Iterable[ast.AST]) -> ast.Call | None:
+    """A ``binary_cross_entropy`` in the code of a model that the nodes run."""
+    parts = [each for node in nodes for each in (node, *reach.functions([node]))]
+    models = [call for part in parts for call in own(part, ast.Call) if is_model_call(reach.flow, call)]
+    inside = [call for callee in reach.functions(models) for call in own(callee, ast.Call)]
+    return next((each for each in inside if is_bce(reach.flow, each)), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Hazard:
+    """Code that breaks under autocast."""
+
+    module: Module
+    node: ast.expr | ast.stmt
+    what: str
+    """What breaks; where that ends with a colon or a semicolon, the remedy ends the sentence."""
+    only_fp16: bool = False
+    """Whether bf16 can do it."""
+    remedy: str = ""
+    code: str = "breaks-in-16-bits"
+
+    @property
+    def because(self) -> Reason:
+        """The reason against mixed precision."""
+        code = "fp16-range" if self.only_fp16 else self.code
+        return Reason(code, self.what, remedy=self.remedy).followed(f" ({HERE})", at(self.module, self.node))
+
+
+def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[Hazard]:
+    """What breaks under autocast in the nodes and the code they reach."""
+    for where, node in reach.code(module, nodes):
+        for call in own(node, ast.Call):
+            yield from (Hazard(where, call, *each) for each in _of_call(reach.flow, where, call))
+        for assignment in own(node, ast.Assign):
+            yield from (Hazard(where, assignment, *each) for each in _of_assignment(reach.flow, where, assignment))
+        for made, left, right in _products(node):
+            if is_gram(reach.flow, where, left, right):
+                yield Hazard(where, made, f"{where.code(made)} {_GRAM}", remedy=_WITHOUT_AUTOCAST)
+        for scaled in own(node, ast.BinOp):
+            if isinstance(scaled.op, ast.Mult) and _overflows(reach.flow, where, scaled):
+                yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
+            if isinstance(scaled.op, ast.MatMult) and _makes_sparse(reach.flow):
+                yield Hazard(where, scaled, f"{where.code(scaled)} {_OF_SPARSE}")
+        for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
+            yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
+
+
+def _products(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+    """The products of two matrices in the code, each with its operands."""
+    for each in own(node, ast.BinOp):
+        if isinstance(each.op, ast.MatMult):
+            yield each, each.left, each.right
+    for call in own(node, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_MATRICES:
+            operands = [*([] if len(call.args) == _BOTH else [call.func.value]), *call.args]
+            if len(operands) == _BOTH:
+                yield call, operands[0], operands[1]
+
+
+_BOTH = 2
+_OF_MATRICES = frozenset({"mm", "bmm", "matmul"})
+_GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold:"
+_WITHOUT_AUTOCAST = "compute it with autocast off"
+_Wrong: TypeAlias = "tuple[str, bool, str]"
+"""What is wrong, whether only in fp16, and the remedy."""
+
+
+def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
+    """What is wrong with the call."""
+    externals = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    if name == "einsum" and len({ast.dump(each) for each in call.args[1:]}) < len(call.args[1:]):
+        yield f"{module.code(call)} {_GRAM}", False, _WITHOUT_AUTOCAST
+    for external in externals:
+        if external.startswith(_WITHOUT_KERNELS) or external in _WITHOUT_KERNEL:
+            yield f"{external} has no 16-bit kernel", False, ""
+        if external.startswith(_OPERATIONS_OF_OTHERS):
+            yield f"custom operation {external}, which autocast does not know", False, ""
+    foreign = (each.name for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE})
+    yield from (
+        (f"{each}, whose kernels are not known to take 16 bits", False, "")
+        for each in foreign
+        if has(each, Trait.KERNELS)
+    )
+    if name in _FILLS:
+        yield from _of_fill(module, call, name)
+    if _is_product(name) and any(each.arg == "out" for each in call.keywords):
+        yield f"{name}(out=...) is not cast by autocast;", False, "assign what it returns"
+    if isinstance(call.func, ast.Attribute) and not list(project_functions(flow.values(call.func))):
+        yield from _of_method(flow, call, call.func, externals)
+        if _is_product(name) and _makes_sparse(flow):
+            yield f"{name}() {_OF_SPARSE}", False, ""
+
+
+def _is_product(name: str) -> bool:
+    """Whether autocast runs the product of matrices in 16 bits, unless it writes into a tensor that is there."""
+    row = operator(name)
+    return row is not None and row.autocast is Autocast.LOW and not name.startswith(_NO_MATRICES)
+
+
+def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[_Wrong]:
+    arguments = [*call.args, *(each.value for each in call.keywords)]
+    if any(_is_too_large(module, each, _LARGEST_BFLOAT) for each in arguments):
+        yield f"{name}() with a number that does not fit 16 bits;", False, "use torch.finfo of the tensor's own dtype"
+    elif any(_is_too_large(module, each) for each in arguments):
+        yield f"{name}() with a number that does not fit fp16", True, ""
+
+
+def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: set[str]) -> Iterator[_Wrong]:
+    """The same for ``tensor.method(…)``, and for ``torch.function(…)`` of that name."""
+    name, of_torch = function.attr, any(each.startswith("torch.") for each in externals)
+    if name in _WRITTEN and (of_torch or not externals) and _is_written(call, name, shift=1 if of_torch else 0):
+        yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False, _CONVERT
+    if externals:
+        return
+    is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(function.value))
+    if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
+        yield f".{name}() has no 16-bit kernel", False, ""
+    if name.endswith("_") and _is_product(name[:-1]):
+        yield f".{name}() is not cast by autocast;", False, f"use {name[:-1]}()"
+
+
+@lasting  # each product asks
+def _makes_sparse(flow: Flow) -> bool:
+    """Whether the project makes a sparse tensor anywhere: which of its tensors those are is not followed."""
+    calls = (call for module in flow.modules for call in module.nodes(ast.Call))
+    return any(_SPARSE.match(name) for call in calls for name in _called_names(flow, call))
+
+
+def _called_names(flow: Flow, call: ast.Call) -> set[str]:
+    """The qualified names of the library's functions that are called, or the name of the method."""
+    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    return names or ({call.func.attr} if isinstance(call.func, ast.Attribute) else set())
+
+
+_OF_SPARSE = "may multiply a sparse matrix, for which CUDA may have no 16-bit kernel"
+_OPERATIONS_OF_OTHERS = ("torch.ops.", "torch.utils.cpp_extension.")
+_ONE_FORMAT = "needs both tensors in one number format;"
+_CONVERT = "convert what is written with .to(dtype) of the other"
+
+
+def _is_written(call: ast.Call, name: str, *, shift: int) -> bool:
+    """Whether the call writes a tensor into another one, of which it is not sure to have the format."""
+    position, keyword = _WRITTEN[name]
+    given = call.args[position + shift : position + shift + 1]
+    given += [each.value for each in call.keywords if each.arg == keyword]
+    return any(not isinstance(each, ast.Constant) and not _is_converted(each) for each in given)
+
+
+def _is_converted(node: ast.expr) -> bool:
+    """``source.to(destination.dtype)``, ``source.type_as(destination)``."""
+    match node:
+        case ast.Call(ast.Attribute(_, "type_as")):
+            return True
+        case ast.Call(ast.Attribute(_, "to"), arguments, keywords):
+            given = [*arguments, *(each.value for each in keywords)]
+            return any(isinstance(each, ast.Attribute) and each.attr == "dtype" for each in given)
+    return False
+
+
+def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterator[_Wrong]:
+    for target in assignment.targets:
+        if isinstance(target, ast.Subscript) and _is_mask(flow, target.slice):
+            if _is_too_large(module, assignment.value):
+                yield "a number that does not fit fp16 is assigned", True, ""
+            elif (
+                not any(numbers(module, assignment.value))
+                and not isinstance(assignment.value, (ast.Constant, ast.UnaryOp))
+                and not _is_converted(assignment.value)
+            ):
+                yield f"masked assignment {_ONE_FORMAT}", False, _CONVERT
+
+
+def _overflows(flow: Flow, module: Module, scaled: ast.BinOp) -> bool:
+    """Whether a tensor is multiplied by a number that does not fit fp16: ``-9e15 * torch.ones_like(scores)``."""
+    for number, other in ((scaled.left, scaled.right), (scaled.right, scaled.left)):
+        if _is_too_large(module, number) and any(each.sort in TENSOR_SORTS for each in flow.values(other)):
+            return True
+    return False
+
+
+def _is_mask(flow: Flow, index: ast.expr) -> bool:
+    """Whether it indexes with a tensor rather than with numbers and slices."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(
+        isinstance(each, ast.Compare) or any(value.sort in TENSOR_SORTS for value in flow.values(each))
+        for each in parts
+    )
+
+
+def _is_too_large(module: Module, node: ast.expr, largest: float = _LARGEST_HALF) -> bool:
+    return any(largest < abs(each) < float("inf") for each in numbers(module, node))
+
+
+def is_tiny(module: Module, node: ast.expr) -> bool:
+    """Whether it may be a number that fp16 takes for zero."""
+    return any(0 < abs(each) < _TINIEST_HALF for each in numbers(module, node))
+
+
+def numbers(module: Module, node: ast.expr, depth: int = 3) -> Iterator[float]:
+    """The numbers that the expression is seen to stand for, whatever their sign: written out, or held by a name."""
+    match node:
+        case ast.Constant(int() | float() as value) if not isinstance(value, bool):
+            yield float(value)
+        case ast.UnaryOp(ast.USub() | ast.UAdd(), operand):
+            yield from numbers(module, operand, depth)
+        case ast.BinOp(left, ast.Mult() | ast.Pow() as operator, right):
+            pairs = product(list(numbers(module, left, depth)), list(numbers(module, right, depth)))
+            yield from (_computed(one, other, is_power=isinstance(operator, ast.Pow)) for one, other in pairs)
+        case ast.Call(ast.Name("float"), [ast.Constant(str() as text)], []):
+            yield from [float(text)] if _IS_NUMBER.match(text) else []
+        case ast.Call(ast.Name("float"), [argument], []):
+            yield from numbers(module, argument, depth)
+        case ast.Attribute(ast.Call(ast.Name("finfo") | ast.Attribute(_, "finfo"), [type_]), "min" | "max"):
+            yield from [_LARGEST_FLOAT] if _IS_FLOAT.search(ast.unparse(type_)) else []
+        case ast.Name() | ast.Attribute(ast.Name("self")) if depth:
+            for each in _held(module, node):
+                yield from numbers(module, each, depth - 1)
+
+
+def _computed(one: float, other: float, *, is_power: bool) -> float:
+    if not is_power:
+        return one * other
+    return float(one**other) if one > 0 and abs(other) <= _LARGEST_EXPONENT else 0.0
+
+
+def _held(module: Module, node: ast.expr) -> Iterator[ast.expr]:
+    """What is assigned to the name or attribute of ``self``: in its function, by default, else in the module."""
+    text = ast.unparse(node)
+    function = module.function(node)
+    if isinstance(node, ast.Name) and function is not None and node.id in bound_names(function):
+        given = function.args
+        positional = [*given.posonlyargs, *given.args]
+        named: list[tuple[ast.arg, ast.expr | None]] = [*zip(positional[::-1], given.defaults[::-1], strict=False)]
+        named += zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        yield from (default for argument, default in named if argument.arg == node.id and default is not None)
+    elif isinstance(node, ast.Name):
+        function = None
+    for assignment in module.nodes(ast.Assign):
+        is_here = isinstance(node, ast.Attribute) or module.function(assignment) is function
+        if is_here and any(ast.unparse(each) == text for each in assignment.targets):
+            yield assignment.value
+
+
+_LARGEST_EXPONENT = 30
+_LARGEST_FLOAT = 3.4028235e38
+_IS_NUMBER = re.compile(r"[+-]?(\d+\.?\d*(e[+-]?\d+)?|inf|nan)$", re.IGNORECASE)
+_IS_FLOAT = re.compile(r"float(32|64)?$|double$")

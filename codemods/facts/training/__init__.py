@@ -1,0 +1,1 @@
+"""Training and evaluation: iterations, the code that computes a loss, and modes of models."""

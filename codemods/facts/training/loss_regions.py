@@ -1,0 +1,272 @@
+"""For each backward of a script, the code that computes its loss: what is to run under autocast."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import LOOPS
+from codemods.dataflow.values import Sort, why_unknown
+from codemods.facts.reach import Reach, is_model_call, own, project_functions
+from codemods.facts.reason import HERE, Place, Reason
+from codemods.facts.training.iterations import EventKind, is_backward
+from codemods.library.kinds import Kind, kind, may
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value, Values
+    from codemods.facts.script import Script
+    from codemods.facts.training.iterations import Event, TrainingIteration
+
+Block = tuple[ast.stmt, ...]
+"""Neighbouring statements of one suite."""
+
+# Methods by which a model is known where it is a parameter of a function that nothing here calls.
+_OF_MODELS = frozenset({"train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad"})
+# What may be done to a finished loss outside the block: it is a number in 32 bits by then.
+_COMBINES = frozenset(
+    {"mean", "sum", "squeeze", "values", "view", "div", "mul", "add", "item", "get", "keys", "items", "float"}
+)
+_FUNCTIONS_THAT_COMBINE = frozenset(
+    {"builtins.sum", "torch.stack", "torch.sum", "torch.mean", "builtins.len", "builtins.float"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """One backward, and the statements that compute its loss."""
+
+    module: Module
+    call: ast.Call
+    """The call that computes gradients."""
+    iteration: TrainingIteration
+    event: Event
+    loss: ast.expr
+    """What is differentiated."""
+    region: Block
+    """From the first statement that calls a model for this loss to the last that computes it, in one suite."""
+    is_inline: bool
+    """Whether (the rest of) the loss is computed in the expression that is differentiated itself."""
+    why_not: Reason | None = None
+    """Why no region is known."""
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement of the backward."""
+        return self.module.statement(self.call)
+
+    @property
+    def function(self) -> Callee | None:
+        """The function in which the backward stands; None at module level."""
+        return self.module.function(self.call)
+
+    @cached_property
+    def code(self) -> tuple[ast.AST, ...]:
+        """All that computes the loss, the inline part among it."""
+        return (*self.region, self.loss) if self.is_inline else self.region
+
+    def seen_in(self, iteration: TrainingIteration, event: Event) -> Phase:
+        """The same phase as a part of another iteration, which reaches its backward too."""
+        return replace(self, iteration=iteration, event=event)
+
+
+class Phases:
+    """Finds the phases of a script's entry module."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._flow = script.flow
+        self._module = script.module
+        self.reach = Reach(script.flow)
+
+    @cached_property
+    def all(self) -> tuple[Phase, ...]:
+        """One phase for each backward of the entry module, in the order of the text."""
+        found: dict[ast.AST, Phase] = {}
+        for iteration in self._script.iterations:
+            for event in iteration.of(EventKind.BACKWARD):
+                if event.module is self._module and event.node not in found and isinstance(event.node, ast.Call):
+                    found[event.node] = self._phase(iteration, event, event.node)
+        return tuple(sorted(found.values(), key=lambda each: each.call.lineno))
+
+    def _phase(self, iteration: TrainingIteration, event: Event, call: ast.Call) -> Phase:
+        loss, here = differentiated(self._script, call), (Place(self._module, (call,)),)
+        if loss is None:
+            return Phase(
+                self._module,
+                call,
+                iteration,
+                event,
+                call,
+                (),
+                is_inline=False,
+                why_not=Reason(
+                    "unknown-loss", f"{ast.unparse(call.func)}() is not known to differentiate a loss ({HERE})", here
+                ),
+            )
+        is_inline = any(not self._combines(each) for each in own(loss, ast.Call))
+        statement = self._module.statement(call)
+        region = self._region(statement, loss, iteration.owner, is_complete=self._any_model_call(loss))
+        why_not = None
+        if not region and not (is_inline and self._any_model_call(loss)):
+            text = f"the forward pass is not found before the backward in {HERE}{self._hint(loss)}"
+            why_not = Reason("unknown-loss", text, here)
+        if is_inline and not (isinstance(statement, ast.Expr) and statement.value is call):
+            why_not = Reason("not-editable", f"the backward in {HERE} stands inside another expression", here)
+        return Phase(self._module, call, iteration, event, loss, region, is_inline, why_not)
+
+    def _hint(self, loss: ast.expr) -> str:
+        reason = why_unknown(self._flow.values(loss))
+        return f": {reason}" if reason is not None else ""
+
+    # The region.
+
+    def _region(self, statement: ast.stmt, loss: ast.expr, owner: ast.AST, *, is_complete: bool) -> Block:
+        """The slice of the loss, from its first call of a model; empty where no such call is seen."""
+        wanted = read(loss)
+        here = statement
+        while True:
+            suite = self._module.suite(here)
+            members: list[int] = []
+            index = next(at for at, each in enumerate(suite) if each is here)
+            bounded = False
+            for at in range(index - 1, -1, -1):
+                if self._ends_a_phase(suite[at]):
+                    bounded = True
+                    break
+                bound = _bound(suite[at]) & wanted
+                if bound:
+                    members.append(at)
+                    if isinstance(suite[at], (ast.Assign, ast.AnnAssign)):
+                        wanted -= bound
+                    wanted |= read(suite[at])
+            members.reverse()
+            first = next((at for at in members if self._any_model_call(suite[at])), None)
+            if first is not None:
+                last = index - 1 if here is statement and self._is_inline(loss) else members[-1]
+                return tuple(suite[first : last + 1])
+            parent = self._module.parent(here)
+            if bounded or is_complete or parent is owner or not isinstance(parent, (ast.If, ast.With, ast.Try, *LOOPS)):
+                return ()
+            here = parent
+
+    def _is_inline(self, loss: ast.expr) -> bool:
+        return any(not self._combines(each) for each in own(loss, ast.Call))
+
+    def _combines(self, call: ast.Call) -> bool:
+        """Whether the call only sums or averages losses that are there."""
+        if any(
+            each.sort is Sort.EXTERNAL and each.name in _FUNCTIONS_THAT_COMBINE for each in self._flow.values(call.func)
+        ):
+            return not any(is_model_call(self._flow, each) for each in own(call, ast.Call))
+        return (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in _COMBINES
+            and not list(project_functions(self._flow.values(call.func)))
+        )
+
+    def models(self, phase: Phase) -> Values:
+        """What the phase calls as models, unknown values among them, and the layers in them."""
+        return self.models_in(phase.code)
+
+    def models_in(self, nodes: Sequence[ast.AST]) -> Values:
+        """What the nodes, and the functions that they call, call as models."""
+        parts = (*nodes, *self.reach.functions(nodes))
+        found: set[Value] = set()
+        for call in (each for part in parts for each in own(part, ast.Call)):
+            if is_model_call(self._flow, call):
+                for value in self._flow.values(call.func):
+                    found.add(value.of if value.sort is Sort.METHOD and value.of is not None else value)
+            elif self._is_called_like_a_model(call):
+                found |= self._flow.values(call.func)
+        return frozenset(found)
+
+    def called(self, nodes: Sequence[ast.AST]) -> Values:
+        """The models that the nodes call themselves, without their layers; all that they run where they call none."""
+        calls = [call for node in nodes for call in own(node, ast.Call) if is_model_call(self._flow, call)]
+        found = {value for call in calls for value in self._flow.values(call.func)}
+        direct = {each.of if each.sort is Sort.METHOD and each.of is not None else each for each in found}
+        return frozenset(direct) or self.models_in(nodes)
+
+    def _any_model_call(self, node: ast.AST) -> bool:
+        return any(self.calls_model(each) for each in own(node, ast.Call))
+
+    def calls_model(self, call: ast.Call) -> bool:
+        """Whether the call runs a model, itself or in a function of the project."""
+        if is_model_call(self._flow, call) or self._is_called_like_a_model(call):
+            return True
+        functions = self.reach.run_by(call)
+        return any(is_model_call(self._flow, each) for callee in functions for each in own(callee, ast.Call))
+
+    def _is_called_like_a_model(self, call: ast.Call) -> bool:
+        """Whether what is called is unknown, and the module also uses it as only models are used."""
+        values = self._flow.values(call.func)
+        if not values or not all(
+            each.sort in {Sort.UNKNOWN, Sort.MADE} and kind(self._flow, each) is None for each in values
+        ):
+            return False
+        return ast.unparse(call.func) in self._used_as_model
+
+    @cached_property
+    def _used_as_model(self) -> frozenset[str]:
+        return frozenset(
+            ast.unparse(each.value) for each in self._module.nodes(ast.Attribute) if each.attr in _OF_MODELS
+        )
+
+    def _ends_a_phase(self, statement: ast.stmt) -> bool:
+        """Whether the statement computes gradients or steps, itself or in a function that it calls."""
+        parts = (statement, *self.reach.functions([statement]))
+        return any(
+            is_backward(self._flow, each) or self.is_step(each) for part in parts for each in own(part, ast.Call)
+        )
+
+    def is_step(self, call: ast.Call) -> bool:
+        """Whether the call is ``optimizer.step(…)``."""
+        return (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr == "step"
+            and may(self._flow, self._flow.values(call.func.value), Kind.OPTIMIZER)
+        )
+
+
+def differentiated(script: Script, call: ast.Call) -> ast.expr | None:
+    """What the backward differentiates: ``loss.backward()``, ``torch.autograd.backward(loss)``; None if not known."""
+    flow = script.flow
+    if any(each.name == "torch.autograd.backward" for each in flow.values(call.func)):
+        return call.args[0] if call.args else None
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    values = flow.values(call.func.value)
+    if any(kind(flow, each) is not None or each.sort in {Sort.EXTERNAL, Sort.CLASS, Sort.INSTANCE} for each in values):
+        return None
+    return call.func.value
+
+
+def read(node: ast.AST) -> frozenset[str]:
+    """The names and the attributes of ``self`` that the node reads, as they are written."""
+    names = {each.id for each in own(node, ast.Name) if isinstance(each.ctx, ast.Load)}
+    names |= {each.target.id for each in own(node, ast.AugAssign) if isinstance(each.target, ast.Name)}
+    return frozenset(names) | {
+        ast.unparse(each) for each in own(node, ast.Attribute) if isinstance(each.value, ast.Name)
+    }
+
+
+def _bound(statement: ast.stmt) -> frozenset[str]:
+    """The names and the attributes of ``self`` that the statement writes, and lists that it appends to."""
+    found = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
+    found |= {ast.unparse(each) for each in own(statement, ast.Attribute) if isinstance(each.ctx, ast.Store)}
+    found |= {_root(each) for each in own(statement, ast.Subscript) if isinstance(each.ctx, ast.Store)}
+    for call in own(statement, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in {"append", "extend"}:
+            found.add(ast.unparse(call.func.value))
+    return frozenset(found)
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return ast.unparse(node)

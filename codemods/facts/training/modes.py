@@ -1,0 +1,164 @@
+"""How code runs models: where it calls them, switches their mode, and switches gradients off."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import Sort, Value, Values, without_none
+from codemods.facts.training.iterations import own
+from codemods.library.kinds import MODULE_METHODS, Kind, kind, may
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+
+_USES = frozenset({"eval", "train", "parameters", "state_dict", "zero_grad"})
+_SET = frozenset({"torch.set_grad_enabled"})
+_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
+
+
+class Modes:
+    """What calls in some modules do to models and to gradients."""
+
+    def __init__(self, flow: Flow, modules: Sequence[Module]) -> None:
+        self._flow = flow
+        self._modules = modules
+        self._computing: dict[Callee, bool] = {}
+
+    def calls(self, call: ast.Call) -> bool:
+        """Whether the call runs a model, or another method of a model of the project."""
+        forward_of = (
+            call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
+        )
+        callees = self._flow.values(call.func)
+        if any(each.sort in {Sort.FUNCTION, Sort.EXTERNAL} for each in callees):
+            return False  # whatever calls models and functions alike is about something else
+        for callee in callees:
+            if self._is_model(callee, forward_of):
+                return True
+            if callee.sort is Sort.METHOD and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
+                if callee.name == "forward" and self._is_model(callee.of, forward_of):
+                    return True
+                if isinstance(callee.site, FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
+                    return not self.is_decorated(callee.site) and self._computes(callee.site)
+        return False
+
+    def _computes(self, method: Callee) -> bool:
+        """Whether a model's method runs layers: ``init_hidden()`` only makes zeros."""
+        if method not in self._computing:
+            self._computing[method] = False  # by calling itself it does not
+            self._computing[method] = any(self.calls(each) for each in own(method, ast.Call))
+        return self._computing[method]
+
+    def _is_model(self, value: Value, node: ast.expr) -> bool:
+        return kind(self._flow, value) is Kind.MODEL or (value, _text(value, node)) in self._used_as_models
+
+    @cached_property
+    def _used_as_models(self) -> frozenset[tuple[Value, str]]:
+        """What is only known to be switched, trained or saved as a model is, and how it is written there.
+
+        What is made from an unknown thing is as unknown as that thing; only a name tells them apart.
+        """
+        found: set[tuple[Value, str]] = set()
+        for module in self._modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in _USES and not given_arguments(call):
+                    values = self._flow.values(call.func.value)
+                    found.update((each, _text(each, call.func.value)) for each in values if self._is_opaque(each))
+        return frozenset(found)
+
+    def _is_opaque(self, value: Value) -> bool:
+        """Whether the value may be a model for all that is known."""
+        if value.sort is Sort.MADE:
+            return kind(self._flow, value) is None and not value.name.startswith(("torch.", "builtins."))
+        return value.sort is Sort.UNKNOWN or (
+            value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
+        )
+
+    def sets(self, call: ast.Call, mode: str | None) -> bool:
+        """Whether it is ``model.eval()`` or ``model.train()``, ``.train(False)`` and ``.train(True)`` being the same.
+
+        With ``mode`` None, whether it is ``model.train(…)`` with something that is known only when it runs.
+        """
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"eval", "train"}:
+            return False
+        given = given_arguments(call)
+        found: str | None = call.func.attr
+        if given and found == "eval":
+            return False
+        if given:
+            known = isinstance(given[0], ast.Constant)
+            found = None if not known else "train" if given[0].value else "eval"  # type: ignore[attr-defined]
+        if found != mode or len(given) > 1:
+            return False
+        owners = self.receivers(call)
+        return may(self._flow, owners, Kind.MODEL) or (bool(owners) and all(self._is_opaque(each) for each in owners))
+
+    def receivers(self, call: ast.Call) -> Values:
+        """What the method that is called belongs to."""
+        return without_none(self._flow.values(call.func.value)) if isinstance(call.func, ast.Attribute) else frozenset()
+
+    def without_gradients(self, module: Module, node: ast.AST) -> bool:
+        """Whether the node runs under ``torch.no_grad()`` or its like, by a ``with`` or a decorator of its function."""
+        for above in module.ancestors(node):
+            if isinstance(above, (ast.With, ast.AsyncWith)) and any(
+                self._switches_off(item.context_expr) for item in above.items
+            ):
+                return True
+            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                return self.is_decorated(above) or self._switched_off_before(module, above, node)
+        return self._switched_off_before(module, module.tree, node)
+
+    def _switched_off_before(self, module: Module, scope: ast.AST, node: ast.AST) -> bool:
+        """Whether ``torch.set_grad_enabled(…)`` is called as a statement before the node in its function."""
+        return any(
+            isinstance(module.parent(call), ast.Expr)
+            and call.lineno < getattr(node, "lineno", 0)
+            and is_named(self._flow, call.func, _SET)
+            and self._switches_off(call)
+            for call in own(scope, ast.Call)
+        )
+
+    def _switches_off(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            # Not set_grad_enabled(True), and not inference_mode(False).
+            off = not node.args[0].value if is_named(self._flow, node.func, _SET) else node.args[0].value
+            return bool(off) and is_named(self._flow, node, _OFF)
+        return is_named(self._flow, node, _OFF)
+
+    def is_decorated(self, function: Callee) -> bool:
+        """Whether a decorator switches gradients off for the whole function, itself or as the project defines it."""
+        return not isinstance(function, ast.Lambda) and any(
+            self._switches_off(each) or self._is_own_switch(each) for each in function.decorator_list
+        )
+
+    def _is_own_switch(self, decorator: ast.expr) -> bool:
+        """Whether it is a function of the project that decorates with ``torch.no_grad()`` or its like."""
+        made = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return any(
+            isinstance(name, (ast.Name, ast.Attribute)) and is_named(self._flow, name, _OFF - _SET)
+            for value in self._flow.values(made)
+            if value.sort is Sort.FUNCTION and isinstance(value.site, FUNCTIONS)
+            for name in walk(value.site)
+        )
+
+
+def is_named(flow: Flow, node: ast.expr, names: frozenset[str]) -> bool:
+    """Whether the expression is, or was made by, one of the library's things of these names."""
+    return any(each.sort in {Sort.MADE, Sort.EXTERNAL} and each.name in names for each in flow.values(node))
+
+
+def given_arguments(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call, by position and by name."""
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _text(value: Value, node: ast.expr) -> str:
+    """How the value is written, where that tells it from what is made from it."""
+    derived = value.sort is Sort.UNKNOWN or value.name.endswith("(…)")
+    return ast.unparse(node) if derived else ""

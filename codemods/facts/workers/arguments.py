@@ -1,0 +1,139 @@
+"""The options with which a script is started, as ``argparse`` declares them, and how their values are read."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow import names, placement
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import Sort, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.source import Callee, Module
+    from codemods.facts.script import Script
+
+_NAMESPACE = frozenset({Value(Sort.CHOICE, "args")})
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option that ``add_argument`` declares."""
+
+    call: ast.Call
+    flag: str
+    """How the user writes it: ``--n_cpu``."""
+    name: str
+    """The attribute of the namespace that holds it: ``n_cpu``."""
+    default: object
+    """Its default where that is a constant, else None."""
+    is_integer: bool
+
+
+def options(script: Script) -> Iterator[Option]:
+    """The options of the script, in the order of the text.
+
+    Of several scripts that share the module, each may have options of its own: then only those of the module count.
+    """
+    modules = script.modules if len(script.entries) == 1 else (script.module,)
+    for call in (call for module in modules for call in module.nodes(ast.Call)):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+            owners = script.flow.values(call.func.value)
+            if any(each.sort is Sort.MADE and each.name.startswith("argparse.") for each in owners):
+                option = _option(call)
+                if option is not None:
+                    yield option
+
+
+def unread_by_click(script: Script) -> Iterator[Option]:
+    """The options of the module that ``click`` declares, and that the function below does not read."""
+    for call in script.module.nodes(ast.Call):
+        if any(each.sort is Sort.EXTERNAL and each.name == "click.option" for each in script.flow.values(call.func)):
+            option = _option(call)
+            function = script.module.parent(call)
+            if option is not None and isinstance(function, FUNCTIONS) and not _is_named(function, option.name):
+                yield option
+
+
+def _is_named(function: Callee, name: str) -> bool:
+    """Whether the function names its parameter anywhere, or takes any by ``**``."""
+    inside = (each for each in walk(function) if isinstance(each, ast.Name))
+    return function.args.kwarg is not None or any(each.id in {name, "locals"} for each in inside)
+
+
+def _option(call: ast.Call) -> Option | None:
+    texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    flags = [each for each in texts if each.startswith("--")]
+    if not flags:
+        return None
+    given = {each.arg: each.value for each in call.keywords}
+    dest, default, type_ = (given.get(name) for name in ("dest", "default", "type"))
+    name = dest.value if isinstance(dest, ast.Constant) else flags[0].removeprefix("--").replace("-", "_")
+    value = default.value if isinstance(default, ast.Constant) else None
+    is_integer = (isinstance(type_, ast.Name) and type_.id == "int") or (type_ is None and type(value) is int)
+    return Option(call, flags[0], str(name), value, is_integer)
+
+
+def is_read(script: Script, option: Option) -> bool:
+    """Whether the script reads the option's value for anything but a loader's number of workers."""
+    return any(
+        not (isinstance(parent, ast.keyword) and parent.arg == "num_workers") for parent in _reading(script, option)
+    )
+
+
+def is_given(script: Script, option: Option) -> bool:
+    """Whether the script may read the option's value: by its name, or with all the others, as ``vars(args)``."""
+    return any(True for _ in _reading(script, option)) or _are_all_read(script)
+
+
+def _reading(script: Script, option: Option) -> Iterator[ast.AST | None]:
+    """What stands around each place that reads the option's value."""
+    for module in script.modules:
+        for node in module.nodes(ast.Attribute, ast.Subscript):
+            key = node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None)
+            if key == option.name and any(each.sort is Sort.CHOICE for each in script.flow.values(node.value)):
+                yield module.parent(node)
+
+
+def _are_all_read(script: Script) -> bool:
+    """Whether the namespace of all options is given to code that is not followed: ``vars(args)``, ``main(**args)``."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            given = (*call.args, *(each.value for each in call.keywords))
+            is_followed = all(isinstance(each.site, FUNCTIONS) for each in script.flow.values(call.func))
+            is_spread = any(each.arg is None for each in call.keywords)
+            if (is_spread or not is_followed) and any(_NAMESPACE & script.flow.values(each) for each in given):
+                is_printed = {each.name for each in script.flow.values(call.func)} <= {"builtins.print"}
+                if is_spread or not is_printed:
+                    return True
+    return False
+
+
+def namespace(script: Script, module: Module, place: ast.stmt) -> str | None:
+    """The name that the parsed options have at a place; None where they have none, or may be something else."""
+    local = sorted(name for name, values in script.flow.before(place).items() if values == _NAMESPACE)
+    if local:
+        return local[0]
+    function = module.function(place)
+    if function is None:
+        return None
+    for name in module.nodes(ast.Name):
+        if (
+            isinstance(name.ctx, ast.Store)
+            and script.flow.read_module_name(module, name.id) == _NAMESPACE
+            and _is_bound_before(module, name, function, place)
+        ):
+            return name.id
+    return None
+
+
+def _is_bound_before(module: Module, name: ast.Name, function: ast.AST, place: ast.stmt) -> bool:
+    """Whether a module's name is bound, by this store, before a place in a function runs: there, if it is global."""
+    if module.function(name) is function:
+        return name.id in names.scope_of(function).global_ and placement.dominates(
+            module, module.statement(name), place
+        )
+    return module.function(name) is None and placement.bound_for(module, name.id, function)

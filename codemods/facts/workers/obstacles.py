@@ -1,0 +1,445 @@
+"""Why a data set cannot be read in workers: what is not known of it, cannot be sent, or would go wrong there."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import bound_names, scope_of
+from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
+from codemods.dataflow.values import Sort, without_none
+from codemods.facts.data.pinning import formats
+from codemods.facts.loops import module_of
+from codemods.facts.reason import HERE, Reason
+from codemods.facts.workers.payload import OF_WORKERS, calls
+from codemods.facts.workers.shared_state import CHANGING_METHODS
+from codemods.library.kinds import HUGGING_FACE, Kind, described, kind
+from codemods.library.packages import Trait, has
+from codemods.library.seeds import seeded_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee
+    from codemods.dataflow.values import Value
+    from codemods.facts.workers.payload import WorkerCode
+
+_TORCHVISION = "torchvision.datasets."
+_BASES = frozenset(
+    {"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.utils.data.TensorDataset"}
+    | {"builtins.object", "typing.Generic", "abc.ABC"}
+)
+# What calls the functions that it is made with.
+_COMPOSERS = frozenset(
+    {"torch.nn.Sequential"}
+    | {
+        f"torchvision.transforms.{name}"
+        for name in ("Compose", "Sequential", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
+    }
+)
+# What a method that is given as collate_fn drags along with its object.
+_STAY_BEHIND = frozenset({Kind.LOADER, Kind.OPTIMIZER, Kind.SCHEDULER})
+_NO_CODE = frozenset({"root", "train", "split", "download", "annFile"})
+_HANDLES = frozenset(
+    {"builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "tarfile.open", "zipfile.ZipFile", "h5py.File"}
+    | {
+        "lmdb.open",
+        "lmdb.Environment",
+        "sqlite3.connect",
+        "netCDF4.Dataset",
+        "tables.open_file",
+        "shelve.open",
+        "dbm.open",
+    }
+    | {
+        "cv2.VideoCapture",
+        "decord.VideoReader",
+        "av.open",
+        "mmap.mmap",
+        "socket.socket",
+        "redis.Redis",
+        "pymongo.MongoClient",
+    }
+    | {"threading.Lock", "threading.RLock", "multiprocessing.Lock"}
+)
+# Methods whose result lives as long as what is open: transactions, cursors, items.
+_VIEWS = frozenset({"begin", "cursor", "get", "require_dataset", "__enter__"})
+_CANNOT = "cannot be sent to a worker process"
+_OPENS_DATABASE = frozenset({"torchvision.datasets.LSUN", "torchvision.datasets.LSUNClass"})
+_GENERATORS = frozenset(
+    {
+        "numpy.random.RandomState",
+        "numpy.random.default_rng",
+        "numpy.random.Generator",
+        "random.Random",
+        "torch.Generator",
+    }
+)
+_CHANGING_FUNCTIONS = frozenset({"random.shuffle", "numpy.random.shuffle", "builtins.setattr"})
+
+
+# --- what is not known ----------------------------------------------------------------------------------------------
+
+
+def why_unknown(code: WorkerCode) -> Reason | None:
+    """Why it is not known what runs in the workers, or None where it is."""
+    data = code.loader.dataset
+    if data.why_unknown is not None:
+        return data.why_unknown
+    reasons = (
+        *(_unknown_data(code.flow, each) for each in data.parts),
+        *(_unknown_object(code, each) for each in code.objects),
+        *(_unknown_call(code, call) for function in code.functions for call in calls(function)),
+    )
+    return next((each for each in reasons if each is not None), None)
+
+
+def _unknown_data(flow: Flow, part: Value) -> Reason | None:
+    if part.sort is Sort.INSTANCE and part.of is not None and isinstance(part.of.site, ast.ClassDef):
+        for base in flow.bases(part.of.site):
+            if not isinstance(base, ast.ClassDef) and base not in _BASES and not base.startswith(_TORCHVISION):
+                return Reason("unknown-worker-code", f"what its data set inherits from {base} is not known")
+        return None
+    if part.name in HUGGING_FACE:
+        return _unknown_rows(flow, part)
+    if part.sort is Sort.MADE and not part.name.startswith((_TORCHVISION, "torch.utils.data.")):
+        return Reason("unknown-worker-code", f"how {described(part)} reads its items is not known")
+    known = {Sort.MADE, Sort.CONTAINER, Sort.HOST, Sort.TENSOR, Sort.MOVED}
+    return None if part.sort in known else Reason("unknown-dataset", "its data set is not known")
+
+
+def _unknown_rows(flow: Flow, part: Value) -> Reason | None:
+    """Why it is not known how workers read one of Hugging Face's data sets."""
+    keywords = part.site.keywords if isinstance(part.site, ast.Call) else ()
+    if any(each.arg == "streaming" and getattr(each.value, "value", True) for each in keywords):
+        text = f"{described(part)} streams it: how its files are divided among workers is not known"
+        return Reason("not-divided-among-workers", text)
+    for call in formats(flow, part):
+        if call.func.attr.endswith("transform"):  # type: ignore[attr-defined]
+            text = f"what {ast.unparse(call.func)}() has it do in a worker process is not known"
+            return Reason("unknown-worker-code", text)
+    return None
+
+
+def _unknown_object(code: WorkerCode, value: Value) -> Reason | None:
+    flow = code.flow
+    site = value.site
+    if value.sort is not Sort.MADE or not isinstance(site, ast.Call):
+        return None
+    if not _is_known(value.name):
+        return Reason("unknown-worker-code", f"what {described(value)} does in a worker process is not known")
+    is_data = value.name.startswith(_TORCHVISION)
+    if not is_data and value.name not in _COMPOSERS:
+        return None
+    given = (*site.args[is_data:], *(each.value for each in site.keywords if each.arg not in _NO_CODE))
+    for argument in given:
+        for each in flow.values(argument):
+            inner = flow.items(each) if each.sort is Sort.CONTAINER else {each}
+            if any(item.sort is Sort.UNKNOWN for item in inner):
+                return _not_known(code, ast.unparse(argument), site)
+    return None
+
+
+def _unknown_call(code: WorkerCode, call: ast.Call) -> Reason | None:
+    flow = code.flow
+    values = flow.values(call.func)
+    if not any(each.sort is Sort.EXTERNAL and not _is_known(each.name) for each in values):
+        if isinstance(call.func, ast.Attribute):
+            # A method of the data that is read is harmless, whatever it is; a function that the data set holds is not.
+            owners = flow.values(call.func.value)
+            if not any(each.sort in {Sort.INSTANCE, Sort.EXTERNAL} for each in owners):
+                return None
+        if without_none(values) and not any(each.sort in {Sort.UNKNOWN, Sort.CHOICE} for each in values):
+            return None
+    return _not_known(code, f"{ast.unparse(call.func)}()", call)
+
+
+def _not_known(code: WorkerCode, what: str, node: ast.AST) -> Reason:
+    text = f"what {what} does in a worker process is not known ({HERE})"
+    return Reason("unknown-worker-code", text, (code.at(node),))
+
+
+def _is_known(name: str) -> bool:
+    is_standard = name.partition(".")[0] in sys.stdlib_module_names
+    return is_standard or has(name, Trait.DATA) or name in HUGGING_FACE or name.startswith("timm.data.")
+
+
+def why_on_device(code: WorkerCode) -> Reason | None:
+    """Where workers would use CUDA with what the script has moved there: a model, a tensor."""
+    flow = code.flow
+    for (home, name), node in code.names_read.items():
+        if any(each.sort is Sort.MOVED for each in flow.read_module_name(home, name)):
+            text = f"the data set reads '{name}' ({HERE}), a tensor on a device"
+            return Reason("cuda-in-worker", text, (code.at(node),))
+    models = {each for each in code.objects if kind(flow, each) is Kind.MODEL}
+    for module in flow.modules:
+        for call in module.nodes(ast.Call):
+            is_move = isinstance(call.func, ast.Attribute) and call.func.attr in {"cuda", "to"}
+            if is_move and models & flow.values(call.func.value):  # type: ignore[attr-defined]
+                text = f"its data set or collate_fn holds or calls a model that is moved to a device ({HERE})"
+                return Reason("cuda-in-worker", text, (code.at(call),))
+    return None
+
+
+# --- what cannot be sent --------------------------------------------------------------------------------------------
+
+
+def why_not_sent(code: WorkerCode, *, forked: bool = False) -> Reason | None:
+    """What cannot be pickled, and so not be sent to a worker that is not forked; None where nothing is known.
+
+    Args:
+        code: What runs in the workers.
+        forked: Whether they are forked, which definitions need not be pickled for; what is open or runs is still
+            theirs and the script's at once.
+    """
+    if forked:
+        reason = next(filter(None, (_why_closed_over(code, each) for each in code.functions)), None)
+        if reason is not None:
+            return reason
+    for value in code.objects:
+        reason = (None if forked else _undefined_there(code, value)) or _not_pickled(code, value)
+        if reason is not None:
+            return reason
+    for class_ in code.classes:
+        where = None if forked else _hidden(code.flow, class_)
+        if where is not None:
+            return _not_importable(code, f"objects of class {class_.name}", where, class_)
+        for statement in walk(class_):
+            if isinstance(statement, ast.Assign) and _makes_generator(code, statement):
+                return Reason("not-picklable", f"a generator {_CANNOT} ({HERE})", (code.at(statement),))
+    return None
+
+
+def _undefined_there(code: WorkerCode, value: Value) -> Reason | None:
+    """A function that a worker does not find by its name."""
+    flow = code.flow
+    site = value.site
+    if isinstance(site, ast.Lambda):
+        home = "a module that is imported" if module_of(flow, site).notebook else "the module"
+        text = f"a lambda {_CANNOT} ({HERE}):"
+        return Reason("not-picklable", text, (code.at(site),), f"make it a function of {home}")
+    if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
+        return _not_importable(code, f"{value.name}()", where, site)
+    return None
+
+
+def _not_importable(code: WorkerCode, what: str, where: str, definition: ast.ClassDef | Callee) -> Reason:
+    """Why a worker that is not forked has no definition, and what to do where that is in a notebook."""
+    text = f"{what}, which is defined {where}, {_CANNOT} ({HERE})"
+    if module_of(code.flow, definition).notebook:
+        return Reason("not-picklable", f"{text}:", (code.at(definition),), "import it from a module")
+    return Reason("not-picklable", text, (code.at(definition),), "define it at the top of the module")
+
+
+_NEVER_CHANGE = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.FUNCTION, Sort.CLASS, Sort.EXTERNAL})
+
+
+def _why_closed_over(code: WorkerCode, function: Callee) -> Reason | None:
+    """What a function in a function reads of it that is no constant: a forked worker has it as it was."""
+    flow, module = code.flow, module_of(code.flow, function)
+    own = [each for each in walk(function) if isinstance(each, FUNCTIONS)]
+    inner = {name for each in own for name in (*bound_names(each), *scope_of(each).local)}
+    around = [each for each in module.ancestors(function) if isinstance(each, FUNCTIONS) and each not in code.functions]
+    for node in walk(function):
+        if not isinstance(node, ast.Name) or node.id in inner:
+            continue
+        home = next((each for each in around if node.id in bound_names(each)), None)
+        if home is None:
+            continue
+        stores = [each for each in walk(home) if isinstance(each, ast.Name) and each.id == node.id]
+        bound = sum(not isinstance(each.ctx, ast.Load) for each in stores)
+        values = flow.read("name", home, node.id)
+        if bound > 1 or not values or any(each.sort not in _NEVER_CHANGE for each in values):
+            text = f"a worker does not see what becomes of '{node.id}', which it reads ({HERE})"
+            return Reason("unseen-by-workers", text, (code.at(node),))
+    return None
+
+
+def _not_pickled(code: WorkerCode, value: Value) -> Reason | None:
+    flow = code.flow
+    site = value.site
+    if isinstance(site, ast.GeneratorExp):
+        return Reason("not-picklable", f"a generator {_CANNOT} ({HERE})", (code.at(site),))
+    if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
+        return Reason("open-handle", f"{described(value)} opens its database before the workers start")
+    if kind(flow, value) in _STAY_BEHIND or (value.sort is Sort.MADE and value.name.endswith("SummaryWriter")):
+        text = f"{described(value)} would be sent to each worker process, as its data set or collate_fn holds it"
+        return Reason("not-picklable", text)
+    return None
+
+
+def _makes_generator(code: WorkerCode, statement: ast.Assign) -> bool:
+    """``self.numbers = self.count()``, where ``count`` yields."""
+    if not isinstance(statement.value, ast.Call) or not any(
+        isinstance(each, ast.Attribute) for each in statement.targets
+    ):
+        return False
+    called = (each.site for each in code.flow.values(statement.value.func) if isinstance(each.site, FUNCTIONS))
+    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for function in called for each in walk(function))
+
+
+def _hidden(flow: Flow, definition: ast.AST) -> str | None:
+    """Where the definition stands that a worker process cannot import, in words."""
+    module = module_of(flow, definition)
+    for above in module.ancestors(definition):
+        if isinstance(above, FUNCTIONS):
+            return "inside a function"
+        if isinstance(above, ast.If) and is_main_guard(above):
+            return "under the __main__ guard"
+    return "in the notebook" if module.notebook else None
+
+
+# --- what several copies would get wrong ----------------------------------------------------------------------------
+
+
+def why_not_copied(code: WorkerCode) -> Reason | None:
+    """What the data set holds or does that its copies in several processes would get wrong; None where nothing is."""
+    flow = code.flow
+    for (home, name), node in code.names_read.items():
+        openers = {each.name for each in flow.read_module_name(home, name)} & _HANDLES
+        if openers:
+            text = f"the data set reads '{name}' ({HERE}), which {_short(openers)}() opens before the workers start"
+            return Reason("open-handle", text, (code.at(node),), "open it in __getitem__")
+    for class_ in code.classes:
+        for function in (each for each in class_.body if isinstance(each, FUNCTIONS)):
+            reason = _opened(code, function) or _seeded(code, function)
+            if reason is not None:
+                return reason
+    if any(each.sort is Sort.MADE and each.name in _GENERATORS for each in code.objects):
+        text = "its data set owns a random number generator, which every worker would repeat"
+        return Reason("seeded-when-made", text)
+    return why_changed(code)
+
+
+def _opened(code: WorkerCode, function: Callee) -> Reason | None:
+    """What is opened and kept before the workers start."""
+    if _runs_only_there(code, function):
+        return None
+    for node in walk(function):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(
+            isinstance(each, ast.Attribute) for each in _set(node)
+        ):
+            openers = _openers(code.flow, node.value)
+            if openers:
+                kept = f"its data set keeps what {_short(openers)}() opens before the workers start"
+                remedy = "open it in __getitem__"
+                return Reason("open-handle", f"{kept}: {remedy} ({HERE})", (code.at(node),), remedy)
+    return None
+
+
+def _runs_only_there(code: WorkerCode, function: Callee) -> bool:
+    """Whether only workers run the function, as far as is known: no other code calls it, or reads an item."""
+    flow = code.flow
+    if function not in code.functions:
+        return False
+    for module in flow.modules:
+        items = [each for each in module.nodes(ast.Subscript) if isinstance(each.ctx, ast.Load)]
+        read = [each for each in items if flow.values(each.value) & set(code.loader.dataset.parts)]
+        calls_here = [each for each in flow.callers(function) if module.holds(each)]
+        if any(module.function(each) not in code.functions for each in (*read, *calls_here)):
+            return False
+    return True
+
+
+def _set(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _short(openers: Iterable[str]) -> str:
+    return min(openers).removeprefix("builtins.")
+
+
+def _openers(flow: Flow, value: ast.expr | None) -> frozenset[str]:
+    """The functions that open what the expression holds: a file, a database, a lock; not ``open(path).read()``."""
+    if isinstance(value, ast.Call):
+        made = (each.name for each in flow.values(value) if each.sort is Sort.MADE)
+        found = (_names(flow, value) | frozenset(made)) & _HANDLES
+        is_view = isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS
+        return found | (_openers(flow, value.func.value) if is_view else frozenset())  # type: ignore[attr-defined]
+    if isinstance(value, ast.Subscript):
+        return frozenset() if isinstance(value.slice, (ast.Slice, ast.Tuple)) else _openers(flow, value.value)
+    inner: list[ast.expr | None] = []
+    if isinstance(value, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+        inner = [value.elt]
+    elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+        inner = list(value.elts)
+    elif isinstance(value, ast.Dict):
+        inner = list(value.values)
+    elif isinstance(value, ast.DictComp):
+        inner = [value.value]
+    elif isinstance(value, ast.IfExp):
+        inner = [value.body, value.orelse]
+    elif isinstance(value, ast.BoolOp):
+        inner = list(value.values)
+    return frozenset().union(*(_openers(flow, each) for each in inner))
+
+
+def _seeded(code: WorkerCode, function: Callee) -> Reason | None:
+    if getattr(function, "name", "") == "__init__":
+        for call in calls(function):
+            if any(seeded_by(each) & OF_WORKERS for each in _names(code.flow, call)):
+                text = f"its data set seeds random numbers when it is made, unseen by workers ({HERE})"
+                return Reason("seeded-when-made", text, (code.at(call),))
+    return None
+
+
+def why_changed(code: WorkerCode) -> Reason | None:
+    """Where reading an item changes the data set or the script: a worker changes its own copy."""
+    for function in code.functions:
+        node = _change(code, function)
+        if node is not None:
+            text = "reading an item changes the data set or the script, and a worker changes only its own copy"
+            return Reason("dataset-changes", f"{text} ({HERE})", (code.at(node),))
+    return None
+
+
+def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
+    roots = _outer_names(code, function)
+    for node in walk(function):
+        if isinstance(node, ast.Global):
+            return node
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            # `self.file = h5py.File(path)` on the first use: each worker opens its own.
+            if any(_root(each) in roots for each in _stored(node)) and not _openers(code.flow, node.value):
+                return node
+        elif isinstance(node, ast.Call) and _changes(code.flow, node, roots):
+            return node
+    return None
+
+
+def _stored(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[ast.expr]:
+    """The attributes and items that the statement writes; not ``self.size`` of ``x[: self.size] = 0``."""
+    for target in _set(statement):
+        for each in walk(target):
+            if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
+                yield each
+
+
+def _changes(flow: Flow, call: ast.Call, roots: frozenset[str]) -> bool:
+    names = _names(flow, call)
+    if names & _CHANGING_FUNCTIONS:
+        return bool(call.args) and _root(call.args[0]) in roots
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in CHANGING_METHODS and not names
+    return is_method and _root(call.func) in roots
+
+
+def _outer_names(code: WorkerCode, function: Callee) -> frozenset[str]:
+    """The names in the function that stand for what it does not make itself: its object, and names of the module."""
+    outside = bound_names(code.flow.module_of(function).tree) - bound_names(function)
+    arguments = (*function.args.posonlyargs, *function.args.args)
+    if code.flow.owner(function) in code.classes and arguments and getattr(function, "name", "") != "__init__":
+        outside |= {arguments[0].arg}
+    return outside
+
+
+def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
+    return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an attribute or item is reached from: ``self.cache[i].data`` → ``self``."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

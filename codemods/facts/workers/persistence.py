@@ -1,0 +1,179 @@
+"""Whether the workers of a loader can stay alive from one epoch to the next, and what that does to random draws."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import NONE, Sort
+from codemods.facts.data.reads import How, tops
+from codemods.facts.loops import around, loop_around, module_of, runs
+from codemods.facts.reason import HERE, Reason
+from codemods.facts.workers.obstacles import why_changed, why_unknown
+from codemods.facts.workers.shared_state import data_set_changes
+from codemods.library.drawing import call_draws, layer_draws
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.data.loaders import Loader
+    from codemods.facts.data.reads import Pass
+    from codemods.facts.script import Script
+    from codemods.facts.workers.payload import WorkerCode
+
+_MOST_TOGETHER = 3
+"""Loaders whose workers may well stay alive at once: for training, validation and test."""
+
+
+def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
+    """Why the loader's workers should not outlive an epoch; None where they can."""
+    flow, loader = script.flow, code.loader
+    made = loop_around(flow, loader.module, loader.call)
+    if made is not None:
+        return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (loader.at(made),))
+    many = next((each for each in loader.module.ancestors(loader.call) if _is_long(each)), None)
+    if many is not None:
+        text = f"one is made for each item of a list, and the workers of all would stay ({HERE})"
+        return Reason("made-in-loop", text, (loader.at(loader.call),))
+    seeding = loader.arguments.get("worker_init_fn")
+    if seeding is not None and seeding.values != {NONE}:
+        text = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
+        return Reason("own-worker-init", text)
+    return why_unknown(code) or why_changed(code) or _why_changed_outside(flow, loader) or _why_at_once(flow, loader)
+
+
+def _is_long(node: ast.AST) -> bool:
+    """Whether it makes more than ``{phase: … for phase in ["train", "val"]}``."""
+    if not isinstance(node, (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)):
+        return False
+    items = node.generators[0].iter
+    return not isinstance(items, (ast.List, ast.Tuple, ast.Set)) or len(items.elts) > _MOST_TOGETHER
+
+
+def _why_changed_outside(flow: Flow, loader: Loader) -> Reason | None:
+    """Where the script changes the data set again and again: ``train_set.set_epoch(epoch)``."""
+    for module, node in data_set_changes(flow, loader):
+        if loop_around(flow, module, node) is not None:
+            text = f"its data set changes between epochs, and workers that stay keep the first copy ({HERE})"
+            return Reason("dataset-changes", text, (loader.at(node),))
+    return None
+
+
+def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:
+    """Where two readings of the loader may run at once: its workers serve one."""
+    found = loader.passes
+    nodes = [each.node for each in found]
+    one = "and workers that stay serve one reading at a time"
+    for each in found:
+        if each.how is How.HANDED:
+            text = f"{each.reader}() reads it, in code that is not followed ({HERE})"
+            return Reason("unknown-reading", text, (loader.at(each.node),))
+        outside = around(flow, each.module, each.node, given=loader.value)
+        if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in outside):
+            return Reason("read-at-once", f"it is read twice at once, {one} ({HERE})", (loader.at(each.node),))
+    found = tuple(each for each in found if not _is_over(flow, each, found))
+    kept = next((each for each in found if each.how is How.ITERATOR or _generator(each) is not None), None)
+    if kept is not None and not _is_replaced(flow, found) and not _is_one_generator(flow, found):
+        text = f"it is read through an iterator that is kept, {one} ({HERE})"
+        return Reason("read-at-once", text, (loader.at(kept.node),))
+    return None
+
+
+def _generator(reading: Pass) -> Callee | None:
+    """The generator of the project that reads it, which may be left and resumed at any time."""
+    module, function = reading.module, reading.module.function(reading.node)
+    yields = (each for each in walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
+    return function if any(module.function(each) is function for each in yields) else None
+
+
+def _is_over(flow: Flow, reading: Pass, found: Sequence[Pass]) -> bool:
+    """Whether it is an iterator that is used for the last time before another reading starts.
+
+    ``batches = iter(loader); images, labels = next(batches)``, to look at some images before the training.
+    """
+    module, node = reading.module, reading.node
+    if reading.how is not How.ITERATOR or loop_around(flow, module, node) is not None:
+        return False
+    names = [each for each in module.nodes(ast.Name) if isinstance(each.ctx, ast.Load)]
+    uses = [each for each in names if any(value.site is node for value in flow.values(each))]
+    function = module.function(node)
+    if not isinstance(module.parent(node), ast.Assign) or any(module.function(each) is not function for each in uses):
+        return False
+    first, last = module.span(node)[0], max(module.span(each)[1] for each in (node, *uses))
+    places = [place for each in found if each is not reading for place in _places(flow, each, module, function)]
+    spans = [module.span(place) if place is not None else (first, last) for place in places]
+    return all(end <= first or start >= last for start, end in spans)
+
+
+def _places(flow: Flow, reading: Pass, module: Module, function: Callee | None) -> Iterator[ast.AST | None]:
+    """Where the reading runs in a function, or in the module outside of functions; None where that is not known."""
+    if reading.module is module and module.function(reading.node) is function:
+        yield reading.node
+    elif function is not None:
+        yield None
+    else:
+        for top in tops(flow, reading.module, reading.node):
+            yield top.statement if top.module is module else None
+
+
+def _is_replaced(flow: Flow, found: Sequence[Pass]) -> bool:
+    """Whether all readings are ``it = iter(loader)`` for one and the same name, so that the last one is forgotten."""
+    places = set()
+    for each in found:
+        above = each.module.parent(each.node)
+        if each.how is not How.ITERATOR or not isinstance(above, ast.Assign) or len(above.targets) != 1:
+            return False
+        target, function = above.targets[0], each.module.function(each.node)
+        class_ = flow.owner(function) if isinstance(target, ast.Attribute) and function is not None else None
+        places.add((class_ or function, ast.unparse(target)))
+    return len(places) == 1
+
+
+def _is_one_generator(flow: Flow, found: Sequence[Pass]) -> bool:
+    """Whether the only reading stands in a generator that is started once, or by loops that do not overlap."""
+    generator = _generator(found[0]) if len(found) == 1 and found[0].how is How.LOOP else None
+    if generator is None:
+        return False
+    started = list(runs(flow, generator))
+    loops = [_loop_over(module_of(flow, each), each) for each in started]
+    if not all(loops):
+        return len(started) == 1 and loop_around(flow, module_of(flow, started[0]), started[0]) is None
+    return bool(loops) and not any(
+        outer in loops for each in loops if each is not None for outer, _ in around(flow, module_of(flow, each), each)
+    )
+
+
+def _loop_over(module: Module, node: ast.AST) -> ast.AST | None:
+    """The loop that goes through what the node is: ``for x in node``, ``for i, x in enumerate(node)``."""
+    above = module.parent(node)
+    while isinstance(above, ast.Call) and node in above.args:
+        node, above = above, module.parent(above)
+    return above if isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is node else None
+
+
+def draws_nothing(script: Script, codes: Iterable[WorkerCode]) -> bool:
+    """Whether no loader shuffles and nothing is seen to draw from the CPU's random numbers between epochs."""
+    if any(_may_shuffle(code.loader) or why_unknown(code) is not None or code.draws for code in codes):
+        return False
+    if any(call_draws(script.flow, call) for module in script.modules for call in module.nodes(ast.Call)):
+        return False
+    layers = [layer for model in script.models for layer in model.layers]
+    return all(layer.sort is Sort.INSTANCE or _draws_nothing(script.flow, layer) for layer in layers)
+
+
+def _may_shuffle(loader: Loader) -> bool:
+    given = [
+        loader.arguments[name].values for name in ("shuffle", "sampler", "batch_sampler") if name in loader.arguments
+    ]
+    off = all(each.sort is Sort.LITERAL and not each.literal for values in given for each in values)
+    return loader.unknown_arguments is not None or not off
+
+
+def _draws_nothing(flow: Flow, layer: Value) -> bool:
+    known = layer.name.startswith("torch.nn.") and kind(flow, layer) is Kind.MODEL
+    return known and not layer_draws(layer)

@@ -1,0 +1,538 @@
+"""Which loaders read their batches in worker processes, which can be made to, and how that is written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import Sort, without_none
+from codemods.facts.data.pinning import why_not_on_host
+from codemods.facts.data.reads import How
+from codemods.facts.devices.devices import DeviceKind, cuda_branches
+from codemods.facts.loops import loop_around, runs
+from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
+from codemods.facts.workers.main_guard import Unguarded, unguarded
+from codemods.facts.workers.obstacles import why_not_copied, why_not_sent, why_on_device, why_unknown
+from codemods.facts.workers.payload import WorkerCode, worker_code
+from codemods.facts.workers.shared_state import why_changed_while_read, why_not_shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.data.loaders import Argument, Loader
+    from codemods.facts.script import Script
+
+Site: TypeAlias = "ast.Call | ast.Dict"
+
+_ROLES = {"dataset": "data set", "collate_fn": "collate_fn", "worker_init_fn": "worker_init_fn"}
+_NAMED_WORKERS = re.compile(r"^(num_?|n_?|data_?|loader_?|dataloader_?)*(workers?|cpus?)$", re.IGNORECASE)
+_NAMED_THREADS = re.compile(r"^(num_?|n_?)*threads$", re.IGNORECASE)
+_COUNTS_PROCESSORS = frozenset(
+    {"os.cpu_count", "os.process_cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count"}
+)
+# Arguments that DataLoader refuses without workers.
+_NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
+SHARES = f"it shares its arguments with the loader in {HERE}: "
+_START_METHOD = "torch.multiprocessing.get_start_method"
+_ONLY_FIRST = Reason("few-batches", "only its first batch is read")
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of workers at the place where it is written, or is to be."""
+
+    site: Site
+    """The loader's call, or a dictionary that is given to it with ``**``."""
+    now: ast.expr | None
+    """What stands there now."""
+    text: str
+    """What is to stand there."""
+    positive: str
+    """An expression, valid there, that says whether there are workers; ``"True"`` where there always are."""
+    is_imported: bool = True
+    """Whether what both expressions name is bound there; ``torch`` has to be imported else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers that a loader has or can be given."""
+
+    counts: tuple[Count, ...]
+    are_new: bool
+    """Whether it has none now, or fewer."""
+    draws: bool = False
+    """Whether other workers mean other random draws, or another order."""
+    unguarded: Unguarded | None = None
+    """What has to go under a guard first."""
+    why_forked: Reason | None = None
+    """Why there are none where they would not be forked."""
+
+
+@dataclass(eq=False)
+class WorkerFacts:
+    """Answers, for one script, what two rules ask about worker processes."""
+
+    script: Script
+    number: int
+    """The workers that a loader is given where the script has no option for their number; with 0 none is given any."""
+
+    @cached_property
+    def _codes(self) -> dict[Loader, WorkerCode]:
+        return {loader: worker_code(self.script.flow, loader) for loader in self.script.loaders}
+
+    def code(self, loader: Loader) -> WorkerCode:
+        """What runs in the loader's workers."""
+        return self._codes[loader]
+
+    def _unguarded(self, loader: Loader) -> Unguarded | None:
+        return unguarded(self.script, loader, tuple(self._codes.values()))
+
+    @cached_property
+    def _option(self) -> Option | None:
+        """The script's own option for the number of workers."""
+        for option in options(self.script):
+            if option.is_integer and _NAMED_WORKERS.match(option.name):
+                return option
+            if option.is_integer and _NAMED_THREADS.match(option.name) and not is_read(self.script, option):
+                return option
+        return None
+
+    @cached_property
+    def _unread(self) -> Option | None:
+        """The script's option for the number of workers that nothing reads, where there is one."""
+        named = (_NAMED_WORKERS, _NAMED_THREADS)
+        of_workers = (each for each in options(self.script) if any(name.match(each.name) for name in named))
+        by_click = (each for each in unread_by_click(self.script) if any(name.match(each.name) for name in named))
+        return next((each for each in of_workers if not is_given(self.script, each)), next(by_click, None))
+
+    def _of_unread(self, loader: Loader, argument: Argument) -> Reason | None:
+        """What is to be said of a loader with a number of its own where the option for that number is not read."""
+        if self._unread is None or argument.node is None or any(each.sort is Sort.CHOICE for each in argument.values):
+            return None
+        number = loader.module.code(argument.node)
+        flag = self._unread.flag
+        text = f"its number of workers is {number}, whatever the user says: the option {flag} is never read"
+        return Reason("unread-option", text, remedy=f"give the loader the value of {flag}")
+
+    # What a loader has.
+
+    def present(self, loader: Loader) -> Workers | Reason | None:
+        """The workers that the loader has; why their number cannot be named; None where it has none."""
+        argument = loader.arguments.get("num_workers")
+        if argument is None or _is_zero(argument):
+            return None
+        if argument.node is None:
+            counts = tuple(self._in_dictionaries(loader))
+            return Workers(counts, are_new=False) if counts else self._why_not_written(loader)
+        text = loader.module.code(argument.node)
+        positive = self._positive(loader.module, argument.node)
+        if positive is None:
+            return Reason("no-name", f"its number of workers is worked out in the call: {text}")
+        return Workers((Count(loader.call, argument.node, text, positive),), are_new=False)
+
+    def _why_not_written(self, loader: Loader) -> Reason:
+        """Why ``persistent_workers`` cannot be written beside the number of workers that comes through ``**``."""
+        sites = [each.site for each in loader.dictionaries if each.site is not None]
+        elsewhere = [each for each in sites if not loader.module.holds(each)]
+        if elsewhere:
+            text = f"its number of workers is in a dictionary of another file ({HERE})"
+            return Reason("no-name", text, (loader.at(elsewhere[0]),))
+        return Reason("no-name", "its number of workers is not written in a dictionary")
+
+    def _in_dictionaries(self, loader: Loader) -> Iterator[Count]:
+        """The counts in the dictionaries that are given with ``**``, and in those that ``update`` merges into them."""
+        for site in self._dictionaries(loader):
+            if isinstance(site, ast.Dict):
+                items = [
+                    (getattr(key, "value", None), value) for key, value in zip(site.keys, site.values, strict=True)
+                ]
+            else:
+                items = [(each.arg, each.value) for each in site.keywords]
+            for node in (value for key, value in items if key == "num_workers"):
+                positive = self._positive(loader.module, node)
+                if positive is not None:
+                    yield Count(site, node, loader.module.code(node), positive)
+
+    def _dictionaries(self, loader: Loader) -> tuple[Site, ...]:
+        flow, module = self.script.flow, loader.module
+        found = list(loader.dictionaries)
+        for call in module.nodes(ast.Call):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "update" else call
+            if not flow.values(owner).isdisjoint(loader.dictionaries):
+                found.extend(each for given in call.args for each in flow.values(given) if each.sort is Sort.CONTAINER)
+        sites = dict.fromkeys(each.site for each in found)
+        return tuple(each for each in sites if isinstance(each, (ast.Dict, ast.Call)) and module.holds(each))
+
+    def _positive(self, module: Module, count: ast.expr) -> str | None:
+        """The expression that says whether the count is above 0; None where it cannot be written."""
+        if isinstance(count, ast.IfExp) and isinstance(count.body, ast.Constant):
+            otherwise = count.orelse.value if isinstance(count.orelse, ast.Constant) else None
+            return module.code(count.test) if count.body.value and otherwise == 0 else None
+        if self._is_above_0(count):
+            return "True"
+        is_plain = not isinstance(count, ast.Constant) and self._is_plain(count)
+        return f"{module.code(count)} > 0" if is_plain else None
+
+    def _is_above_0(self, count: ast.expr) -> bool:
+        """A number, as many as there are processors, or the least of such."""
+        if isinstance(count, ast.Call) and isinstance(count.func, ast.Name) and count.func.id in {"min", "max"}:
+            return len(count.args) > 1 and all(map(self._is_above_0, count.args))
+        is_number = isinstance(count, ast.Constant) and isinstance(count.value, int) and count.value > 0
+        return is_number or self._counts_processors(count)
+
+    def _counts_processors(self, node: ast.expr) -> bool:
+        names = {each.name for each in self.script.flow.values(node.func)} if isinstance(node, ast.Call) else set()
+        return bool(names) and names <= _COUNTS_PROCESSORS
+
+    def _is_plain(self, count: ast.expr) -> bool:
+        """Whether the expression may be written twice: names, attributes, items, arithmetic on them."""
+        if isinstance(count, ast.BinOp):
+            return self._is_plain(count.left) and self._is_plain(count.right)
+        if isinstance(count, ast.Call):
+            is_plain = isinstance(count.func, ast.Name) and count.func.id in {"int", "min", "max"}
+            return self._counts_processors(count) or (is_plain and all(map(self._is_plain, count.args)))
+        if isinstance(count, (ast.Attribute, ast.Subscript)):
+            return self._is_plain(count.value)
+        return isinstance(count, (ast.Name, ast.Constant))
+
+    def users(self, site: Site) -> tuple[Loader, ...]:
+        """The loaders whose arguments stand at the site."""
+        return tuple(each for each in self.script.loaders if each.call is site or site in self._dictionaries(each))
+
+    # What it can be given.
+
+    def given(self, loader: Loader) -> Workers | Reason | None:
+        """The workers that the loader can be given; why it cannot be given any; None where it has its number."""
+        counts = self._raised(loader)
+        argument = loader.arguments.get("num_workers")
+        if argument is not None and not counts and not _is_zero(argument):
+            few = self._why_few(argument)
+            return few if few is not None and self._why_not(loader) is None else self._of_unread(loader, argument)
+        reason = self._why_not(loader)
+        why_forked = None if counts or self._option is not None else self._why_forked(loader)
+        if reason is not None and why_forked is None:
+            return (
+                reason.followed(f"; the script's option {self._unread.flag} is never read") if self._unread else reason
+            )
+        if not counts:
+            found = self._new_count(loader, argument, forked=why_forked is not None)
+            if isinstance(found, Reason):
+                return found
+            counts = (found,)
+        others = [each for count in counts for each in self.users(count.site) if each is not loader]
+        for other in others:
+            reason = self._why_not(other, forked=why_forked is not None)
+            if reason is not None:
+                return reason.following(SHARES, loader.at(other.call))
+        own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
+        draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
+        unguarded = None if why_forked is not None else self._unguarded(loader)
+        return Workers(counts, are_new=True, draws=draws, unguarded=unguarded, why_forked=why_forked)
+
+    def _why_forked(self, loader: Loader) -> Reason | None:
+        """Why workers of the call's loaders have to be forked; None where they need not be, or must not be given."""
+        sharing = [each for each in self.script.loaders if each.call is loader.call]
+        reasons = [self._why_not(each) for each in sharing]
+        if any(self._why_not(each, forked=True) is not None for each in sharing) or self._chooses_start_method:
+            return None
+        return next((each for each in reasons if each is not None), None)
+
+    @cached_property
+    def _chooses_start_method(self) -> bool:
+        """Whether the script says how processes start, which it may not once that has been asked for."""
+        attributes = (each.attr for module in self.script.modules for each in module.nodes(ast.Attribute))
+        names = (each.name for module in self.script.modules for each in module.nodes(ast.alias))
+        return "set_start_method" in {*attributes, *names}
+
+    def _is_ordered_late(self, loader: Loader) -> bool:
+        """Whether something may draw between the start of a pass and its first batch, where workers draw the order.
+
+        ``zip`` starts all its loaders before it asks the first for a batch.
+        """
+        flow = self.script.flow
+        for each in loader.passes:
+            calls = [node for node in walk(getattr(each.node, "iter", each.node)) if isinstance(node, ast.Call)]
+            zipped = any(value.name == "builtins.zip" for call in calls for value in flow.values(call.func))
+            if each.how is How.ITERATOR or zipped:
+                return True
+        return False
+
+    def _raised(self, loader: Loader) -> tuple[Count, ...]:
+        """The ``{'num_workers': 1} if use_cuda else {}`` of PyTorch's examples, where the one worker becomes more."""
+        if loader.unknown_arguments is not None:
+            return ()
+        found = list(self._in_dictionaries(loader))
+        few = all(isinstance(each.now, ast.Constant) and each.now.value == 1 for each in found)
+        on_cuda = all(cuda_branches(self.script.flow, loader.module, each.site) for each in found)
+        if not few or not on_cuda:
+            return ()
+        return tuple(replace(each, text=str(self.number)) for each in found)
+
+    def _why_few(self, argument: Argument) -> Reason | None:
+        """Where the script, or the user who chooses nothing, has one worker or none: that is theirs to change."""
+        if argument.values and all(each.sort is Sort.LITERAL and each.literal == 1 for each in argument.values):
+            text = f"one worker is the script's own choice: {self.number} would read {self.number} batches side by side"
+            return Reason("script-decides", text, remedy=f"give it num_workers={self.number}")
+        chosen = {each.name.rpartition(".")[2] for each in argument.values if each.sort is Sort.CHOICE}
+        for option in options(self.script):
+            if option.name in chosen and option.default in {0, 1}:
+                text = f"the number of workers is the user's, and {option.default} by default:"
+                return Reason("script-decides", text, remedy=f"start the script with {option.flag} {self.number}")
+        return None
+
+    def _new_count(self, loader: Loader, argument: Argument | None, *, forked: bool) -> Count | Reason:
+        module, place = loader.module, loader.module.statement(loader.call)
+        if argument is not None and argument.node is None:
+            return Reason("script-decides", "num_workers is 0 in a dictionary that is given with **")
+        if argument is not None and not isinstance(argument.node, ast.Constant):
+            text = f"{ast.unparse(argument.node or loader.call)} is 0 there:"
+            return Reason("script-decides", text, remedy="give it another value")
+        now = argument.node if argument is not None else None
+        if self._option is not None:
+            name = namespace(self.script, module, place)
+            if name is None:
+                text = f"the script's option {self._option.flag} cannot be named where the loader is made"
+                return Reason("no-name", text)
+            text = f"{name}.{self._option.name}"
+            return Count(loader.call, now, text, f"{text} > 0")
+        condition = self.script.cuda_condition(_with_all_moves(loader), loader.call)
+        is_imported = condition is not None
+        condition = condition or "torch.cuda.is_available()"
+        if forked:
+            start_method = self.script.spelled(module, _START_METHOD, place)
+            is_imported = is_imported and start_method is not None
+            condition = _both(condition, f"{start_method or _START_METHOD}() == {_quoted(self.script, module, 'fork')}")
+        text = str(self.number) if condition == "True" else f"{self.number} if {condition} else 0"
+        return Count(loader.call, now, text, condition, is_imported)
+
+    @lasting
+    def _why_not(self, loader: Loader, *, forked: bool = False) -> Reason | None:
+        """Why the loader cannot, or should not, have workers; or such as are forked."""
+        if loader.unknown_arguments is not None:
+            return loader.unknown_arguments
+        if loader.passing is not loader.call:
+            text = f"class {loader.value.name} has an __init__ of its own: num_workers belongs into its call"
+            return Reason("own-loader-class", text, remedy="give num_workers in the call of DataLoader's __init__")
+        if loader.own_iteration is not None:
+            return loader.own_iteration
+        for name in _NEEDS_WORKERS:
+            if name in loader.arguments:
+                return Reason("script-decides", f"it is given {name}, which DataLoader refuses without workers")
+        code = self.code(loader)
+        in_worker = self._why_not_in_workers(loader, code, forked=forked)
+        return in_worker or self._why_not_read(loader) or _why_not_cuda(self.script, loader)
+
+    def _why_not_in_workers(self, loader: Loader, code: WorkerCode, *, forked: bool) -> Reason | None:
+        """Why its data set cannot, or should not, be read in a worker process."""
+        if loader.dataset.is_in_memory:
+            text = "its data set is in memory: to send its items from a worker takes longer than to index them"
+            return Reason("data-in-memory", text)
+        for name, role in _ROLES.items():
+            argument = loader.arguments.get(name)
+            reason = why_not_on_host(self.script.flow, role, argument.values) if argument is not None else None
+            if reason is not None:
+                return reason
+        unknown = why_unknown(code)
+        if unknown is not None:
+            return unknown
+        if loader.dataset.is_iterable and not code.is_sharded:
+            text = "its data set is iterable and does not ask get_worker_info(): each worker would yield all of it"
+            remedy = "yield what get_worker_info() says is this worker's part"
+            return Reason("not-divided-among-workers", text, remedy=remedy)
+        if not code.does_work:
+            text = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
+            return Reason("data-in-memory", text)
+        reason = why_on_device(code) or why_not_sent(code, forked=forked) or why_not_copied(code)
+        return reason or why_not_shared(code)
+
+    def _why_not_read(self, loader: Loader) -> Reason | None:
+        """Why the way in which it is read makes workers a loss."""
+        flow = self.script.flow
+        found = loader.passes
+        if _is_prepared(self.script, loader):
+            return self._begun_anew(loader)
+        unknown = why_reading_is_unknown(self.script, loader)
+        if unknown is not None:
+            return unknown
+        if all(each.how is How.FIRST for each in found):
+            return _ONLY_FIRST
+        for each in found:
+            if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
+                text = f"it is read anew for each batch, and workers would start each time ({HERE})"
+                return Reason("few-batches", text, (loader.at(each.node),))
+        return self._made_in_pass(loader) or self._kept(loader) or why_changed_while_read(flow, loader)
+
+    def _begun_anew(self, loader: Loader) -> Reason | None:
+        """Where what Accelerate makes of the loader may be read anew for each batch: ``next(iter(loader))`` in a loop.
+
+        Epochs are loops over it, which call ``iter`` themselves.
+        """
+        flow = self.script.flow
+        for module in self.script.modules:
+            for call in module.nodes(ast.Call):
+                begins = isinstance(call.func, ast.Name) and call.func.id == "iter" and len(call.args) == 1
+                is_unknown = begins and any(each.sort is Sort.UNKNOWN for each in flow.values(call.args[0]))
+                if is_unknown and loop_around(flow, module, call) is not None:
+                    text = f"it may be read anew for each batch, and workers start each time ({HERE})"
+                    return Reason("few-batches", text, (loader.at(call),))
+        return why_changed_while_read(flow, loader)
+
+    def _made_in_pass(self, loader: Loader) -> Reason | None:
+        flow = self.script.flow
+        loop = loop_around(flow, loader.module, loader.call)
+        reading = [each.node for other in self.script.loaders for each in other.passes]
+        if loop is not None and loop in reading:
+            text = f"it is made anew for each batch of another loader ({HERE})"
+            return Reason("made-in-loop", text, (loader.at(loop),))
+        return None
+
+    def _kept(self, loader: Loader) -> Reason | None:
+        """Where its batches are kept: each tensor from a worker holds a file open."""
+        flow = self.script.flow
+        loops = [each.node for each in loader.passes]
+        for module in self.script.modules:
+            for node in module.nodes(ast.Call, ast.Assign, ast.AugAssign, ast.ListComp):
+                for kept, where in _keeping(node, loops):
+                    is_new = where is not None and _is_new_each_time(flow, module, where, loops)
+                    if not is_new and _holds_batches(flow, kept, loader):
+                        text = f"its batches are kept, and each tensor from a worker holds a file open ({HERE})"
+                        return Reason("batches-kept", text, (at(module, module.statement(node)),))
+        return None
+
+
+def _both(condition: str, other: str) -> str:
+    """The two conditions together; the first may be ``"True"``."""
+    if condition == "True":
+        return other
+    is_loose = isinstance(ast.parse(condition, mode="eval").body, (ast.IfExp, ast.Lambda, ast.NamedExpr)) or any(
+        isinstance(each, ast.Or) for each in ast.walk(ast.parse(condition))
+    )
+    return f"({condition}) and {other}" if is_loose else f"{condition} and {other}"
+
+
+def _quoted(script: Script, module: Module, text: str) -> str:
+    quote = script.quote(module)
+    return f"{quote}{text}{quote}"
+
+
+def _keeping(node: ast.AST, loops: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What is put where: ``kept.append(x)``, ``kept[i] = x``, ``kept += [x]``, ``list(loader)``."""
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in {"append", "extend"}:
+            yield from ((each, node.func.value) for each in node.args)
+        elif node in loops and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"}:
+            yield node, None
+    elif isinstance(node, ast.Assign):
+        yield from ((node.value, each.value) for each in node.targets if isinstance(each, ast.Subscript))
+    elif isinstance(node, ast.AugAssign):
+        yield node.value, node.target
+    elif isinstance(node, ast.ListComp) and node in loops:
+        yield node.elt, None
+
+
+def _is_new_each_time(flow: Flow, module: Module, container: ast.expr, loops: Sequence[ast.AST]) -> bool:
+    """Whether the container is a batch itself, or made in the pass of the loop in which something is put into it."""
+    around = [each for each in module.ancestors(container) if each in loops]
+    values = flow.values(container)
+    return all(
+        each.sort is Sort.BATCH
+        or (each.sort is Sort.CONTAINER and each.site is not None and any(_holds(loop, each.site) for loop in around))
+        for each in values
+    ) and bool(values)
+
+
+def _holds(loop: ast.AST, site: ast.AST) -> bool:
+    return any(each is site for each in walk(loop))
+
+
+def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
+    """Whether the node is a batch of the loader, a part of one, or a list of such."""
+    values = flow.values(node)
+    items = (each for value in values if value.sort is Sort.CONTAINER for each in flow.items(value))
+    return any(each.sort is Sort.BATCH and each.of == loader.value for each in (*values, *items))
+
+
+def why_reading_is_unknown(script: Script, loader: Loader) -> Reason | None:
+    """Why it is not known how the loader is read; None where all that reads it is seen."""
+    handed = next((each for each in loader.passes if each.how is How.HANDED), None)
+    is_prepared = _is_prepared(script, loader)
+    if handed is not None and not is_prepared:
+        text = f"{handed.reader}() reads it, in code that is not followed ({HERE})"
+        return Reason("unknown-reading", text, (loader.at(handed.node),))
+    if loader.passes and not is_prepared:
+        return None
+    if script.framework is not None:
+        return Reason("framework", f"the training loop runs inside {script.framework}, which reads it itself")
+    return Reason("unknown-reading", f"its batches are not read in {loader.files}")
+
+
+def _is_prepared(script: Script, loader: Loader) -> bool:
+    """Whether Accelerate's ``prepare()`` makes a loader with the same workers of it, to train with."""
+    handed = [each for each in loader.passes if each.how is How.HANDED]
+    is_known = all(each.reader.endswith(".prepare") for each in handed)
+    return bool(handed) and script.is_accelerated and is_known
+
+
+def why_not_in_epochs(script: Script, loader: Loader) -> Reason | None:
+    """Why the loader is not known to be read more than once, from the start to the end; None where it is."""
+    whole = [each for each in loader.passes if each.how is not How.FIRST]
+    if any(loop_around(script.flow, each.module, each.node, given=loader.value) is not None for each in whole):
+        return None
+    if script.framework is not None and not loader.passes:
+        remedy = "give it persistent_workers=True if it reads it in each epoch"
+        return Reason("framework", f"{script.framework} reads it:", remedy=remedy)
+    unknown = why_reading_is_unknown(script, loader)
+    if unknown is not None:
+        return unknown
+    if not whole:
+        return _ONLY_FIRST
+    place = at(whole[0].module, whole[0].module.statement(whole[0].node))
+    functions = [each.module.function(each.node) for each in whole]
+    if len(whole) > 1 or any(each is not None and len(list(runs(script.flow, each))) > 1 for each in functions):
+        text = f"no loop over epochs reads it, so that its workers are started few times ({HERE})"
+        return Reason("read-once", text, (place,))
+    return Reason("read-once", f"it is not seen to be read more than once ({HERE})", (place,))
+
+
+def _with_all_moves(loader: Loader) -> Loader:
+    """The loader with the moves of what is made from its batches among its own: to workers they are the same."""
+    return replace(loader, transfers=(*loader.transfers, *loader.converted))
+
+
+def _why_not_cuda(script: Script, loader: Loader) -> Reason | None:
+    """Why its batches are not known to go to CUDA, where alone workers are sure to bring something."""
+    moves = _with_all_moves(loader).transfers
+    if any(each.may_reach_cuda for each in moves):
+        return None
+    if not moves and _is_prepared(script, loader):
+        return None
+    if script.framework is not None and not moves:
+        remedy = "give it num_workers if it moves them to a GPU"
+        return Reason("framework", f"{script.framework} moves its batches:", remedy=remedy)
+    if not moves:
+        loss = "workers would take cores from training on the CPU"
+        return Reason("batches-not-moved", f"its batches are not moved to a device in {loader.files}: {loss}")
+    if all(each.device.kind is DeviceKind.CPU for each in moves):
+        return Reason("no-cuda", "its batches stay on the CPU: workers would take cores from the training")
+    unknown = sorted(each.device.reason for each in moves if each.device.kind is DeviceKind.UNKNOWN)
+    if unknown:
+        return Reason("unknown-device", f"the device its batches are moved to is not known: {unknown[0]}")
+    return Reason("other-accelerator", "its batches are moved to another accelerator than CUDA")
+
+
+def _is_zero(argument: Argument) -> bool:
+    return bool(argument.values) and all(each.sort is Sort.LITERAL and each.literal == 0 for each in argument.values)
+
+
+def _is_torchs(loader: Loader, name: str) -> bool:
+    """Whether the sampler is none, or torch's, which draws all of an epoch's indices at once."""
+    argument = loader.arguments.get(name)
+    values = without_none(argument.values) if argument is not None else ()
+    return all(each.sort is Sort.MADE and each.name.startswith("torch.") for each in values)

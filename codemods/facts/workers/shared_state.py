@@ -1,0 +1,242 @@
+"""What worker processes do not share with the script: names and settings that only running it changes."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import bound_names, declared_outer, words
+from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
+from codemods.dataflow.values import Sort, without_none
+from codemods.facts.loops import around
+from codemods.facts.reason import HERE, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.data.loaders import Loader
+    from codemods.facts.workers.payload import WorkerCode
+
+CHANGING_METHODS = words(
+    "add append appendleft clear discard extend insert pop popitem remove reverse setdefault sort update"
+)
+_DEFAULTS = words("torch.set_default_dtype torch.set_default_tensor_type torch.set_default_device")
+_POOL_METHODS = words("apply apply_async imap imap_unordered map map_async starmap starmap_async")
+
+
+def why_not_shared(code: WorkerCode) -> Reason | None:
+    """Why workers, above all those that are not forked, would run with other values than the script; None where not."""
+    return (
+        _why_names_are_missing(code)
+        or _why_names_are_changed(code)
+        or _why_set_from_outside(code)
+        or _why_default_is_lost(code)
+        or _why_daemonic(code.flow, code.loader)
+    )
+
+
+def _why_names_are_missing(code: WorkerCode) -> Reason | None:
+    """Which name that a worker reads only running the script gives a value; None where each has one at import."""
+    for module in dict.fromkeys(home for home, _ in code.names_read):
+        guards = [each for each in module.tree.body if is_main_guard(each)]
+        outside = bound_names(ast.Module([each for each in module.tree.body if each not in guards], []))
+        guarded = bound_names(ast.Module(list[ast.stmt](guards), [])) - outside
+        written = {name for each in module.nodes(ast.FunctionDef) for name in declared_outer(each)}
+        for name, node in ((name, node) for (home, name), node in code.names_read.items() if home is module):
+            reads = f"the data set reads '{name}' ({HERE})"
+            if name in guarded:
+                text = f"{reads}, which is only bound under the __main__ guard"
+                return Reason("unseen-by-workers", text, (code.at(node),), f"bind '{name}' above the guard")
+            if name in written:
+                text = f"{reads}, which a function sets while the script runs"
+                return Reason("unseen-by-workers", text, (code.at(node),))
+    return None
+
+
+def _why_names_are_changed(code: WorkerCode) -> Reason | None:
+    """``opt.root = …`` in code that only the script runs, where a worker reads ``opt.root``."""
+    for module in code.flow.modules:
+        for guard in (each for each in module.tree.body if is_main_guard(each)):
+            for text, node in changes(guard):
+                if code.reads(module, text) and module.function(node) is None:
+                    return _changed(code, text, node)
+        for function in (each for each in module.nodes(ast.FunctionDef) if each not in code.functions):
+            for text, node in changes(function):
+                if code.reads(module, text) and text.partition(".")[0] not in bound_names(function):
+                    return _changed(code, text, node)
+    return None
+
+
+def _why_set_from_outside(code: WorkerCode) -> Reason | None:
+    """``data.SCALE = 2`` in another module, ``mock.patch("data.load")``, where a worker reads the name in its own."""
+    for module in code.flow.beside(code.loader.module):
+        for node in module.nodes(ast.Attribute, ast.Call):
+            for owner, name in _set_from_outside(node):
+                homes = {each.name for each in code.flow.values(owner)} if owner is not None else None
+                for home, read in code.names_read:
+                    if read == name and (homes is None or (home is not module and home.name in homes)):
+                        return _changed(code, name, node)
+    return None
+
+
+def _set_from_outside(node: ast.Attribute | ast.Call) -> Iterator[tuple[ast.expr | None, str]]:
+    """The names that a node sets in what may be a module, and the module; None where it is named by a text."""
+    match node:
+        case ast.Attribute(value=owner, attr=name, ctx=ast.Store()):
+            yield owner, name
+        case ast.Call(func=ast.Name(id="setattr"), args=[owner, ast.Constant(value=str() as name), _]):
+            yield owner, name
+        case ast.Call(
+            func=ast.Name(id="patch") | ast.Attribute(attr="patch"), args=[ast.Constant(value=str() as path), *_]
+        ):
+            yield None, path.rpartition(".")[2]
+        case ast.Call(func=ast.Attribute(attr="object"), args=[owner, ast.Constant(value=str() as name), *_]):
+            yield owner, name
+
+
+def _changed(code: WorkerCode, read: str, node: ast.expr) -> Reason:
+    text = f"the data set reads '{read}', which the script changes ({HERE}), unseen by workers that are not forked"
+    return Reason("unseen-by-workers", text, (code.at(node),))
+
+
+@kept
+def changes(tree: ast.AST) -> tuple[tuple[str, ast.expr], ...]:
+    """What code changes without binding a name: ``opt.root`` of ``opt.root = …``, ``cache`` of ``cache.append(…)``."""
+    return tuple(_changes(tree))
+
+
+def _changes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    for node in walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+            yield _path(node), node
+        elif isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Attribute) and function.attr in CHANGING_METHODS:
+                yield _path(function.value), node
+            elif isinstance(function, ast.Name) and function.id == "setattr" and node.args:
+                yield _path(node.args[0]), node
+
+
+def _path(node: ast.expr) -> str:
+    """The name that an expression is reached from, with its first attribute: ``opt.model[0].size`` → ``opt.model``."""
+    path = ""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        path = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
+        node = node.value
+    return f"{node.id}{path}" if isinstance(node, ast.Name) else ""
+
+
+def _why_default_is_lost(code: WorkerCode) -> Reason | None:
+    for module in code.flow.beside(code.loader.module):
+        for call in module.nodes(ast.Call):
+            names = _names(code.flow, call) & _DEFAULTS
+            if names:
+                text = f"workers that are not forked do not see {min(names)}() ({HERE})"
+                return Reason("unseen-by-workers", text, (code.at(call),))
+    return None
+
+
+# --- where no process may be started --------------------------------------------------------------------------------
+
+
+def _why_daemonic(flow: Flow, loader: Loader) -> Reason | None:
+    """Where the loader is read in a process that must not start others: one of a pool, or a daemon."""
+    started = {function: call for call in _daemons(flow) for function in _given_functions(flow, call)}
+    for each in loader.passes:
+        for above, _ in around(flow, each.module, each.node):
+            if isinstance(above, FUNCTIONS) and above in started:
+                name = getattr(above, "name", "a lambda")
+                text = f"{name}() reads it in a process that may not start others ({HERE})"
+                return Reason("daemonic-process", text, (loader.at(started[above]),))
+    return None
+
+
+@lasting
+def _daemons(flow: Flow) -> tuple[ast.Call, ...]:
+    """The calls that start pools' tasks and daemonic processes."""
+    found = []
+    for module in flow.modules:
+        stores = [each for each in module.nodes(ast.Attribute) if isinstance(each.ctx, ast.Store)]
+        set_later = {ast.unparse(each.value) for each in stores if each.attr == "daemon"}
+        for call in module.nodes(ast.Call):
+            above = module.parent(call)
+            targets = {ast.unparse(each) for each in above.targets} if isinstance(above, ast.Assign) else set()
+            is_daemon = any(each.arg == "daemon" and getattr(each.value, "value", True) for each in call.keywords)
+            is_process = any("multiprocessing" in name for name in _names(flow, call))
+            if (is_process and (is_daemon or targets & set_later)) or _is_task(flow, call):
+                found.append(call)
+    return tuple(found)
+
+
+def _is_task(flow: Flow, call: ast.Call) -> bool:
+    """``pool.map(train, …)``."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _POOL_METHODS:
+        return False
+    owners = (each.name for each in flow.values(call.func.value) if each.sort is Sort.MADE)
+    return any("multiprocessing" in name and name.endswith("Pool") for name in owners)
+
+
+def _given_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
+    for argument in (*call.args, *(each.value for each in call.keywords)):
+        yield from (each.site for each in flow.values(argument) if isinstance(each.site, FUNCTIONS))
+
+
+def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
+    return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
+
+
+# --- data sets that the script changes ------------------------------------------------------------------------------
+
+
+def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.Attribute]]:
+    """Where the script changes the loader's data set: ``train_set.size = 3``, ``train_set.set_epoch(epoch)``."""
+    data = without_none(loader.dataset.values) | set(loader.dataset.parts)
+    for module in flow.modules:
+        for node in module.nodes(ast.Attribute):
+            if data & flow.values(node.value) and (
+                isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_item_written(module, node)
+            ):
+                yield module, node
+
+
+def why_changed_while_read(flow: Flow, loader: Loader) -> Reason | None:
+    """Where the data set is changed while it is read: workers would go on with what they were started with."""
+    reading = [each.node for each in loader.passes]
+    for module, node in data_set_changes(flow, loader):
+        if any(above in reading for above, _ in around(flow, module, node)):
+            text = f"its data set is changed while it is read, unseen by workers ({HERE})"
+            return Reason("dataset-changes", text, (loader.at(node),))
+    return None
+
+
+def _is_changing_method(flow: Flow, node: ast.Attribute) -> bool:
+    methods = [each for each in flow.values(node) if each.sort is Sort.METHOD and each.name != "__getitem__"]
+    return any(_stores(flow, each, set()) for each in _functions(methods))
+
+
+def _functions(values: Iterable[Value]) -> Iterator[Callee]:
+    return (each.site for each in values if isinstance(each.site, FUNCTIONS))
+
+
+def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
+    """Whether the method, or one that it calls, writes an attribute."""
+    if function in seen:
+        return False
+    seen.add(function)
+    for node in walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            return True
+        if isinstance(node, ast.Call):
+            called = [each for each in flow.values(node.func) if each.sort is Sort.METHOD]
+            if any(_stores(flow, each, seen) for each in _functions(called)):
+                return True
+    return False
+
+
+def _is_item_written(module: Module, node: ast.Attribute) -> bool:
+    """``loader.dataset.targets[i] = 0``."""
+    parent = module.parent(node)
+    return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)

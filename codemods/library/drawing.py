@@ -1,0 +1,54 @@
+"""Whether a call or an object of a library draws random numbers of PyTorch's."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.values import Sort, without_none
+from codemods.library.layers import DRAWING_METHODS, dropout, may_draw
+from codemods.library.operations import operation
+from codemods.library.operators import Draws
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.values import Value
+
+_DISTRIBUTIONS = "torch.distributions."
+
+
+def call_draws(flow: Flow, call: ast.Call) -> bool:
+    """Whether calling a library's function or layer, or a method of a tensor or distribution, may draw."""
+    for value in without_none(flow.values(call.func)):
+        if value.sort is Sort.EXTERNAL and _may_draw(value.name, call) and not value.name.startswith(_DISTRIBUTIONS):
+            return True
+        if _samples(value) or (value.sort is Sort.MADE and layer_draws(value)):
+            return True
+    row = operation(flow, call) if isinstance(call.func, ast.Attribute) else None
+    return row is not None and row.draws is Draws.YES
+
+
+def _samples(value: Value) -> bool:
+    """Whether it is ``distribution.rsample``, or ``sample`` of something of which nothing is known."""
+    if value.sort is not Sort.METHOD or value.of is None or value.site is not None:
+        return False
+    may_be = value.of.sort is Sort.UNKNOWN or value.of.name.startswith(_DISTRIBUTIONS)
+    return may_be and value.name in DRAWING_METHODS
+
+
+def layer_draws(layer: Value) -> bool:
+    """Whether calling a library's layer or network may draw: one that drops values out does."""
+    return _may_draw(layer.name, layer.site)
+
+
+def _may_draw(name: str, call: object) -> bool:
+    """Whether what is called so may draw, where a dropout of 0 given in the call drops nothing."""
+    argument = dropout(name)
+    if argument is None or not isinstance(call, ast.Call):
+        return may_draw(name)
+    given = [each.value for each in call.keywords if each.arg == argument.name]
+    if argument.position is not None and not any(isinstance(each, ast.Starred) for each in call.args):
+        given += call.args[argument.position : argument.position + 1]
+    if not given and all(each.arg is not None for each in call.keywords):
+        return argument.default > 0
+    return not (len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value == 0)

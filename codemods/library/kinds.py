@@ -1,0 +1,219 @@
+"""The kind of thing that a value is: a loader, a data set, a model, an optimizer, a device and so on."""
+
+from __future__ import annotations
+
+import enum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.flow import class_of
+from codemods.dataflow.names import words
+from codemods.dataflow.values import Sort, Value, Values, why_unknown, without_none
+from codemods.library.packages import is_scheduler
+
+if TYPE_CHECKING:
+    import ast
+
+    from codemods.dataflow.flow import Flow
+
+
+class Kind(enum.Enum):
+    """What a value is to a training script."""
+
+    LOADER = "loader"
+    DATASET = "dataset"
+    MODEL = "model"
+    LOSS = "loss function"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    SCALER = "gradient scaler"
+    DEVICE = "device"
+    FRAMEWORK = "training framework"
+
+
+LOADER = "torch.utils.data.DataLoader"
+FRAMEWORKS = {
+    "pytorch_lightning": "Lightning",
+    "lightning": "Lightning",
+    "lightning_fabric": "Lightning Fabric",
+    "ignite": "Ignite",
+    "accelerate": "Accelerate",
+    "deepspeed": "DeepSpeed",
+    "fastai": "fastai",
+    "catalyst": "Catalyst",
+    "composer": "Composer",
+    "transformers.Trainer": "the Hugging Face Trainer",
+    "transformers.Seq2SeqTrainer": "the Hugging Face Trainer",
+    "trl.SFTTrainer": "the Hugging Face Trainer",
+}
+"""The packages and classes that run the training loop themselves, and what they are called."""
+_FRAMEWORK_FUNCTIONS = frozenset({"deepspeed.initialize"})
+_MODULE_BASES = words("torch.nn.Module torch.jit.ScriptModule transformers.PreTrainedModel")
+_NO_LAYERS = words("Parameter ParameterList ParameterDict Buffer")
+_DATASETS = frozenset(
+    f"torch.utils.data.{name}"
+    for name in words("Dataset IterableDataset TensorDataset Subset ConcatDataset ChainDataset StackDataset")
+)
+HUGGING_FACE = frozenset(f"datasets.{name}" for name in words("load_dataset load_from_disk concatenate_datasets")) | {
+    f"datasets.Dataset.from_{what}" for what in words("dict list pandas generator csv json")
+}
+"""What makes a data set, or a dictionary of them, that Hugging Face's library keeps in Arrow files."""
+_DATASET_PACKAGES = words("torchvision.datasets torchaudio.datasets torchtext.datasets")
+_MODEL_MAKERS = words("timm.create_model torch.hub.load torch.nn.utils.spectral_norm torch.nn.utils.weight_norm")
+WRAPPERS = words(
+    """
+    torch.nn.DataParallel torch.nn.parallel.DistributedDataParallel torch.compile torch.jit.script torch.jit.trace
+    torch.optim.swa_utils.AveragedModel torch.nn.SyncBatchNorm.convert_sync_batchnorm
+    """
+)
+"""What wraps a model, given as its first argument."""
+PROGRESS = words(
+    """
+    tqdm.tqdm tqdm.tqdm_notebook tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.autonotebook.tqdm tqdm.std.tqdm
+    tqdm.asyncio.tqdm tqdm.rich.tqdm rich.progress.track fastprogress.progress_bar progressbar.progressbar
+    alive_progress.alive_it ultralytics.utils.TQDM
+    """
+)
+"""Iterating over what one of these returns is iterating over its first argument."""
+SELF_METHODS = words(
+    """
+    to cuda cpu xpu ipu mtia train eval apply half float double bfloat16 requires_grad_ to_empty type share_memory
+    """
+)
+"""Methods of nn.Module that return the module itself."""
+MODULE_METHODS = SELF_METHODS | words(
+    """
+    parameters named_parameters buffers named_buffers children named_children modules named_modules state_dict
+    load_state_dict zero_grad register_buffer register_parameter register_module add_module register_forward_hook
+    register_forward_pre_hook register_full_backward_hook register_backward_hook get_submodule get_parameter
+    get_buffer compile extra_repr forward training set_extra_state get_extra_state set_submodule
+    register_full_backward_pre_hook register_state_dict_pre_hook register_state_dict_post_hook
+    register_load_state_dict_pre_hook register_load_state_dict_post_hook T_destination call_super_init dump_patches
+    """
+)
+_DTYPES = words(
+    """
+    float float16 float32 float64 bfloat16 half double long int int8 int16 int32 int64 uint8 bool short complex64
+    complex128 cfloat cdouble channels_last channels_last_3d contiguous_format preserve_format
+    """
+)
+
+
+def kind(flow: Flow, value: Value) -> Kind | None:
+    """The kind of thing that the value is, or None where it is none of them or not known."""
+    class_ = class_of(value) if value.sort is Sort.INSTANCE else None
+    if class_ is not None:
+        kinds = (_kind_of_base(base) for base in flow.bases(class_) if isinstance(base, str))
+        return next((each for each in kinds if each is not None), None)
+    return _kind_of_call(value.name) if value.sort is Sort.MADE else None
+
+
+@lru_cache(maxsize=4096)
+def _kind_of_call(name: str) -> Kind | None:
+    """The kind of what a call of the library's ``name`` returns."""
+    package, _, last = name.rpartition(".")
+    if name in {"torch.device", "torch.accelerator.current_accelerator"}:
+        return Kind.DEVICE
+    if last == "GradScaler" and name.startswith("torch."):
+        return Kind.SCALER
+    if name in WRAPPERS or _is_model_maker(name, package, last):
+        return Kind.MODEL
+    if framework_named(name) is not None and (last[:1].isupper() or name in _FRAMEWORK_FUNCTIONS):
+        return Kind.FRAMEWORK
+    return None if name == "torch.nn.Module" else _kind_of_class(name, package, last)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of_base(name: str) -> Kind | None:
+    """The kind of an object of a class that derives from the library's ``name``."""
+    package, _, last = name.rpartition(".")
+    if name in _MODULE_BASES or package.startswith("torchvision.models"):
+        return Kind.MODEL
+    return Kind.FRAMEWORK if framework_named(name) is not None else _kind_of_class(name, package, last)
+
+
+def _kind_of_class(name: str, package: str, last: str) -> Kind | None:
+    """The kind of an object of the library's class."""
+    is_class = last[:1].isupper()
+    if package == "torch.nn" and is_class and last not in _NO_LAYERS:
+        return Kind.LOSS if last.endswith("Loss") else Kind.MODEL
+    if name == LOADER:
+        return Kind.LOADER
+    if name in _DATASETS or name in HUGGING_FACE or (is_class and package in _DATASET_PACKAGES):
+        return Kind.DATASET
+    if is_scheduler(name):
+        return Kind.SCHEDULER
+    return Kind.OPTIMIZER if package == "torch.optim" and (is_class or last == "?") else None
+
+
+def _is_model_maker(name: str, package: str, last: str) -> bool:
+    is_transformer = package.startswith("transformers.") and ("Model" in package or "For" in package)
+    return (
+        name in _MODEL_MAKERS
+        or package.startswith(("torchvision.models", "segmentation_models_pytorch", "torch.nn.utils.parametrizations"))
+        or (is_transformer and last in {"from_pretrained", "from_config"})
+    )
+
+
+def framework_named(name: str) -> str | None:
+    """The framework that a qualified name belongs to."""
+    return FRAMEWORKS.get(name) or FRAMEWORKS.get(name.partition(".")[0])
+
+
+def framework(flow: Flow, value: Value) -> str | None:
+    """The name of the training framework that the value comes from."""
+    class_ = class_of(value)
+    if class_ is not None:
+        found = (framework_named(base) for base in flow.bases(class_) if isinstance(base, str))
+        return next((each for each in found if each is not None), None)
+    return framework_named(value.name) if value.sort in {Sort.MADE, Sort.EXTERNAL} else None
+
+
+def always(flow: Flow, values: Values, wanted: Kind) -> bool:
+    """Whether the values, of which there is at least one, are all of that kind (``None`` aside)."""
+    known = without_none(values)
+    return bool(known) and all(kind(flow, each) is wanted for each in known)
+
+
+def may(flow: Flow, values: Values, wanted: Kind) -> bool:
+    """Whether one of the values is of that kind."""
+    return any(kind(flow, each) is wanted for each in values)
+
+
+def is_dtype(value: Value) -> bool:
+    """Whether the value is a number format such as ``torch.float32``."""
+    return value.sort is Sort.EXTERNAL and value.name.rpartition(".")[2] in _DTYPES
+
+
+def described(value: Value) -> str:
+    """The value in words, for a reason."""
+    if value.sort is Sort.MADE:
+        return f"{value.name.removesuffix('(…)')}()"
+    if value.sort is Sort.METHOD and value.of is not None:
+        return f"'.{value.name}' of {described(value.of)}"
+    if value.sort is Sort.INSTANCE and value.of is not None:
+        return f"an object of class {value.of.name}"
+    if value.sort is Sort.FUNCTION and value.name:
+        return value.name if value.name.startswith("a ") else f"the function {value.name}()"
+    return value.name if value.sort in {Sort.EXTERNAL, Sort.CHOICE, Sort.PARTIAL} else "a value"
+
+
+def why(flow: Flow, values: Values, wanted: Kind) -> str:
+    """Why the values are not always of the kind, in the user's words."""
+    known = without_none(values)
+    reason = why_unknown(known)
+    if reason is not None:
+        return reason
+    others = sorted(described(each) for each in known if kind(flow, each) is not wanted)
+    if not others:
+        return "it is never given a value"
+    article = "an" if wanted.value[0] in "aeiou" else "a"
+    return f"it comes from {others[0]}, which is not known to be {article} {wanted.value}"
+
+
+def argument(flow: Flow, call: ast.Call, position: int, name: str) -> Values:
+    """What a call gives for a parameter, by position or by name; nothing where it gives nothing."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return flow.values(keyword.value)
+    return flow.values(call.args[position]) if position < len(call.args) else frozenset()

@@ -1,0 +1,1 @@
+"""The rules, one file each: a rule asks facts, and knows no other rule."""

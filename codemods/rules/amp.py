@@ -1,0 +1,368 @@
+"""Rule ``amp``: the forward pass and the loss are computed in 16 bits where the GPU is made for it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from codemods.amp.naming import Names
+from codemods.amp.plan import Site
+from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
+from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.dataflow.names import words
+from codemods.dataflow.source import FUNCTIONS, LOOPS
+from codemods.facts.devices.conditions import Conditions
+from codemods.facts.precision.hazards import (
+    capture,
+    custom_function,
+    data_parallel,
+    located,
+    mixed_precision_present,
+    no_cuda,
+    other_precision,
+    scripted,
+)
+from codemods.facts.reason import HERE, Words
+from codemods.facts.training.iterations import EventKind
+from codemods.facts.training.loss_regions import Phases
+from codemods.facts.training.validations import validations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.codemod import Finding
+    from codemods.facts.reason import Reason
+    from codemods.facts.script import Script
+    from codemods.facts.training.iterations import TrainingIteration
+    from codemods.facts.training.loss_regions import Phase
+
+_AROUND = (*LOOPS, *FUNCTIONS, ast.Module)
+_MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
+_IN_THREADS = f"DataParallel ({HERE}) computes in fp16 where bf16 is asked for"
+
+
+class Amp(Codemod):
+    """Trains in mixed precision: the forward pass under ``torch.autocast``, fp16 gradients through a ``GradScaler``.
+
+    Why it is faster:
+        GPUs since Volta multiply 16-bit matrices several times as fast as 32-bit ones, and activations take half the
+        memory. Autocast chooses for each operation whether 16 bits are enough. bf16, on capability 8 and above, has the
+        range of fp32; fp16, below, needs the loss scaled so that small gradients survive. Without CUDA nothing changes.
+        Where fp16 or its scaler would not be right there is bf16 or nothing: a step with a closure, optimizers that
+        step at different rates or come from elsewhere, masks with -1e9, ``BCELoss`` (in fp16 a sigmoid of more than 8
+        is exactly 1, where gradients are no numbers). ``DataParallel`` gets fp16.
+
+    When it is left:
+        The script never uses CUDA, or chooses its precision itself. A framework runs the training step, or the forward
+        pass is not seen. The model does what 16 bits cannot: custom autograd functions, linear algebra, Fourier
+        transforms, masked assignment. Gradients are differentiated again or applied by hand, unless ``--amp bf16`` asks
+        for it. With ``--amp fp16``: whatever needs bf16.
+
+    Results:
+        Losses agree to about 1 %. Checkpoints of the model stay as they are; the scaler's state is saved beside the
+        optimizer's. With fp16 the first one to three steps may be skipped while the scaler finds its scale.
+
+    References:
+        ``torch.amp``; notes/amp_examples; recipes/amp_recipe.
+    """
+
+    promise = Promise.PRECISION
+    gain = "1.2-2x with large matrix products, below 1x for small networks"
+    min_torch = (2, 3)
+    needs_cuda = True
+    causes = words(
+        """
+        breaks-in-16-bits captured custom-autograd data-parallel done-already double-backward fp16-range framework
+        gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities no-cuda no-name
+        no-place-for-scaler other-precision several-optimizers step-closure step-without-backward torchscript
+        unknown-device unknown-loss unknown-optimizer unseen-step
+        """
+    )
+    tolerance = 1e-2  # numbers of 16 bits
+    failures = (
+        r"binary_cross_entropy and torch\.nn\.BCELoss are unsafe to autocast",
+        r"mat1 and mat2 must have the same dtype",
+        r"expected scalar type",
+        r"Index put requires the source and destination dtypes",
+        r"scatter\(\): Expected self\.dtype",
+        r"Got unsupported ScalarType BFloat16",
+        r"not implemented for '(BFloat16|Half)'",
+        r"Low precision dtypes not supported",
+        r"value cannot be converted to type (c10|at)::Half without overflow",
+        r"No inf checks were recorded",
+        r"unscale_\(\) has already been called",
+        r"step\(\) has already been called",
+        r"Attempted \w+ but _scale is None",
+        r"Attempting to unscale FP16 gradients",
+        r"Closure use is not currently supported",
+        r"is not finite",
+    )
+    examples = (
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(784, 10).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images, labels in zip(torch.randn(8, 64, 784), torch.randint(10, (8, 64))):
+    images, labels = images.to(device), labels.to(device)
+    optimizer.zero_grad()
+    outputs = model(images)
+    loss = nn.functional.cross_entropy(outputs, labels)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+""",
+            after="""\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(784, 10).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+use_amp = device.type == "cuda"
+amp_dtype = torch.bfloat16 if use_amp and torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
+scaler = torch.amp.GradScaler("cuda", enabled=use_amp and amp_dtype is torch.float16)
+for images, labels in zip(torch.randn(8, 64, 784), torch.randint(10, (8, 64))):
+    images, labels = images.to(device), labels.to(device)
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=amp_dtype, enabled=use_amp):
+        outputs = model(images)
+        loss = nn.functional.cross_entropy(outputs, labels)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+
+def train(model, batches, optimizer):
+    for x in batches:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(x.cuda()), x.cuda()).backward()
+        optimizer.step()
+
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+train(model, torch.randn(4, 16, 8), optimizer)
+""",
+            after="""\
+import torch
+from torch import nn
+
+
+def train(model, batches, optimizer, scaler):
+    amp_dtype = torch.float16 if scaler.is_enabled() else torch.bfloat16
+    for x in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=amp_dtype):
+            loss = nn.functional.mse_loss(model(x.cuda()), x.cuda())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+scaler = torch.amp.GradScaler("cuda", enabled=torch.cuda.get_device_capability()[0] < 8)
+train(model, torch.randn(4, 16, 8), optimizer, scaler=scaler)
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torch import nn
+
+discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.Adam(discriminator.parameters())
+for images in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    real_loss = criterion(discriminator(images), torch.ones(16, 1).cuda())
+    real_loss.backward()
+    optimizer.step()
+""",
+            after="""\
+import torch
+from torch import nn
+
+discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.Adam(discriminator.parameters())
+use_amp = torch.cuda.get_device_capability()[0] >= 8
+for images in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
+        real_output = discriminator(images).float()
+    real_loss = criterion(real_output, torch.ones(16, 1).cuda())
+    real_loss.backward()
+    optimizer.step()
+""",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+model = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8):
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), x).backward()
+    optimizer.step()
+""",
+            because="no CUDA: nothing in this file moves a model or its batches to a CUDA device",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+
+class Spectral(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.filter = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.fft.fft(self.filter(x)).abs()
+
+
+model = Spectral().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), x).backward()
+    optimizer.step()
+""",
+            because="torch.fft.fft has no 16-bit kernel (line 11)",
+        ),
+    )
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        """One site for each training iteration of the entry script: its first backward."""
+        phases = Phases(script)
+        present = mixed_precision_present(script)
+        if not phases.all or (present is not None and present[0] is script.module):
+            return
+        conditions = Conditions.of_script(script)
+        try:
+            self._check(script, conditions)
+            names = Names.free(script)
+        except LeftError as left:
+            for group, _ in _groups(script, phases):
+                yield self.left(script.module, group[0].statement, left.reason)
+            return
+        blocks = list(validations(script, phases))
+        for group, iteration in _groups(script, phases):
+            models = frozenset(each for phase in group for each in phases.models(phase))
+            trained = frozenset(each for phase in group for each in phases.called(phase.code))
+            own = [each for each in blocks if phases.called(each) & trained]
+            here = conditions.of_code(phases.reach, [iteration.owner], models)
+            site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
+            finding, used = self._in_best_form(site, data_parallel(script))
+            yield finding
+            blocks = [each for each in blocks if each not in used.validated]
+
+    def _in_best_form(self, site: Site, spread: ast.Call | None) -> tuple[Finding, Site]:
+        """The finding in the form that is asked for; where that is any, in bf16 alone or fp16 alone if need be.
+
+        The threads of ``DataParallel`` take up autocast without its number format, and compute in fp16.
+        """
+        if site.form != "auto":
+            return self._rewritten(site), site
+        if spread is not None:
+            site = replace(site, form="fp16")
+            finding = self._rewritten(site)
+            if not finding.rewrites:
+                reason = _fp16(finding).followed(f"; {_IN_THREADS}", located(site.script, spread))
+                finding = self.left(finding.module, finding.node, reason)
+            return finding, site
+        finding = self._rewritten(site, site.note)
+        if finding.rewrites or site.is_delicate:
+            return finding, site
+        # Without fp16 there is no scaler, and GPUs without bf16 go on in 32 bits.
+        site = replace(site, form="bf16", only_wide=True)
+        note = _fp16(finding).words.following("; for bf16 alone, as in fp16 ")
+        return self._rewritten(site, note), site
+
+    def _rewritten(self, site: Site, note: Words | None = None) -> Finding:
+        module, place = site.script.module, site.group[0].statement
+        try:
+            return self.rewrites(module, place, (note or Words("")).following(_MESSAGE), *site.edits())
+        except LeftError as left:
+            return self.left(module, place, left.reason)
+
+    def _check(self, script: Script, conditions: Conditions) -> None:
+        """What keeps the whole script from mixed precision."""
+        present = mixed_precision_present(script)
+        if present is not None:
+            text = f"{present[0].path} uses mixed precision already;"
+            raise LeftError("done-already", text, remedy="use it here as there")
+        if script.framework is not None:
+            text = f"the training step runs inside {script.framework};"
+            raise LeftError("framework", text, remedy="use its own switch for mixed precision")
+        if not conditions.are_about_cuda:
+            raise LeftError.of(conditions.why_not or no_cuda(script))
+        captured = capture(script)
+        if captured is not None:
+            raise LeftError.of(captured)
+        other = other_precision(script)
+        if other is not None:
+            node, what = other
+            raise LeftError("other-precision", f"{what} ({HERE})", located(script, node))
+        custom = custom_function(script)
+        if custom is not None:
+            what = f"custom autograd.Function {custom.name} ({HERE}) would get mixed number formats;"
+            how = "decorate its forward with torch.amp.custom_fwd and its backward with torch.amp.custom_bwd"
+            raise LeftError("custom-autograd", what, located(script, custom), remedy=how)
+        compiled = scripted(script)
+        if compiled is not None:
+            text = f"TorchScript has its own rules for mixed precision ({HERE})"
+            raise LeftError("torchscript", text, located(script, compiled))
+        spread = data_parallel(script)
+        if self.choices.amp == "bf16" and spread is not None:
+            place, remedy = located(script, spread), "--amp fp16 is right there"
+            raise LeftError("data-parallel", f"{_IN_THREADS};", place, remedy=remedy)
+
+
+def _fp16(finding: Finding) -> Reason:
+    """Why the site has no fp16, without what bf16 could do."""
+    reason = finding.because
+    assert reason is not None  # noqa: S101 - only sites that are left get here; for the type checker
+    return replace(reason, text=reason.cause.text, remedy="") if reason.remedy in {NO_SCALER, BF16_CAN} else reason
+
+
+def _groups(script: Script, phases: Phases) -> Iterator[tuple[tuple[Phase, ...], TrainingIteration]]:
+    """The phases that are parts of one training iteration, with the iteration that holds most of them."""
+    remaining = list(phases.all)
+    found: list[tuple[tuple[Phase, ...], TrainingIteration]] = []
+    for iteration in sorted(script.iterations, key=lambda each: -len(each.of(EventKind.BACKWARD))):
+        calls = {each.node for each in iteration.of(EventKind.BACKWARD)}
+        group = tuple(each for each in remaining if each.call in calls)
+        if group:
+            found.append((group, iteration))
+            remaining = [each for each in remaining if each not in group]
+    for group, iteration in sorted(found, key=lambda each: each[0][0].call.lineno):
+        yield group, _with_step(script, iteration)
+
+
+def _with_step(script: Script, iteration: TrainingIteration) -> TrainingIteration:
+    """The iteration; the one of the code around it, where that steps after some passes of an inner loop."""
+    iterations, here = script.whole.iterations, iteration
+    while not here.of(EventKind.STEP) and isinstance(here.owner, LOOPS):
+        above = next((each for each in here.module.ancestors(here.owner) if isinstance(each, _AROUND)), None)
+        if above is None:
+            return iteration
+        here = iterations.of(above, here.module)
+    return here if here.of(EventKind.STEP) else iteration

@@ -1,0 +1,213 @@
+"""Rule ``loader-pin``: batches that go to CUDA are loaded into pinned memory."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.dataflow.names import words
+from codemods.editing import placing
+from codemods.editing.values import AddArgument, AddItem, Import
+from codemods.facts.data.loaders import partial_loaders
+from codemods.facts.devices.devices import cuda_branches
+from codemods.facts.reason import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.codemod import Finding
+    from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
+    from codemods.editing.values import Edit
+    from codemods.facts.data.loaders import Loader
+    from codemods.facts.script import Script
+
+_IS_AVAILABLE = "torch.cuda.is_available()"
+_MESSAGE = "batches are copied from pageable memory"
+
+
+class LoaderPin(Codemod):
+    """Loads batches that go to CUDA into pinned memory (``pin_memory=True``).
+
+    Why it is faster:
+        A copy from pageable memory goes through a staging buffer of the driver and blocks the host. From page-locked
+        ("pinned") memory the device reads directly, and the copy can run beside the computation (``h2d-non-blocking``).
+        The loader pins in a thread of its own. Where the script chooses the device, so does the new argument.
+
+    When it is left:
+        The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors. The data
+        set or ``collate_fn`` already works with CUDA tensors, which cannot be pinned, or makes objects without
+        ``pin_memory()``. The data set, the device, or the arguments behind ``**`` are not known. The script says
+        ``pin_memory=False``. A framework runs the loop.
+
+    Results:
+        The same values, bit for bit.
+
+    References:
+        ``torch.utils.data``, "Memory Pinning"; PyTorch tutorial "A guide on good usage of `non_blocking` and
+        `pin_memory()` in PyTorch".
+    """
+
+    promise = Promise.BITWISE
+    gain = "0-5 %"
+    needs_cuda = True
+    causes = words(
+        """
+        already-on-device batches-not-moved converted-on-host default-device framework no-cuda no-name
+        other-accelerator own-loader-class partial-loader script-decides unknown-arguments unknown-dataset
+        unknown-device unpinnable
+        """
+    )
+    failures = (r"cannot pin 'torch\.cuda\.\w+' only dense CPU tensors can be pinned",)
+    examples = (
+        Rewrites(
+            before="""\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+train_loader = DataLoader(datasets.MNIST("data"), batch_size=64, shuffle=True)
+for images, labels in train_loader:
+    images, labels = images.to(device), labels.to(device)
+""",
+            after="""\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+train_loader = DataLoader(datasets.MNIST("data"), batch_size=64, shuffle=True, pin_memory=device.type == "cuda")
+for images, labels in train_loader:
+    images, labels = images.to(device), labels.to(device)
+""",
+        ),
+        Rewrites(
+            before="""\
+import torch
+from torchvision import datasets
+
+use_cuda = torch.cuda.is_available()
+kwargs = {'num_workers': 1} if use_cuda else {}
+loader = torch.utils.data.DataLoader(datasets.MNIST('data'), batch_size=64, **kwargs)
+for data, target in loader:
+    if use_cuda:
+        data, target = data.cuda(), target.cuda()
+""",
+            after="""\
+import torch
+from torchvision import datasets
+
+use_cuda = torch.cuda.is_available()
+kwargs = {'num_workers': 1, 'pin_memory': True} if use_cuda else {}
+loader = torch.utils.data.DataLoader(datasets.MNIST('data'), batch_size=64, **kwargs)
+for data, target in loader:
+    if use_cuda:
+        data, target = data.cuda(), target.cuda()
+""",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+images = torch.randn(1000, 784).cuda()
+loader = DataLoader(TensorDataset(images), batch_size=50)
+for (x,) in loader:
+    x = x.cuda()
+""",
+            because="its data set already holds tensors on a device (line 4)",
+        ),
+    )
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        """Every loader of the module that does not pin its batches."""
+        for loader in script.loaders:
+            if loader.module is script.module and not loader.is_pinned:
+                yield self._site(script, loader)
+        for call in partial_loaders(script.flow, script.module):
+            if not any(each.arg == "pin_memory" for each in call.keywords):
+                text = "what functools.partial makes is not followed:"
+                because = Reason("partial-loader", text, remedy="give it pin_memory there")
+                yield self.left(script.module, call, because)
+
+    def _site(self, script: Script, loader: Loader) -> Finding:
+        module = loader.module
+        reason = loader.why_left_unpinned
+        if reason is not None:
+            if script.framework is not None and not loader.transfers:
+                remedy = "give it pin_memory=True if it moves them to a GPU"
+                reason = Reason("framework", f"{script.framework} moves its batches:", remedy=remedy)
+            return self.left(module, loader.call, reason)
+        edits = _in_dictionary(script, loader)
+        if not edits:
+            condition = script.cuda_condition(loader, loader.call)
+            edits = [AddArgument(module, loader.call, "pin_memory", condition or _IS_AVAILABLE)]
+            if condition is None:
+                if not placing.can_import(module, "torch", loader.call):
+                    text = "torch cannot be imported before the loader is made"
+                    return self.left(module, loader.call, Reason("no-name", text))
+                edits.append(Import(module, "import torch"))
+        return self.rewrites(module, loader.call, _MESSAGE, *edits)
+
+
+def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:
+    """The edits of the dictionaries that are given with ``**``, where that is the place for the argument.
+
+    ``kwargs = {'num_workers': 1} if use_cuda else {}`` has it where CUDA is used. A dictionary that other calls are
+    given too, or a loader whose batches stay on the host, is left as it is.
+    """
+    module = loader.module
+    given = set(loader.dictionaries)
+    users = [each for each in script.loaders if given & set(each.dictionaries)]
+    sites = [each.site for each in loader.dictionaries if each.site is not None and _is_literal(module, each)]
+    is_all_theirs = len(sites) == len(given) and _is_only_given(script, given, {each.call for each in users})
+    if not sites or not is_all_theirs or not all(each.can_be_pinned for each in users):
+        return []
+    merged = [each.site for each in _merged(script, loader)]
+    on_cuda = [each for each in (*sites, *merged) if each is not None and cuda_branches(script.flow, module, each)]
+    if on_cuda:
+        return [_add_item(module, site, "True") for site in on_cuda]
+    conditions = {script.cuda_condition(each, sites[0]) for each in users}
+    condition = conditions.pop() if len(sites) == len(conditions) == 1 else None
+    return [] if condition is None else [_add_item(module, sites[0], condition)]
+
+
+def _is_literal(module: Module, dictionary: Value) -> bool:
+    """Whether the dictionary is written out in the module: ``{…}`` or ``dict(…)``."""
+    return isinstance(dictionary.site, (ast.Dict, ast.Call)) and module.holds(dictionary.site)
+
+
+def _merged(script: Script, loader: Loader) -> Iterator[Value]:
+    """The dictionaries that ``.update(…)`` merges into all those of the loader, and into no others than its like."""
+    updates: dict[Value, list[ast.Call]] = {}
+    for call in loader.module.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and call.args:
+            for value in script.flow.values(call.args[0]):
+                updates.setdefault(value, []).append(call)
+    for value, calls in updates.items():
+        into = {each for call in calls for each in script.flow.values(call.func.value)}  # type: ignore[attr-defined]
+        given = [each for each in script.loaders if into & set(each.dictionaries)]
+        known = {dictionary for each in given for dictionary in each.dictionaries}
+        is_theirs = set(loader.dictionaries) <= into <= known and all(each.can_be_pinned for each in given)
+        if is_theirs and _is_literal(loader.module, value) and _is_only_given(script, {value}, set(calls)):
+            yield value
+
+
+def _is_only_given(script: Script, dictionaries: set[Value], calls: set[ast.Call]) -> bool:
+    """Whether no other calls than these are given one of the dictionaries."""
+    return not any(
+        dictionaries & script.flow.values(given)
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        if call not in calls
+        for given in (*call.args, *(each.value for each in call.keywords))
+    )
+
+
+def _add_item(module: Module, site: ast.AST, value: str) -> Edit:
+    if isinstance(site, ast.Dict):
+        return AddItem(module, site, "pin_memory", value)
+    assert isinstance(site, ast.Call)  # noqa: S101 - `dict(…)`; for the type checker
+    return AddArgument(module, site, "pin_memory", value)
