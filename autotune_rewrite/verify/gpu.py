@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from autotune_rewrite.verify.processes import is_ending
 from autotune_rewrite.verify.records import Gpu
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Sampler:
         self._clock: list[float] = []
         self._power: list[float] = []
         self._reasons = 0
-        self._foreign = 0
+        self._foreign: list[int] = []
 
     def start(self) -> None:
         """Finds the device and begins; call it before the run computes, so that what computes already is not its."""
@@ -100,7 +101,8 @@ class Sampler:
                 for word, names in THROTTLED.items()
                 if any(self._reasons & getattr(self._nvml, f"nvmlClocksThrottleReason{name}") for name in names)
             ),
-            foreign=self._foreign,
+            foreign=max(self._foreign, default=0),
+            foreign_part=sum(map(bool, self._foreign)) / len(self._foreign) if self._foreign else None,
             energy=energy,
         )
 
@@ -140,7 +142,7 @@ class Sampler:
             self._power.append(power)
         # The driver has called them event reasons since, and still answers to the name that older ones know.
         self._reasons |= self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._device) or 0
-        self._foreign = max(self._foreign, sum(map(self._is_foreign, self._computing())))
+        self._foreign.append(sum(map(self._is_foreign, self._computing())))
 
     def _computing(self) -> frozenset[int]:
         """The processes that compute on the device, by their ids."""
@@ -150,13 +152,13 @@ class Sampler:
         """Whether it surely is not of the run.
 
         A container may be told ids that mean nothing in it: one that is not known here counts only if it was there
-        before the run.
+        before the run. One that is about to end computes nothing, and no longer shows whose it was.
         """
         import psutil
 
         if self._own(process):
             return False
-        return process in self._before or psutil.pid_exists(process)
+        return not is_ending(process) if psutil.pid_exists(process) else process in self._before
 
     def _spent(self, seconds: float) -> float | None:
         """Joule: the difference of two readings of the device's counter, else its power in the mean, times the time."""

@@ -282,7 +282,7 @@ def _contradicts(seen: Ratio, word: Speed) -> bool:
 def _disturbed(comparison: Comparison) -> str:
     """Why times of the two sides cannot be compared, in a sentence; empty where they can."""
     sides = [[pair.original.gpu for pair in comparison.pairs], [pair.rewritten.gpu for pair in comparison.pairs]]
-    foreign = [any(gpu is not None and gpu.foreign for gpu in side) for side in sides]
+    foreign = [any(gpu is not None and gpu.shared for gpu in side) for side in sides]
     if foreign[0] != foreign[1]:
         which = "original" if foreign[0] else "rewritten script"
         return f"Other programs computed on the GPU during runs of the {which} alone: their times cannot be compared."
@@ -315,7 +315,7 @@ def _unsteady(original: Figures, rewritten: Figures) -> str:
             f"Runs of {whose} are not steady: the halves of what was timed differ by more than {100 * UNSTEADY:.0f} %, "
             "or compiling went on too long."
         )
-    if original.gpu is not None and original.gpu.foreign:
+    if original.gpu is not None and original.gpu.shared:
         notes.append("Other programs computed on the GPU: do not trust the times.")
     return " ".join(notes)
 

@@ -230,5 +230,6 @@ def _gpu(seen: Sequence[Gpu]) -> Gpu | None:
         clock=_mean(each.clock for each in seen),
         throttled=tuple(sorted({reason for each in seen for reason in each.throttled})),
         foreign=max(each.foreign for each in seen),
+        foreign_part=_mean(each.foreign_part for each in seen),
         energy=_mean(each.energy for each in seen),
     )

@@ -54,6 +54,22 @@ def carries(process: int, marker: str) -> bool:
         return False
 
 
+def is_ending(process: int) -> bool:
+    """Whether the process with this id is no more but for what the system still takes back from it.
+
+    Its memory goes first, and with it the environment that held the mark; a GPU's driver counts it for up to a second more,
+    until all that it had on the device is freed.
+    """
+    import psutil
+
+    try:
+        return bool(psutil.Process(process).memory_info().vms == 0)
+    except psutil.AccessDenied:
+        return False  # it is another user's
+    except psutil.NoSuchProcess:  # a zombie, too
+        return True
+
+
 def _carries(process: psutil.Process, marker: str) -> bool:
     import psutil
 

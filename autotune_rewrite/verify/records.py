@@ -76,8 +76,16 @@ class Gpu:
     """Why the clock was held back: ``power``, ``thermal`` …"""
     foreign: int = 0
     """The most processes of others that were computing on it at once."""
+    foreign_part: float | None = None
+    """Of the samples, those with such processes, from 0 to 1. None: not told, or by a version that took a process of the
+    run itself for one of others while it ended."""
     energy: float | None = None
     """Joule, from the start to the end of the run."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether others are known to have computed on it."""
+        return bool(self.foreign and self.foreign_part)
 
 
 @dataclass(frozen=True, slots=True)

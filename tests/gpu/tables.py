@@ -253,7 +253,7 @@ def notes_on(besides: Iterable[Beside]) -> Iterator[str]:
         if judgement.run != "ok":
             continue
         sides = [side.gpu for side in (judgement.original, judgement.rewritten) if side is not None]
-        disturbed = any(gpu is not None and (gpu.foreign or gpu.throttled) for gpu in sides)
+        disturbed = any(gpu is not None and (gpu.shared or gpu.throttled) for gpu in sides)
         if judgement.equality == "different" or judgement.speed == "slower" or disturbed:
             reasons = sorted({reason for gpu in sides if gpu is not None for reason in gpu.throttled})
             held = f" The GPU's clock was held back: {', '.join(reasons)}." if reasons else ""

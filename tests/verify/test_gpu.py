@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from types import ModuleType, SimpleNamespace
@@ -124,7 +125,8 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Gpu | None]:
 
 def test_what_the_driver_tells_is_reported(sampled: Callable[..., Gpu | None]) -> None:
     driver = Driver(busy=[80], clock=[1410], reasons=[0x1 | 0x2 | 0x100, 0x4 | 0x8, 0x40])
-    assert sampled(driver, samples=3) == Gpu(80, 1410, ("power", "thermal", "hardware"), foreign=0, energy=12.5)
+    expected = Gpu(80, 1410, ("power", "thermal", "hardware"), foreign=0, foreign_part=0.0, energy=12.5)
+    assert sampled(driver, samples=3) == expected
 
 
 def test_figures_are_means_of_the_samples(sampled: Callable[..., Gpu | None]) -> None:
@@ -148,15 +150,15 @@ def test_a_gpu_that_is_idle_or_whose_clocks_were_set_is_not_throttled(sampled: C
         pytest.param("nvmlDeviceGetUtilizationRates", {"utilization": None}, id="no utilisation, as of a part (MIG)"),
         pytest.param("nvmlDeviceGetClockInfo", {"clock": None}, id="no clock"),
         pytest.param("nvmlDeviceGetCurrentClocksThrottleReasons", {"throttled": ()}, id="no reasons"),
-        pytest.param("nvmlDeviceGetComputeRunningProcesses", {"foreign": 0}, id="no processes"),
+        pytest.param("nvmlDeviceGetComputeRunningProcesses", {"foreign": 0, "foreign_part": 0.0}, id="no processes"),
     ],
 )
 def test_an_unsupported_call_leaves_its_figure_unknown(
     sampled: Callable[..., Gpu | None], fails: str, unknown: dict[str, Any]
 ) -> None:
     driver = Driver(fails, busy=[80], clock=[1410], reasons=[0x4], processes=[(FOREIGN,)])
-    known = {"utilization": 80, "clock": 1410, "throttled": ("power",), "foreign": 1, "energy": 12.5}
-    assert sampled(driver) == Gpu(**{**known, **unknown})
+    known = {"utilization": 80, "clock": 1410, "throttled": ("power",), "energy": 12.5}
+    assert sampled(driver) == Gpu(**{**known, "foreign": 1, "foreign_part": 1.0, **unknown})
 
 
 def test_without_a_counter_energy_is_the_mean_power_times_the_time(
@@ -192,6 +194,29 @@ def test_foreign_processes_are_counted(
     gpu = sampled(Driver(before=before, processes=during))
     assert gpu is not None
     assert gpu.foreign == foreign
+
+
+def test_the_part_of_the_samples_with_others_is_told(sampled: Callable[..., Gpu | None]) -> None:
+    gpu = sampled(Driver(processes=[(FOREIGN,), ()]), samples=4)
+    assert gpu is not None
+    assert gpu.foreign_part is not None
+    assert 0 < gpu.foreign_part <= 0.25
+    assert gpu.shared
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no zombies")
+@pytest.mark.parametrize("there_before", [pytest.param(False, id="the run's own"), pytest.param(True, id="the last's")])
+def test_a_process_that_is_ending_is_none_of_others(
+    sampled: Callable[..., Gpu | None], *, there_before: bool
+) -> None:
+    """The driver still counts it for up to a second, in which its environment no longer says whose it was."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    gpu = sampled(Driver(before=(process.pid,) if there_before else (), processes=[(OURS,), (OURS, process.pid)]))
+    process.wait()
+    assert gpu is not None
+    assert (gpu.foreign, gpu.foreign_part) == (0, 0.0)
+    assert not gpu.shared
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,9 @@ def test_figures_without_a_data_loader() -> None:
 
 
 def test_figures_of_the_gpu_are_the_mean_and_the_worst() -> None:
-    other = replace(WHOLE, gpu=Gpu(utilization=100.0, throttled=("thermal",), foreign=2))
+    other = replace(WHOLE, gpu=Gpu(utilization=100.0, throttled=("thermal",), foreign=2, foreign_part=0.5))
     assert Figures.of([WHOLE, other, replace(WHOLE, gpu=None)]).gpu == Gpu(
-        utilization=75.0, clock=1000.0, throttled=("power", "thermal"), foreign=2, energy=10.0
+        utilization=75.0, clock=1000.0, throttled=("power", "thermal"), foreign=2, foreign_part=0.5, energy=10.0
     )
 
 

@@ -89,6 +89,26 @@ def test_a_process_that_ended_and_was_not_waited_for_does_not_run(
     assert not processes.carries(process.pid, marker)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no zombies")
+def test_a_process_is_ending_when_its_memory_is_gone(start: Callable[..., subprocess.Popen[bytes]]) -> None:
+    process = start()
+    assert not processes.is_ending(process.pid)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert psutil.pid_exists(process.pid)
+    assert processes.is_ending(process.pid)
+    process.wait()
+    assert processes.is_ending(process.pid)
+
+
+def test_a_process_that_may_not_be_looked_at_is_not_taken_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil.Process, "memory_info", refuse)
+    assert not processes.is_ending(os.getpid())
+
+
 def test_an_id_that_no_process_has_carries_nothing(start: Callable[..., subprocess.Popen[bytes]], marker: str) -> None:
     process = start()
     process.kill()

@@ -1145,9 +1145,22 @@ def on_gpu(before: Gpu | None, after: Gpu | None) -> Judgement:
         pytest.param(Gpu(), Gpu(), "faster", "Speed is that of whole runs.", id="undisturbed"),
         pytest.param(None, None, "faster", "Speed is that of whole runs.", id="no GPU"),
         pytest.param(
-            Gpu(foreign=1), Gpu(), "inconclusive", "computed on the GPU during runs of the original alone", id="others"
+            Gpu(foreign=1, foreign_part=0.5),
+            Gpu(),
+            "inconclusive",
+            "computed on the GPU during runs of the original alone",
+            id="others",
         ),
-        pytest.param(Gpu(foreign=1), Gpu(foreign=2), "faster", "do not trust the times", id="others on both sides"),
+        pytest.param(
+            Gpu(foreign=1, foreign_part=0.5),
+            Gpu(foreign=2, foreign_part=1.0),
+            "faster",
+            "do not trust the times",
+            id="others on both sides",
+        ),
+        pytest.param(
+            Gpu(), Gpu(foreign=1), "faster", "Speed is that of", id="a record that may count the run's own process"
+        ),
         pytest.param(
             Gpu(),
             Gpu(throttled=("thermal",)),
