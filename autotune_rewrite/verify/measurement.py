@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ FEWEST_TIMED = 10
 UNSTEADY = 0.1
 """The part by which the halves of what is timed may differ: a run that drifts farther is still warming up, or is held
 back by heat or by other programs; below it lies what a single pause does to a run of a hundred iterations."""
+ERRORS = 2.0
+"""Standard errors of the difference of the halves that the variation of single iterations explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +96,37 @@ def _warm_up(run: Run) -> tuple[int, bool]:
 
 
 def _halves_agree(run: Run, first: int) -> bool:
-    """Whether the halves of the timed stretch take the same time per iteration, without evaluations between them.
+    """Whether the halves of the timed stretch take the same time per iteration, as far as single iterations tell.
 
-    An evaluation lies in one of the halves without saying anything of the iterations.
+    A pause lies in one of the halves without saying anything of the pace: an evaluation that no loader shows, workers that
+    start with an epoch, the last of the bursts in which workers hand over their batches. Few long iterations are no more
+    apart than chance puts them; a run that drifts has many that are longer.
     """
+    seconds = _without_evaluations(run, first)
+    if len(seconds) < FEWEST_TIMED:
+        return True
+    middle = len(seconds) // 2
+    halves = seconds[:middle], seconds[middle:]
+    means = [statistics.fmean(half) for half in halves]
+    apart = abs(means[0] - means[1])
+    if apart <= UNSTEADY * max(means):
+        return True
+    return apart <= ERRORS * math.sqrt(sum(statistics.variance(half) / len(half) for half in halves))
+
+
+def _without_evaluations(run: Run, first: int) -> list[float]:
+    """Seconds of each timed iteration, but for the evaluations that its end waited for."""
     timed = run.times[first:]
-    middle = (len(timed) - 1) // 2
-    if len(timed) <= FEWEST_TIMED:
-        return True  # a single pause would decide
+    seconds = [after - before for before, after in zip(timed, timed[1:], strict=False)]
     evaluations = [each for each in run.passes if each.iterations == 0]
-    halves = []
-    for start, end, count in ((0, middle, middle), (middle, len(timed) - 1, len(timed) - 1 - middle)):
-        beside = covered(evaluations, timed[start], timed[end]) if evaluations else 0.0
-        halves.append((timed[end] - timed[start] - beside) / count)
-    return abs(halves[0] - halves[1]) <= UNSTEADY * max(halves)
+    held = {
+        at
+        for each in evaluations
+        for at in range(max(0, bisect_right(timed, each.start) - 1), min(len(seconds), bisect_left(timed, each.end)))
+    }
+    for at in held:
+        seconds[at] -= covered(evaluations, timed[at], timed[at + 1])
+    return seconds
 
 
 def covered(passes: Iterable[Pass], start: float = float("-inf"), end: float = float("inf")) -> float:
@@ -138,7 +158,7 @@ class Figures:
     device_reserved: int | None = None
     host_bytes: int = 0
     steady: bool = True
-    """Whether the two halves of the timed iterations take the same time, in most of the runs."""
+    """Whether the two halves of the timed iterations take the same time, as far as can be told, in most of the runs."""
     gpu: Gpu | None = None
     """The mean over the runs; every reason to throttle, and the most foreign processes, of any of them."""
 

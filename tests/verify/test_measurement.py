@@ -66,10 +66,30 @@ def test_iterations_are_timed_after_the_warm_up(run: Run, warm_up: int, seconds:
     assert measurement.steady is steady
 
 
-def test_an_evaluation_in_one_half_is_no_change_of_pace() -> None:
-    run = paced((60, 1.0), (1, 31.0), (39, 1.0))
+def test_evaluations_in_one_half_are_no_change_of_pace() -> None:
+    run = paced((60, 1.0), *[(1, 1.0), (1, 4.0)] * 20)
+    evaluations = tuple(Pass(62.5 + 5 * at, 65.5 + 5 * at, 1.0, 5, 40, 0) for at in range(20))
     assert not Measurement.of(run).steady
-    assert Measurement.of(replace(run, passes=(Pass(61.5, 91.5, 1.0, 5, 40, 0),))).steady
+    assert Measurement.of(replace(run, passes=evaluations)).steady
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(paced((24, 0.01), (1, 3.55), (23, 0.01)), id="an evaluation without a loader, in one half"),
+        pytest.param(paced((24, 0.3), (1, 1.5), (24, 0.3)), id="workers that start with the second epoch"),
+        pytest.param(
+            paced((10, 0.02), *[(3, 0.02), (1, 0.2)] * 3, (3, 0.02)), id="one burst of the workers more in one half"
+        ),
+        pytest.param(paced((10, 1.0), *[(9, 1.0), (1, 5.0)] * 2, (20, 1.0)), id="two epochs in one half, none after"),
+    ],
+)
+def test_a_pause_in_one_half_is_no_change_of_pace(run: Run) -> None:
+    assert Measurement.of(run).steady
+
+
+def test_a_pace_that_changes_is_seen_beside_pauses() -> None:
+    assert not Measurement.of(paced((10, 0.3), (20, 0.32), (1, 1.5), (24, 0.25))).steady
 
 
 @pytest.mark.parametrize(
