@@ -284,6 +284,7 @@ def _gpu(gpu: Gpu | None) -> str:
 _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("iteration", lambda seen: _duration(seen.iteration_seconds)),
     ("run (start)", lambda seen: _with(_duration(seen.run_seconds), _duration(seen.start_seconds))),
+    ("end of the process", lambda seen: _duration(seen.exit_seconds)),
     ("epoch (evaluation)", lambda seen: _with(_duration(seen.epoch_seconds), _duration(seen.evaluation_seconds))),
     ("waiting for data", lambda seen: "" if seen.waiting is None else _amount(100 * seen.waiting, " %")),
     ("samples/s", lambda seen: _amount(seen.samples_per_second)),

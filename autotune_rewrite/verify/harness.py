@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 from weakref import WeakKeyDictionary
 
-STARTED = time.perf_counter()
+STARTED, STARTED_AT = time.perf_counter(), time.time()
 
 import torch  # noqa: E402 - its import is timed
 
@@ -135,6 +135,8 @@ class Record(TypedDict):
     """A SHA-256 for each optimizer, in order of creation, over the bits of its parameters at the end."""
     moved: list[int]
     """For each optimizer, how many of its parameters are not as they were at its creation."""
+    started_at: float
+    """When this file was started, in seconds since 1970: another process has another ``perf_counter``."""
     import_seconds: float
     """From the start of this file to the script's start: nearly all of it is ``import torch``."""
     script_seconds: float
@@ -958,6 +960,7 @@ def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: 
         losses=[number(loss) for loss in (recorder.losses() if whole else ())],
         parameters=recorder.parameters() if whole else [],
         moved=recorder.moved() if whole else [],
+        started_at=STARTED_AT,
         import_seconds=start - STARTED,
         script_seconds=end - start,
         bookkeeping_seconds=0.0,

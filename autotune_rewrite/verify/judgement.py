@@ -24,6 +24,8 @@ SLOWER = 0.99
 """The whole interval lies below it."""
 SAME = (0.97, 1.03)
 """The whole interval lies inside."""
+ENDING = (1.0, 0.05)
+"""Seconds, and the part of the run, above which it is said that one side's process takes longer to end."""
 WAITING, STARTING, EVALUATING = 0.25, 0.5, 0.3
 """The parts of the rewritten script's time above which data, its start or evaluation are what limits it."""
 
@@ -140,11 +142,12 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
     speed, of_speed = NOT_TIMED if whole is None else judge_speed(comparison, whole, iteration)
     answer = judge_equality(plan, comparison)
     unsteady = _unsteady(original, rewritten) if timed else ""
+    ending = _ending(original, rewritten) if timed else ""
     return Judgement(
         run="ok",
         speed=speed,
         equality=answer.equality,
-        reason=" ".join(filter(None, (answer.reason, of_speed, unsteady))),
+        reason=" ".join(filter(None, (answer.reason, of_speed, ending, unsteady))),
         promise=plan.promise,
         iteration=iteration,
         whole=whole,
@@ -241,10 +244,11 @@ def judge_speed(comparison: Comparison, whole: Ratio, iteration: Ratio | None) -
     """
     word = speed_word(whole)
     disturbed = _disturbed(comparison)
+    alone = _only_pair(whole, comparison.basis) if len(comparison.pairs) == 1 else ""
     if disturbed:
-        return "inconclusive", disturbed
-    if len(comparison.pairs) == 1:
-        return word, "One pair of runs shows no spread: its speed-up may be noise."
+        return "inconclusive", " ".join(filter(None, (alone, disturbed)))
+    if alone:
+        return word, alone
     if comparison.basis == "extrapolated":
         first = comparison.of_whole_pair
         if first is not None and _contradicts(first, word):
@@ -267,6 +271,21 @@ def judge_speed(comparison: Comparison, whole: Ratio, iteration: Ratio | None) -
     return (
         "inconclusive",
         "Runs were cut, and how a whole run compares depends on the script's length, which is not known.",
+    )
+
+
+def _only_pair(seen: Ratio, basis: Basis) -> str:
+    """What a single pair says, in a sentence."""
+    if seen.estimate < SAME[0]:
+        what = f"took {1 / seen.estimate:.2f} times as long as the original"
+    elif seen.estimate > SAME[1]:
+        what = f"was {seen.estimate:.2f} times as fast as the original"
+    else:
+        what = "took as long as the original"
+    how = {"whole": "", "extrapolated": ", extrapolated to its own length,", "cut": ", as far as it was run,"}[basis]
+    return (
+        f"In the only pair of runs the rewritten script{how} {what}: one pair shows no spread, so how much of that is "
+        "noise is not known."
     )
 
 
@@ -318,6 +337,20 @@ def _unsteady(original: Figures, rewritten: Figures) -> str:
     if original.gpu is not None and original.gpu.shared:
         notes.append("Other programs computed on the GPU: do not trust the times.")
     return " ".join(notes)
+
+
+def _ending(original: Figures, rewritten: Figures) -> str:
+    """A sentence on a process that ends much later than its script, unless the other side's does, too; else empty."""
+    ends = {"original": original.exit_seconds or 0.0, "rewritten": rewritten.exit_seconds or 0.0}
+    later, other = sorted(ends, key=lambda side: -ends[side])
+    longer = ends[later] - ends[other]
+    run = (original if later == "original" else rewritten).run_seconds
+    if longer <= max(ENDING[0], ENDING[1] * run):
+        return ""
+    return (
+        f"The {later} script's process took {ends[later]:.1f} s longer to end than the script itself, the {other} "
+        f"script's {ends[other]:.1f} s: times of whole runs hold that."
+    )
 
 
 def _limits(figures: Figures, *, whole: bool) -> str:

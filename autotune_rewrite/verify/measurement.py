@@ -6,6 +6,7 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.verify.records import Gpu
@@ -98,9 +99,9 @@ def _warm_up(run: Run) -> tuple[int, bool]:
 def _halves_agree(run: Run, first: int) -> bool:
     """Whether the halves of the timed stretch take the same time per iteration, as far as single iterations tell.
 
-    A pause lies in one of the halves without saying anything of the pace: an evaluation that no loader shows, workers that
-    start with an epoch, the last of the bursts in which workers hand over their batches. Few long iterations are no more
-    apart than chance puts them; a run that drifts has many that are longer.
+    A pause lies in one of the halves without saying anything of the pace: an evaluation that no loader shows, workers
+    that start with an epoch, the last of the bursts in which workers hand over their batches. It makes a few iterations
+    long; a run that drifts has many that are longer.
     """
     seconds = _without_evaluations(run, first)
     if len(seconds) < FEWEST_TIMED:
@@ -117,7 +118,7 @@ def _halves_agree(run: Run, first: int) -> bool:
 def _without_evaluations(run: Run, first: int) -> list[float]:
     """Seconds of each timed iteration, but for the evaluations that its end waited for."""
     timed = run.times[first:]
-    seconds = [after - before for before, after in zip(timed, timed[1:], strict=False)]
+    seconds = [after - before for before, after in pairwise(timed)]
     evaluations = [each for each in run.passes if each.iterations == 0]
     held = {
         at
@@ -145,6 +146,8 @@ class Figures:
     run_seconds: float
     start_seconds: float | None = None
     """To the first backward call: imports, workers, compiling."""
+    exit_seconds: float | None = None
+    """From the script's end to that of its process: a part of the run that no line of the script shows."""
     iteration_seconds: float | None = None
     epoch_seconds: float | None = None
     """Of a pass through a training loader."""
@@ -175,6 +178,7 @@ class Figures:
         return cls(
             run_seconds=statistics.median(run.import_seconds + one.script_seconds for run, one in pairs),
             start_seconds=_median(run.import_seconds + run.times[0] if run.times else None for run in runs),
+            exit_seconds=_median(run.exit_seconds for run in runs),
             iteration_seconds=_median(one.iteration_seconds for one in measured),
             epoch_seconds=_median(map(_epoch_seconds, runs)),
             evaluation_seconds=_median(map(_evaluation_seconds, runs)),

@@ -57,8 +57,8 @@ def carries(process: int, marker: str) -> bool:
 def is_ending(process: int) -> bool:
     """Whether the process with this id is no more but for what the system still takes back from it.
 
-    Its memory goes first, and with it the environment that held the mark; a GPU's driver counts it for up to a second more,
-    until all that it had on the device is freed.
+    Its memory goes first, and with it the environment that held the mark; a GPU's driver counts it for up to a second
+    more, until all that it had on the device is freed.
     """
     import psutil
 

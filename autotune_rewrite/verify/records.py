@@ -76,11 +76,11 @@ class Gpu:
     """Why the clock was held back: ``power``, ``thermal`` …"""
     foreign: int = 0
     """The most processes of others that were computing on it at once."""
-    foreign_part: float | None = None
-    """Of the samples, those with such processes, from 0 to 1. None: not told, or by a version that took a process of the
-    run itself for one of others while it ended."""
     energy: float | None = None
     """Joule, from the start to the end of the run."""
+    foreign_part: float | None = None
+    """Of the samples, those with such processes, from 0 to 1. None: not told, or by a version that took a process of
+    the run itself for one of others while it ended."""
 
     @property
     def shared(self) -> bool:
@@ -124,6 +124,8 @@ class Run:
     """What it wrote to standard output, then to standard error; of a flood only the beginning and the end."""
     files: tuple[File, ...] = ()
     """What it created or changed in its copy of the project, sorted by name."""
+    launch_seconds: float = 0.0
+    """From the start of the process until the file that watches the script was started: Python's, or a launcher's."""
     import_seconds: float = 0.0
     script_seconds: float = 0.0
     bookkeeping_seconds: float = 0.0
@@ -146,6 +148,17 @@ class Run:
     def cut(self) -> bool:
         """Whether it was ended before its own end."""
         return self.ended == "cut"
+
+    @property
+    def exit_seconds(self) -> float | None:
+        """From the script's end to that of its process and of all that it started; None unless it came to its end.
+
+        Workers are joined there, and the device's memory is freed.
+        """
+        if self.ended != "finished" or self.outcome != "ok":
+            return None
+        known = self.launch_seconds + self.import_seconds + self.script_seconds + self.bookkeeping_seconds
+        return max(0.0, self.wall_seconds - known)
 
     @property
     def turn(self) -> Turn:

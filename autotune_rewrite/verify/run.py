@@ -128,6 +128,7 @@ def run_script(
         scalars=tuple(Scalar(tag, at, float(value)) for tag, at, value in record.get("scalars", ())),
         parameters=tuple(record.get("parameters", ())),
         moved=tuple(record.get("moved", ())),
+        launch_seconds=max(0.0, record["started_at"] - ended.started_at) if "started_at" in record else 0.0,
         import_seconds=record.get("import_seconds", 0.0),
         script_seconds=record.get("script_seconds", 0.0),
         bookkeeping_seconds=record.get("bookkeeping_seconds", 0.0),
@@ -246,6 +247,8 @@ class _Ended:
     """As ``subprocess`` has it: negative for a signal; None where it was ended because of the timeout."""
     output: tuple[str, ...]
     lines: tuple[str, ...]
+    started_at: float
+    """Seconds since 1970."""
     wall_seconds: float
     record: dict[str, Any]
     left_running: int
@@ -278,7 +281,7 @@ class _Child:
             left_running = 0
             streams: list[Output] = []
             child: subprocess.Popen[bytes] | None = None
-            start = time.perf_counter()
+            start, started_at = time.perf_counter(), time.time()
             try:
                 child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
                     [*self._command, config],
@@ -308,6 +311,7 @@ class _Child:
                 status=status,
                 output=(errors or output)[-TAIL_LINES:],
                 lines=(*output, *errors),
+                started_at=started_at,
                 wall_seconds=wall_seconds,
                 record=record.values(),
                 left_running=left_running,

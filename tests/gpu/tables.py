@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify.comparison import Comparison, Pair
-from autotune_rewrite.verify.judgement import ENDED
+from autotune_rewrite.verify.judgement import ENDED, SAME
 from autotune_rewrite.verify.records import run_of
 from tests.gpu.judging import compared
 from tests.gpu.running import NAIVE
@@ -99,6 +99,10 @@ def _start(figures: Figures) -> float | None:
     return figures.start_seconds
 
 
+def _end(figures: Figures) -> float | None:
+    return figures.exit_seconds
+
+
 def memory_of(figures: Figures) -> float | None:
     return None if figures.device_allocated is None else figures.device_allocated / GIB
 
@@ -121,11 +125,11 @@ def paid_back(judgement: Judgement) -> str:
     return "never" if math.isinf(judgement.break_even) else str(math.ceil(judgement.break_even))
 
 
-HEAD: Cells = ("script", "text", "run", "iteration", "start, s", "paid back", "GiB", "GPU, %", "J", "result")
+HEAD: Cells = ("script", "text", "run", "iteration", "start, s", "end, s", "paid back", "GiB", "GPU, %", "J", "result")
 
 
 def _cells(beside: Beside) -> Cells:
-    """A row under ``HEAD``: ratios, start-up, iterations until it is paid back, memory, load, energy of a run."""
+    """A row under ``HEAD``: ratios, start-up and end, iterations until it is paid back, memory, load, energy."""
     judgement = judgement_of(beside)
     return (
         beside.script,
@@ -133,6 +137,7 @@ def _cells(beside: Beside) -> Cells:
         ratio_text(judgement.whole),
         ratio_text(judgement.iteration),
         _sides(judgement, _start, 1),
+        _sides(judgement, _end, 1),
         paid_back(judgement),
         _sides(judgement, memory_of, 2),
         _sides(judgement, _busy, 0),
@@ -254,12 +259,19 @@ def notes_on(besides: Iterable[Beside]) -> Iterator[str]:
             continue
         sides = [side.gpu for side in (judgement.original, judgement.rewritten) if side is not None]
         disturbed = any(gpu is not None and (gpu.shared or gpu.throttled) for gpu in sides)
-        if judgement.equality == "different" or judgement.speed == "slower" or disturbed:
+        told = judgement.equality == "different" or judgement.speed == "slower" or _slower_in_the_only_pair(one)
+        if told or disturbed:
             reasons = sorted({reason for gpu in sides if gpu is not None for reason in gpu.throttled})
             held = f" The GPU's clock was held back: {', '.join(reasons)}." if reasons else ""
             yield f"{one.script}/{one.label}: {judgement.reason}{held}"
     if any(judgement_of(one).basis == "cut" for one in besides):
         yield "Runs were cut: the ratio of a run is that of its part, in which a start weighs more than in the whole."
+
+
+def _slower_in_the_only_pair(beside: Beside) -> bool:
+    """Whether a single pair, which has no interval to be slower by, says so."""
+    whole = judgement_of(beside).whole
+    return whole is not None and whole.low is None and whole.estimate < SAME[0]
 
 
 # --- For the terminal -------------------------------------------------------------------------------------------------

@@ -216,6 +216,7 @@ class TestTerminal:
             "run": "1.50 (1.50-1.50)",
             "iteration": "2.50 (2.50-2.50)",
             "start, s": "2.0 → 4.0",
+            "end, s": "0.0 → 0.0",
             "paid back": "34",  # 2 seconds, at 0.06 seconds each
             "GiB": "1.00 → 0.50",
             "GPU, %": "40 → 90",
@@ -270,6 +271,13 @@ class TestTerminal:
         note = list(measured(rounds("gpt", runs)))[-1]
         assert note.startswith("gpt/default: ")
         assert note.endswith("The GPU's clock was held back: thermal.")
+
+    def test_a_text_that_is_slower_in_the_only_round_is_explained(self) -> None:
+        late = run("default", each=0.05, wall_seconds=49.0)
+        note = list(measured(rounds("gpt", {"naive": NAIVE, "default": late}, count=1)))[-1]
+        assert note.startswith("gpt/default: ")
+        assert "In the only pair of runs the rewritten script took 4.08 times as long" in note
+        assert "The rewritten script's process took 42.0 s longer to end than the script itself" in note
 
 
 RULES = [

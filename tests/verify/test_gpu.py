@@ -206,9 +206,7 @@ def test_the_part_of_the_samples_with_others_is_told(sampled: Callable[..., Gpu 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no zombies")
 @pytest.mark.parametrize("there_before", [pytest.param(False, id="the run's own"), pytest.param(True, id="the last's")])
-def test_a_process_that_is_ending_is_none_of_others(
-    sampled: Callable[..., Gpu | None], *, there_before: bool
-) -> None:
+def test_a_process_that_is_ending_is_none_of_others(sampled: Callable[..., Gpu | None], *, there_before: bool) -> None:
     """The driver still counts it for up to a second, in which its environment no longer says whose it was."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

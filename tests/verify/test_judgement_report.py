@@ -65,6 +65,7 @@ FULL = Judgement(
     original=Figures(
         run_seconds=123.4,
         start_seconds=4.2,
+        exit_seconds=0.95,
         iteration_seconds=0.0123,
         epoch_seconds=45.6,
         evaluation_seconds=0.9996,
@@ -78,6 +79,7 @@ FULL = Judgement(
     rewritten=Figures(
         run_seconds=62.4,
         start_seconds=14.2,
+        exit_seconds=5.25,
         iteration_seconds=0.000612,
         epoch_seconds=23.4,
         evaluation_seconds=0.4321,
@@ -105,6 +107,7 @@ The rewritten script is faster; it ends no worse than the original.
                                                   original                rewritten
   iteration                                        12.3 ms                 0.612 ms
   run (start)                               123 s (4.20 s)          62.4 s (14.2 s)
+  end of the process                                950 ms                   5.25 s
   epoch (evaluation)                       45.6 s (1.00 s)          23.4 s (432 ms)
   waiting for data                                  45.7 %                      0 %
   samples/s                                          12300                    23500

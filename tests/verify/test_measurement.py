@@ -136,6 +136,14 @@ def test_figures_of_one_run() -> None:
     assert (figures.device_allocated, figures.device_reserved, figures.host_bytes) == (100, None, 7)
 
 
+def test_a_process_that_ends_late_is_a_part_of_its_run() -> None:
+    seen = replace(WHOLE, launch_seconds=0.5, script_seconds=23.0, bookkeeping_seconds=1.5)
+    assert Figures.of([seen]).exit_seconds == 18.0  # of 45 in all, two of them for the imports
+    assert Figures.of([replace(seen, ended="cut")]).exit_seconds is None
+    assert Figures.of([replace(seen, outcome="timed-out")]).exit_seconds is None
+    assert Figures.of([replace(seen, script_seconds=99.0)]).exit_seconds == 0.0
+
+
 def test_figures_are_medians_over_runs() -> None:
     figures = Figures.of([WHOLE, replace(WHOLE, wall_seconds=50.0), replace(WHOLE, wall_seconds=500.0)])
     assert figures.run_seconds == 50.0

@@ -1213,6 +1213,61 @@ def test_runs_that_are_not_steady_are_said_to_be() -> None:
 
 
 @pytest.mark.parametrize(
+    ("original", "rewritten", "sentence"),
+    [
+        pytest.param(1.1, 42.3, "The rewritten script's process took 42.3 s longer to end than the script", id="later"),
+        pytest.param(42.3, 1.1, "The original script's process took 42.3 s longer to end than the script", id="sooner"),
+        pytest.param(42.3, 42.3, "", id="both as late"),
+        pytest.param(0.1, 0.9, "", id="less than a second"),
+    ],
+)
+def test_a_process_that_ends_late_is_named(original: float, rewritten: float, sentence: str) -> None:
+    pairs = [
+        (replace(a, wall_seconds=12.0 + original), replace(b, wall_seconds=12.0 + rewritten))
+        for a, b in timed((10, 10), (10, 10))
+    ]
+    reason = judged(pairs).reason
+    assert ("longer to end" in reason) is bool(sentence)
+    assert sentence in reason
+
+
+def test_a_second_more_at_the_end_of_a_long_run_is_not_named() -> None:
+    pairs = [(a, replace(b, wall_seconds=b.wall_seconds + 2.0)) for a, b in timed((100, 100), (100, 100))]
+    assert "longer to end" not in judged(pairs).reason
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sentence"),
+    [
+        pytest.param(
+            34.0, "In the only pair of runs the rewritten script took 3.00 times as long as the original", id="longer"
+        ),
+        pytest.param(
+            4.0, "In the only pair of runs the rewritten script was 2.00 times as fast as the original", id="shorter"
+        ),
+        pytest.param(10.1, "In the only pair of runs the rewritten script took as long as the original", id="the same"),
+    ],
+)
+def test_what_a_single_pair_shows_is_said(seconds: float, sentence: str) -> None:
+    judgement = judged(timed((10, seconds)))
+    assert judgement.speed == "inconclusive"
+    assert f"{sentence}: one pair shows no spread" in judgement.reason
+
+
+def test_a_single_pair_that_was_disturbed_is_told_too() -> None:
+    pairs = [(a, replace(b, gpu=Gpu(foreign=1, foreign_part=0.5))) for a, b in timed((10, 22))]
+    reason = judged(pairs).reason
+    assert "took 2.00 times as long" in reason
+    assert "their times cannot be compared" in reason
+
+
+def test_a_single_pair_of_runs_that_were_cut_is_said_to_be_one() -> None:
+    cut = [(replace(a, ended="cut"), replace(b, ended="cut")) for a, b in timed((10, 22))]
+    assert "the rewritten script, as far as it was run, took 2.00 times as long" in judged(cut).reason
+    assert "the rewritten script, extrapolated to its own length, took" in judged(cut, length=400).reason
+
+
+@pytest.mark.parametrize(
     ("run", "limits"),
     [
         pytest.param(record("rewritten"), "", id="nothing stands out"),
