@@ -40,7 +40,7 @@ from codemods.dataflow.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from codemods.dataflow.source import Callee, FunctionNode, Module
 
@@ -67,6 +67,9 @@ class Semantics(Protocol):
 
     def fills_parameters(self, decorator: Value) -> bool:
         """Whether a decorator fills the function's parameters with what the user chooses."""
+
+    def may_be_called(self, value: Value) -> bool:
+        """Whether the value may take the place of a method."""
 
     def is_configuration(self, base: str) -> bool:
         """Whether objects of the library's class hold what the user chooses."""
@@ -107,8 +110,10 @@ class Flow:
         for module in reversed(self.modules):
             self._add(Unit(module.tree, module, None))
         self._settle()
+        self._uncover()
         self._open()
         self._settle()
+        self._uncover()
 
     # What is known, once settled; while the interpretation runs, reading it here is a reason to run again.
 
@@ -493,6 +498,9 @@ class Flow:
             self.write("choice", self.modules[0].tree, path(owner, name), values)
         elif place is not None:
             self.write_attribute(place, name, values)
+        elif owner.sort is Sort.UNKNOWN:
+            methods = frozenset(each for each in values if self._semantics.may_be_called(each))
+            self.write("anywhere", self.modules[0].tree, name, methods)
         return values
 
     def _member(self, owner: Value, class_: ast.ClassDef, name: str) -> Values:
@@ -505,14 +513,16 @@ class Flow:
         found = NOTHING if method is None else frozenset({Value(Sort.METHOD, name, method, owner)})
         own = self.project_bases(class_)
         # An object whose making is seen is of no subclass.
-        for relative in own if owner.site is not None else self.family(class_):
+        is_exact = owner.site is not None
+        for relative in own if is_exact else self.family(class_):
             for value in self.read("attribute", relative, name):
                 if value.sort is not Sort.FUNCTION or value.site not in relative.body:
                     found = joined(found, frozenset({value}))
                 elif relative not in own:
                     found = joined(found, frozenset({Value(Sort.METHOD, name, value.site, owner)}))
-        # What is written somewhere is not the library's, even where it is not known yet what it is.
-        return found if method is not None or name in self._written else self._semantics.attribute(self, owner, name)
+        # Where the name is written in some object, it is the library's once it is known that it is not in this one.
+        hidden = name in self._written and not self.read("uncovered", class_, (name, is_exact))
+        return found if method is not None or hidden else joined(found, self._semantics.attribute(self, owner, name))
 
     def _inherited(self, class_: ast.ClassDef, this: Value, name: str) -> Values:
         """``super().name`` in a method of ``class_``: the next method of that name among its bases."""
@@ -762,6 +772,25 @@ class Flow:
         Interpretation(self, unit).run()
         self._depth -= 1
         self._unit, self._applied = around, applied
+
+    def _uncover(self) -> None:
+        """Shows the library's attributes that were hidden for their names alone: the class's objects have no others."""
+        while True:
+            for kind, class_, key in [*self._readers]:
+                if kind == "uncovered" and isinstance(class_, ast.ClassDef) and isinstance(key, tuple):
+                    name, is_exact = key
+                    relatives = self.project_bases(class_) if is_exact else self.family(class_)
+                    if not self._may_define(relatives, name):
+                        self.write("uncovered", class_, key, PLAIN)
+            if not self._dirty:
+                return
+            self._settle()
+
+    def _may_define(self, classes: Iterable[ast.ClassDef], name: str) -> bool:
+        """Whether the project gives objects of the classes an attribute of that name, as far as it is known by now."""
+        return ("anywhere", self.modules[0].tree, name) in self._heap or any(
+            name in self._attributes.get(each, ()) or name in names.bound_names(each) for each in classes
+        )
 
     def _open(self) -> None:
         """Says what stays open: parameters that nothing here fills, and choices that nothing here overwrites."""

@@ -156,6 +156,8 @@ _NO_TENSOR = words(
     enable_grad set_grad_enabled inference_mode autocast Generator Size load compile device
     """
 )
+_ANSWERS = words("is_available is_initialized device_count current_device strtobool")
+"""What asks for a number, or for yes or no."""
 _FUNCTION_PACKAGES = ("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torchvision.transforms.functional.")
 
 
@@ -246,6 +248,12 @@ class TorchSemantics:
     def fills_parameters(self, decorator: Value) -> bool:
         """Whether a decorator fills the function's parameters with what the user chooses."""
         return decorator.sort in {Sort.EXTERNAL, Sort.MADE} and decorator.name in _ENTRY_DECORATORS
+
+    def may_be_called(self, value: Value) -> bool:
+        """Whether the value may take the place of a method: ``args.cuda = torch.cuda.is_available()`` does not."""
+        if value.sort is Sort.MADE:
+            return value.name.rpartition(".")[2] not in _ANSWERS
+        return value.sort not in {Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.CONTAINER, *TENSOR_SORTS}
 
     def is_configuration(self, base: str) -> bool:
         """Whether objects of the library's class hold what the user chooses."""

@@ -16,7 +16,7 @@ from codemods.facts.autograd.double_backward import differentiated_inside, diffe
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import draws, why_not_traced
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.placement import Home, home, twins, unknown_models, unwrapped
 from codemods.facts.models.trained import Called, called_models, given_to_process, late_hook, traced_by
 from codemods.facts.precision.hazards import capture, located, no_cuda, unknown_device
@@ -506,8 +506,7 @@ def _why_in_vain(
 
 def _why_not(script: Script, called: Called, twice: ast.Call | None) -> Reason | None:
     """Why the model is not to be compiled, wherever that were done."""
-    layers = {each.name for each in (*called.wrappers, *called.model.layers)}
-    if "torch.nn.DataParallel" in layers:
+    if any(is_in_threads(script.flow, each) for each in (*called.wrappers, *called.model.layers)):
         text = "nn.DataParallel copies the model in each iteration:"
         return Reason("data-parallel", text, remedy="convert to DistributedDataParallel first")
     script_ = next((each.name for each in (*called.wrappers, called.model.value) if each.name in _TORCH_SCRIPT), None)

@@ -414,6 +414,11 @@ LEFT = {
         TRAINING,
         "torch.jit.script() has made TorchScript of it, which is not compiled again: remove that first",
     ),
+    "a class that derives from DataParallel": (
+        "class Spread(nn.DataParallel):\n    pass\n\n\nmodel = Spread(Net().to(device))\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
     "a wrapper around DataParallel": (
         "model = nn.SyncBatchNorm.convert_sync_batchnorm(nn.DataParallel(Net().to(device)))\n",
         TRAINING,
@@ -578,6 +583,16 @@ LEFT = {
 @pytest.mark.parametrize(("models", "training", "because"), LEFT.values(), ids=LEFT)
 def test_not_compiling(models: str, training: str, because: str) -> None:
     check_leaves(Compile, HEAD + models + training, because)
+
+
+def test_a_model_s_methods_are_known_though_other_objects_have_attributes_of_their_names() -> None:
+    others = "class Data:\n    def __init__(self, train):\n        self.train = train\n\n\nargs.cuda = torch.cuda.is_available()\n"
+    training = TRAINING + "Data(True)\n"
+    check_rewrites(
+        Compile,
+        HEAD + others + "model = Net().cuda().train()\n" + training,
+        HEAD + others + "model = Net().cuda().train()\nmodel.compile()\n" + training,
+    )
 
 
 def test_a_name_that_may_be_a_model_that_is_left_is_left_too() -> None:

@@ -681,6 +681,60 @@ def test_between_modules(text: str, others: dict[str, str], expected: set[str]) 
     assert answers(text, **others) == [expected]
 
 
+_NET = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        case("an option", "args.cuda = torch.cuda.is_available()\nanswer = Net().cuda()", "a Net"),
+        case(
+            "an option of the command line",
+            "args = parser().parse_args()\nargs.cuda = 1\nanswer = Net().cuda()",
+            "a Net",
+        ),
+        case(
+            "a flag of a data set",
+            "class Data:\n    def __init__(self, cuda):\n        self.cuda = cuda\nData(1)\nanswer = Net().cuda()",
+            "a Net",
+        ),
+        case(
+            "a method of another model",
+            "class B(torch.nn.Module):\n    def cuda(self):\n        pass\nanswer = Net().cuda()",
+            "a Net",
+        ),
+        case("a flag of its own", "class B(Net):\n    def f(self):\n        self.cuda = 1\nanswer = B().cuda", "1"),
+        case("a flag that is given from outside", "net = Net()\nnet.cuda = 1\nanswer = net.cuda", "1"),
+        case(
+            "the model is moved first and given to a function that writes it",
+            "def f(x):\n    x.cuda = 1\n    return x.cuda\nanswer = f(Net().cuda())",
+            "plain",
+            "method cuda",
+        ),
+        case(
+            "some object's method", "def f():\n    pass\nfor m in lib.modules():\n    m.cuda = f\nanswer = Net().cuda()"
+        ),
+        case(
+            "a field",
+            "import dataclasses\n@dataclasses.dataclass\nclass A:\n    cuda: bool\nx.cuda = 1\nanswer = A.cuda",
+        ),
+        case(
+            "of a subclass, seen from its base",
+            "class B(Net):\n    def cuda(self):\n        return 2\nclass A(Net):\n    pass\nanswer = A().cuda()",
+            "a A",
+        ),
+    ],
+)
+def test_a_name_hides_the_library_s_where_it_is_written_only(text: str, expected: set[str]) -> None:
+    assert answers(_NET + text) == [expected]
+
+
 def test_callers_and_escapes_of_a_function() -> None:
     found = script("import lib\ndef f(x): pass\ndef g(): pass\nf(1)\nf(2)\nlib.run(g)\n")
     functions = {node.name: node for node, _, _ in found.flow.functions()}

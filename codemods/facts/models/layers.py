@@ -124,6 +124,13 @@ class Model:
         return True
 
 
+def is_in_threads(flow: Flow, value: Value) -> bool:
+    """Whether it is ``nn.DataParallel``, or an object of a class of the project that derives from it."""
+    class_ = Model(flow, value).class_
+    bases = (value.name,) if class_ is None else flow.bases(class_)
+    return value.sort in {Sort.MADE, Sort.INSTANCE} and "torch.nn.DataParallel" in bases
+
+
 @lasting  # those of large models are asked for again and again
 def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
     """The layers that a layer holds itself."""

@@ -12,6 +12,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.models.layers import is_in_threads
 from codemods.facts.precision.gram import is_gram
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
@@ -258,8 +259,7 @@ def data_parallel(script: Script) -> ast.Call | None:
             else ""
         )
         if name.startswith("DataParallel") or any(
-            each.name == "torch.nn.DataParallel" and each.sort is Sort.EXTERNAL
-            for each in script.flow.values(call.func)
+            each.site is call and is_in_threads(script.flow, each) for each in script.flow.values(call)
         ):
             return call
     return None
