@@ -116,6 +116,7 @@ def settings(directory: Path, command_line: Options, *, without: frozenset[str] 
         choices=Choices(
             workers=chosen("workers", usual.workers),
             workers_are_given="loader-workers" in rules,
+            batches_are_pinned="loader-pin" in rules,
             main_guard=chosen("main_guard", usual.main_guard),
             amp=chosen("amp", usual.amp),
         ),

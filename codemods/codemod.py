@@ -60,6 +60,8 @@ class Choices:
     """The worker processes that a loader is given where the script has no option for them."""
     workers_are_given: bool = True
     """Whether ``loader-workers`` runs: else no loader is given workers, whatever is done for those that have some."""
+    batches_are_pinned: bool = True
+    """Whether ``loader-pin`` runs: else only the loaders pin their batches that do so already."""
     main_guard: bool = True
     """Whether code may go under ``if __name__ == "__main__":``; sites that need it are left otherwise."""
     amp: AmpForm = "auto"

@@ -194,6 +194,8 @@ def test_how_rules_rewrite_is_configured_and_the_command_line_wins(tmp_path: Pat
 def test_rules_know_whether_loaders_are_given_workers(tmp_path: Path) -> None:
     assert settings(tmp_path, Options()).choices.workers_are_given
     assert not settings(tmp_path, Options(ignore=("loader-workers",))).choices.workers_are_given
+    assert settings(tmp_path, Options()).choices.batches_are_pinned
+    assert not settings(tmp_path, Options(ignore=("loader-pin",))).choices.batches_are_pinned
 
 
 def test_a_pyproject_without_the_table_does_not_hide_one_above(tmp_path: Path) -> None:

@@ -110,6 +110,10 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "`torch`'s generator, which is seeded in each worker.",
         "unseen-by-workers": "A worker would not see a name or a setting that only running the script gives a value. "
         "Pass it to the data set.",
+        "waits-at-exit": "Before torch 2.13, `persistent_workers` together with `pin_memory` makes Python wait at its "
+        "end for each worker of a loader that something still refers to: 5 s each, 40 s for two loaders with four. "
+        "Make the loader in a function that returns, as `main()`; where the script runs on newer torch, require that "
+        "or say `--target-torch 2.13`.",
         # Gradients.
         "also-trains": "The code also trains. Put evaluation into a function of its own.",
         "double-backward": "Gradients are differentiated again, as a gradient penalty does.",

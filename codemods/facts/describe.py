@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.values import in_order
 from codemods.facts.autograd.coverage import why_gradients_may_miss
 from codemods.facts.devices.devices import device
+from codemods.facts.lifetimes import holder
 from codemods.facts.reason import HERE, Words, at
 from codemods.facts.workers.payload import WorkerCode
 from codemods.library.kinds import Kind, kind
@@ -39,21 +40,25 @@ def _frameworks(script: Script) -> Iterator[tuple[int, Words]]:
 def _data(script: Script) -> Iterator[tuple[int, Words]]:
     for loader in script.loaders:
         if loader.module is script.module:
-            yield loader.call.lineno, _loader(loader).following("loader: ")
+            yield loader.call.lineno, _loader(script, loader).following("loader: ")
             yield loader.call.lineno, _dataset(loader).following("data set: ")
+            held = holder(loader.flow, loader.value)
+            if held is not None:
+                who = f"'{held.name}' still refers" if held.is_certain else "something may still refer"
+                yield loader.call.lineno, Words(f"at exit: {who} to the loader ({HERE})", (at(held.module, held.node),))
     for move in script.transfers:
         if move.module is script.module:
             yield move.call.lineno, Words(f"transfer: {_transfer(move)}")
 
 
-def _loader(loader: Loader) -> Words:
+def _loader(script: Script, loader: Loader) -> Words:
     parts = [Words(", ".join(f"{name} {each.how.value}" for name, each in sorted(loader.arguments.items())))]
     if loader.unknown_arguments is not None:
         parts.append(loader.unknown_arguments.words)
     parts.append(_lines(((each.module, each.module.statement(each.node)) for each in loader.passes), "read in "))
     parts.append(_lines(((each.module, each.call) for each in loader.transfers), "moved in "))
-    why = loader.why_left_unpinned
-    parts.append(Words("can be pinned" if loader.can_be_pinned else "is pinned") if why is None else why.words)
+    why = script.why_left_unpinned(loader)
+    parts.append(Words("is pinned" if loader.is_pinned else "can be pinned") if why is None else why.words)
     return _joined("; ", parts)
 
 

@@ -155,7 +155,7 @@ def _may_run(flow: Flow, function: Callee | None, seen: set[ast.AST]) -> bool:
     owner, places = flow.owner(function), list(runs(flow, function))
     if owner is None:
         is_called_unseen = bool(function.decorator_list)
-    elif not any(_runs_at(flow, each, seen) for each in _makings(flow, owner)):
+    elif not any(_runs_at(flow, each, seen) for each in makings(flow, owner)):
         return False
     else:
         name = function.name
@@ -168,7 +168,7 @@ def _runs_at(flow: Flow, place: ast.expr, seen: set[ast.AST]) -> bool:
 
 
 @lasting  # each hook of each class asks
-def _makings(flow: Flow, class_: ast.ClassDef) -> tuple[ast.Call, ...]:
+def makings(flow: Flow, class_: ast.ClassDef) -> tuple[ast.Call, ...]:
     """The calls that make an object of the class, or of one that derives from it."""
     family = flow.family(class_)
     return tuple(

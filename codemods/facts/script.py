@@ -15,7 +15,9 @@ from codemods.facts.data.loaders import Loader, loaders
 from codemods.facts.devices.devices import DeviceKind, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings, transfers
 from codemods.facts.failures import Failure, failure
+from codemods.facts.lifetimes import holder
 from codemods.facts.models.layers import Model
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.evaluation import EvaluationRegion, Evaluations
 from codemods.facts.training.iterations import Iterations, TrainingIteration
 from codemods.library.kinds import FRAMEWORKS, Kind, framework, kind, may
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.source import Module
+
+_STOPS_WORKERS = (2, 13)
+"""The first torch that tells workers that stay to stop before Python waits for them at its end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +156,35 @@ class Script:
     def loader(self, value: Value) -> Loader | None:
         """The loader that the value is."""
         return next((each for each in self.loaders if each.value == value), None)
+
+    def why_left_unpinned(self, loader: Loader) -> Reason | None:
+        """Why the loader's batches are in pageable memory and stay there; None where they are pinned or can be."""
+        if loader.is_pinned or loader.why_left_unpinned is not None or not loader.keeps_workers:
+            return loader.why_left_unpinned
+        return self.why_ends_late(loader)
+
+    def can_be_pinned(self, loader: Loader) -> bool:
+        """Whether ``pin_memory`` can be given to the loader, so that its batches reach the device without blocking."""
+        return not loader.is_pinned and self.why_left_unpinned(loader) is None
+
+    def why_ends_late(self, loader: Loader, *, surely: bool = False) -> Reason | None:
+        """Why the script would end late if the loader's workers stayed and its batches were pinned; None if it did not.
+
+        At its end Python waits up to 5 s for each such worker that is still there, which nobody has told to stop
+        (pytorch issue 81794).
+
+        Args:
+            loader: The loader.
+            surely: Whether only what is known to refer to the loader then counts.
+        """
+        held = holder(self.flow, loader.value) if self.target is None or self.target < _STOPS_WORKERS else None
+        if held is None or (surely and not held.is_certain):
+            return None
+        name = f"'{held.name}' still refers" if held.is_certain else "something may still refer"
+        together = "workers that stay and pinned memory make the script end 5 s later for each worker before torch 2.13"
+        text = f"{together}, as {name} to the loader then ({HERE}):"
+        remedy = "make the loader in a function, or require torch 2.13"
+        return Reason("waits-at-exit", text, (at(held.module, held.node),), remedy)
 
     @cached_property
     def models(self) -> tuple[Model, ...]:

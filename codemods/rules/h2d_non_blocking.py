@@ -327,7 +327,7 @@ def _why_pageable(script: Script, move: Transfer) -> Reason | None:
         why = _why_no_tensor(loader, move)
         if why is not None:
             return why
-        reason = loader.why_left_unpinned
+        reason = script.why_left_unpinned(loader)
         if reason is None:
             is_pinned = True
         else:

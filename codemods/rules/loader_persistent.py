@@ -37,7 +37,9 @@ class LoaderPersistent(Codemod):
         epochs or when it is read, or is not known: the workers would keep their first copy. The loader is read twice
         at once, or through an iterator that is kept: workers that stay serve one reading at a time. A
         ``worker_init_fn`` would run once instead of once an epoch. Loaders are made by the dozen, as for each fold:
-        the workers of all would stay.
+        the workers of all would stay. Batches are pinned, or ``loader-pin`` pins them, and the loader is still there
+        when the script ends, as a name of the module: before torch 2.13 Python would then wait 5 s for each worker.
+        Loaders that are made in a function, and those that are not pinned, cost nothing.
 
     Results:
         Another order of shuffling from the second epoch on, as workers that stay draw no new seed. Bit for bit the
@@ -45,7 +47,7 @@ class LoaderPersistent(Codemod):
         where epochs end with ``break``, the batches on their way are waited for and thrown away.
 
     References:
-        ``torch.utils.data.DataLoader``, ``persistent_workers``.
+        ``torch.utils.data.DataLoader``, ``persistent_workers``; pytorch issue 81794.
     """
 
     promise = Promise.RANDOM
@@ -56,7 +58,7 @@ class LoaderPersistent(Codemod):
         """
         dataset-changes few-batches framework left-with-another made-in-loop no-name not-divided-among-workers
         own-loader-class own-worker-init partial-loader read-at-once read-once unknown-arguments unknown-dataset
-        unknown-reading unknown-worker-code
+        unknown-reading unknown-worker-code waits-at-exit
         """
     )
     failures = (r"persistent_workers option needs num_workers > 0",)
@@ -155,13 +157,23 @@ for epoch in range(10):
                 yield self.left(script.module, call, because)
         facts = WorkerFacts(script, self.choices.workers)
         for loader in script.loaders:
-            if loader.module is not script.module or _NAME in loader.arguments:
+            if loader.module is not script.module:
+                continue
+            if _NAME in loader.arguments:
+                yield from self._kept(script, facts, loader)
                 continue
             reason = loader.unknown_arguments or loader.own_iteration or why_not_in_epochs(script, loader)
             if reason is None:
                 yield from self._site(script, facts, loader)
             elif facts.present(loader) is not None:
                 yield self.left(loader.module, loader.call, reason)
+
+    def _kept(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:
+        """What is to be said where the workers stay already."""
+        if loader.keeps_workers and loader.is_pinned and facts.present(loader) is not None:
+            late = script.why_ends_late(loader, surely=True)
+            if late is not None:
+                yield self.left(loader.module, loader.call, late)
 
     def _site(self, script: Script, facts: WorkerFacts, loader: Loader) -> Iterator[Finding]:
         module = loader.module
@@ -173,17 +185,18 @@ for epoch in range(10):
         if isinstance(workers, Reason):
             yield self.left(module, loader.call, workers)
             return
+        changes = edits(script, workers, main_guard=self.choices.main_guard)
+        if isinstance(changes, Reason):
+            return  # it is given no workers, and loader-workers says why
         reason = self._why_not(script, facts, loader, workers)
         if reason is not None:
             yield self.left(module, loader.call, reason)
             return
-        changes = edits(script, workers, main_guard=self.choices.main_guard)
-        if not isinstance(changes, Reason):  # else it is given no workers, and loader-workers says why
-            added = (pass_(module, count.site, _NAME, count.positive) for count in workers.counts)
-            after = "loader-workers" if workers.are_new else ""
-            exact = not workers.draws and draws_nothing(script, map(facts.code, script.loaders))
-            promise = Promise.BITWISE if exact else Promise.RANDOM
-            yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise, after=after)
+        added = (pass_(module, count.site, _NAME, count.positive) for count in workers.counts)
+        after = "loader-workers" if workers.are_new else ""
+        exact = not workers.draws and draws_nothing(script, map(facts.code, script.loaders))
+        promise = Promise.BITWISE if exact else Promise.RANDOM
+        yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise, after=after)
 
     def _why_not(self, script: Script, facts: WorkerFacts, loader: Loader, workers: Workers) -> Reason | None:
         """Why the workers should end with each epoch: the loader's own, or those of one that shares its arguments."""
@@ -194,7 +207,12 @@ for epoch in range(10):
             text = "whether it has workers is worked out in the call:"
             return Reason("no-name", text, remedy="give their number a name, to say workers > 0")
         for other in (each for count in workers.counts for each in facts.users(count.site)):
-            reason = why_workers_end(script, facts.code(other))
+            reason = why_workers_end(script, facts.code(other)) or self._why_late(script, other)
             if reason is not None:
-                return reason.following(SHARES, loader.at(other.call))
+                return reason if other is loader else reason.following(SHARES, loader.at(other.call))
         return None
+
+    def _why_late(self, script: Script, loader: Loader) -> Reason | None:
+        """Why the script would end late: the loader pins its batches, or ``loader-pin`` makes it."""
+        pins = loader.is_pinned or (self.choices.batches_are_pinned and script.can_be_pinned(loader))
+        return script.why_ends_late(loader) if pins else None

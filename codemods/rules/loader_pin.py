@@ -56,7 +56,7 @@ class LoaderPin(Codemod):
         """
         already-on-device batches-not-moved converted-on-host default-device framework no-cuda no-name
         other-accelerator own-loader-class partial-loader script-decides unknown-arguments unknown-dataset
-        unknown-device unpinnable
+        unknown-device unpinnable waits-at-exit
         """
     )
     failures = (r"cannot pin 'torch\.cuda\.\w+' only dense CPU tensors can be pinned",)
@@ -134,7 +134,7 @@ for (x,) in loader:
 
     def _site(self, script: Script, loader: Loader) -> Finding:
         module = loader.module
-        reason = loader.why_left_unpinned
+        reason = script.why_left_unpinned(loader)
         if reason is not None:
             if script.framework is not None and not loader.transfers:
                 remedy = "give it pin_memory=True if it moves them to a GPU"
@@ -163,7 +163,7 @@ def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:
     users = [each for each in script.loaders if given & set(each.dictionaries)]
     sites = [each.site for each in loader.dictionaries if each.site is not None and _is_literal(module, each)]
     is_all_theirs = len(sites) == len(given) and _is_only_given(script, given, {each.call for each in users})
-    if not sites or not is_all_theirs or not all(each.can_be_pinned for each in users):
+    if not sites or not is_all_theirs or not all(map(script.can_be_pinned, users)):
         return []
     merged = [each.site for each in _merged(script, loader)]
     on_cuda = [each for each in (*sites, *merged) if each is not None and cuda_branches(script.flow, module, each)]
@@ -190,7 +190,7 @@ def _merged(script: Script, loader: Loader) -> Iterator[Value]:
         into = {each for call in calls for each in script.flow.values(call.func.value)}  # type: ignore[attr-defined]
         given = [each for each in script.loaders if into & set(each.dictionaries)]
         known = {dictionary for each in given for dictionary in each.dictionaries}
-        is_theirs = set(loader.dictionaries) <= into <= known and all(each.can_be_pinned for each in given)
+        is_theirs = set(loader.dictionaries) <= into <= known and all(map(script.can_be_pinned, given))
         if is_theirs and _is_literal(loader.module, value) and _is_only_given(script, {value}, set(calls)):
             yield value
 

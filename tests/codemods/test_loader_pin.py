@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from kit import check_leaves, check_rewrites, check_silent
 
+from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_pin import LoaderPin
 
 HEAD = """\
@@ -1428,4 +1429,38 @@ loader = Loader(datasets.MNIST("data"), batch_size=64{})
 for x, y in loader:
     x = x.cuda()
 """
+    check_rewrites(LoaderPin, code.format(""), code.format(", pin_memory=True"))
+
+
+STAYING = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+
+def get_loader():
+    return DataLoader(datasets.MNIST("data"), batch_size=64, num_workers=4, persistent_workers=True{})
+
+
+def train(loader):
+    for epoch in range(9):
+        for x, y in loader:
+            x = x.cuda()
+
+
+"""
+
+
+def test_a_script_is_not_made_to_end_late() -> None:
+    code = STAYING.format("") + "loader = get_loader()\ntrain(loader)\n"
+    because = (
+        "workers that stay and pinned memory make the script end 5 s later for each worker before torch 2.13, as "
+        "'loader' still refers to the loader then (line 15): make the loader in a function, or require torch 2.13"
+    )
+    check_leaves(LoaderPin, code, because)
+    check_rewrites(LoaderPin, code, code.replace("s=True", "s=True, pin_memory=True"), (2, 13))
+    check_leaves(H2dNonBlocking, code, f"the loader in line 6 does not pin its batches: {because}")
+
+
+def test_workers_that_stay_end_with_a_function() -> None:
+    code = STAYING + "def main():\n    train(get_loader())\n\n\nmain()\n"
     check_rewrites(LoaderPin, code.format(""), code.format(", pin_memory=True"))

@@ -523,3 +523,59 @@ def test_a_loop_owned_by_a_framework_is_said_to_be(text: str, name: str) -> None
 
 def test_no_framework_where_it_is_only_imported() -> None:
     assert of("import accelerate\nimport torch", "framework") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("loader = DataLoader([])", ["'loader' still refers to the loader (line 2)"], id="a module's name"),
+        pytest.param("def main():\n    loader = DataLoader([])", [], id="a function's"),
+        pytest.param(
+            "def main():\n    loader = DataLoader([])\n    watch(loader)",
+            ["something may still refer to the loader (line 4)"],
+            id="what is not followed",
+        ),
+        pytest.param("DataLoader([])", [], id="nothing"),
+        pytest.param(
+            "first = [each for each in [DataLoader([])]]", ["'first' still refers to the loader (line 2)"], id="a list"
+        ),
+        pytest.param(
+            "def read():\n    for each in [DataLoader([])]:\n        print(each)\n\nread()", [], id="a loop's name"
+        ),
+        pytest.param(
+            "def endless():\n    loader = DataLoader([])\n    while True:\n        yield from loader\n\nitems = endless()",
+            ["'items' still refers to the loader (line 7)"],
+            id="a generator that is kept",
+        ),
+        pytest.param(
+            "from functools import partial\n\ndef run(loader):\n    print(loader)\n\nrun = partial(run, DataLoader([]))",
+            ["'run' still refers to the loader (line 7)"],
+            id="a partial function",
+        ),
+        pytest.param(
+            "from functools import cache\n\n@cache\ndef get():\n    return DataLoader([])\n\ndef main():\n    get()",
+            ["'get' still refers to the loader (line 5)"],
+            id="a cache",
+        ),
+        pytest.param(
+            "loader = None\n\ndef main(given=DataLoader([])):\n    print(given)",
+            ["'main' still refers to the loader (line 4)"],
+            id="a default",
+        ),
+        pytest.param(
+            "def main():\n    batches = iter(DataLoader([]))\n    print(next(batches))\n\nmain()", [], id="an iterator"
+        ),
+        pytest.param(
+            "batches = iter(DataLoader([]))",
+            ["'batches' still refers to the loader (line 2)"],
+            id="an iterator that is kept",
+        ),
+        pytest.param(
+            "def get():\n    return DataLoader([])",
+            ["something may still refer to the loader (line 3)"],
+            id="whoever calls",
+        ),
+    ],
+)
+def test_what_refers_to_a_loader_at_the_end(text: str, expected: list[str]) -> None:
+    assert of(f"from torch.utils.data import DataLoader\n{text}\n", "at exit") == expected

@@ -204,9 +204,15 @@ class Loader:
         pinned = self.pin_memory
         return pinned is not None and not all(_is_false(each) for each in pinned.values)
 
+    @property
+    def keeps_workers(self) -> bool:
+        """Whether its workers, where it has some, stay from one epoch to the next, always or under a condition."""
+        stay = self.arguments.get("persistent_workers")
+        return stay is not None and not all(_is_false(each) for each in stay.values)
+
     @cached_property
     def why_left_unpinned(self) -> Reason | None:
-        """Why its batches are in pageable memory and stay there; None where they are pinned or can be."""
+        """Why its batches are in pageable memory and stay there, but for what ``Script.why_left_unpinned`` adds."""
         if self.is_pinned:
             return None
         reason = self.unknown_arguments or self.why_not_pinnable
@@ -219,11 +225,6 @@ class Loader:
             remedy = "give pin_memory in the call of DataLoader's __init__"
             return Reason("own-loader-class", text, (self.at(self.passing),), remedy)
         return None
-
-    @property
-    def can_be_pinned(self) -> bool:
-        """Whether ``pin_memory`` can be given to it, so that its batches reach the device without blocking."""
-        return not self.is_pinned and self.why_left_unpinned is None
 
 
 def _is_false(value: Value) -> bool:
