@@ -54,6 +54,8 @@ class Site:
     """The blocks of validation that run its models."""
     only_wide: bool = False
     """Whether there is mixed precision only where there is bf16, as fp16 would not do."""
+    only_half: bool = False
+    """Whether it is fp16 that something computes in, whatever is asked for."""
     validated: list[Block] = field(default_factory=list, init=False)
     """Those of them that run in mixed precision too."""
     _edits: list[Edit] = field(default_factory=list, init=False)
@@ -68,7 +70,7 @@ class Site:
         scaling, home = self._scaling, None
         bce = self._bce()
         if bce is not None and self.form == "fp16":
-            text, remedy = f"{_SATURATED} ({HERE});", f"{WITH_LOGITS}, or --amp bf16"
+            text, remedy = f"{_SATURATED} ({HERE});", WITH_LOGITS if self.only_half else f"{WITH_LOGITS}, or --amp bf16"
             raise LeftError("loss-of-probabilities", text, located(self.script, bce), remedy=remedy)
         form = "bf16" if bce is not None else self.form
         if form != "bf16":

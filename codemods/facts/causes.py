@@ -139,6 +139,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "volatile": "`volatile=True` has had no effect since torch 0.4. Use `torch.no_grad()`.",
         # Mixed precision.
         "breaks-in-16-bits": "An operation has no 16-bit kernel, needs 32 bits, or is not cast by autocast.",
+        "computes-in-fp16": "Under autocast cuDNN's recurrent layers compute in fp16, also where it is told bf16, and "
+        "gradients in fp16 need a `GradScaler`: `--amp fp16`.",
         "custom-autograd": "A custom `autograd.Function` would get mixed number formats. Decorate it with "
         "`torch.amp.custom_fwd` and `custom_bwd`.",
         "fp16-range": "A number does not fit fp16. `--amp bf16` has the range of 32 bits.",

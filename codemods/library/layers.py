@@ -103,6 +103,18 @@ _WITHOUT_PARAMETERS = frozenset(
     }
 )
 _CONTAINERS = frozenset({"Sequential", "ModuleList"})
+_RECURRENT = frozenset(
+    {f"torch.nn.{name}" for name in ("RNN", "LSTM", "GRU", "RNNBase")}
+    | {f"torch.{package}{name}" for package in ("", "_VF.") for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+)
+
+
+def is_recurrent(name: str) -> bool:
+    """Whether the layer or function of that qualified name runs cuDNN's recurrent networks: cells are none of them.
+
+    Under autocast those compute in fp16 and return it, whatever number format autocast is told.
+    """
+    return name in _RECURRENT
 
 
 def has_no_parameters(name: str) -> bool:

@@ -15,8 +15,8 @@ from codemods.dataflow.source import FUNCTIONS, LOOPS
 from codemods.facts.devices.conditions import Conditions
 from codemods.facts.precision.hazards import (
     capture,
+    computes_in_half,
     custom_function,
-    data_parallel,
     located,
     mixed_precision_present,
     no_cuda,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _AROUND = (*LOOPS, *FUNCTIONS, ast.Module)
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
-_IN_THREADS = f"DataParallel ({HERE}) computes in fp16 where bf16 is asked for"
 
 
 class Amp(Codemod):
@@ -51,7 +50,8 @@ class Amp(Codemod):
         range of fp32; fp16, below, needs the loss scaled so that small gradients survive. Without CUDA nothing changes.
         Where fp16 or its scaler would not be right there is bf16 or nothing: a step with a closure, optimizers that
         step at different rates or come from elsewhere, masks with -1e9, ``BCELoss`` (in fp16 a sigmoid of more than 8
-        is exactly 1, where gradients are no numbers). ``DataParallel`` gets fp16.
+        is exactly 1, where gradients are no numbers). ``DataParallel`` and cuDNN's recurrent layers, which compute in
+        fp16 whatever they are told, get fp16 and the scaler on every GPU.
 
     When it is left:
         The script never uses CUDA, or chooses its precision itself. A framework runs the training step, or the forward
@@ -73,9 +73,9 @@ class Amp(Codemod):
     needs_cuda = True
     causes = words(
         """
-        breaks-in-16-bits captured custom-autograd data-parallel done-already double-backward fp16-range framework
-        gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities no-cuda no-name
-        no-place-for-scaler other-precision several-optimizers step-closure step-without-backward torchscript
+        breaks-in-16-bits captured computes-in-fp16 custom-autograd data-parallel done-already double-backward
+        fp16-range framework gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities no-cuda
+        no-name no-place-for-scaler other-precision several-optimizers step-closure step-without-backward torchscript
         unknown-device unknown-loss unknown-optimizer unseen-step
         """
     )
@@ -270,24 +270,29 @@ for x in torch.randn(4, 16, 8).cuda():
             own = [each for each in blocks if phases.called(each) & trained]
             here = conditions.of_code(phases.reach, [iteration.owner], models)
             site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
-            finding, used = self._in_best_form(site, data_parallel(script))
+            finding, used = self._in_best_form(site, computes_in_half(script, models))
             yield finding
             blocks = [each for each in blocks if each not in used.validated]
 
-    def _in_best_form(self, site: Site, spread: ast.Call | None) -> tuple[Finding, Site]:
+    def _in_best_form(self, site: Site, half: Reason | None) -> tuple[Finding, Site]:
         """The finding in the form that is asked for; where that is any, in bf16 alone or fp16 alone if need be.
 
-        The threads of ``DataParallel`` take up autocast without its number format, and compute in fp16.
+        Args:
+            site: The training iteration.
+            half: What computes in fp16 there whatever is asked for, and so needs a scaler.
         """
-        if site.form != "auto":
-            return self._rewritten(site), site
-        if spread is not None:
-            site = replace(site, form="fp16")
+        if half is not None and site.form == "bf16":
+            reason = half.followed(";", remedy="--amp fp16 is right there")
+            return self.left(site.script.module, site.group[0].statement, reason), site
+        if site.form == "auto" and half is not None:
+            site = replace(site, form="fp16", only_half=True)
             finding = self._rewritten(site)
-            if not finding.rewrites:
-                reason = _fp16(finding).followed(f"; {_IN_THREADS}", located(site.script, spread))
+            if not finding.rewrites and self._rewritten(replace(site, form="bf16")).rewrites:
+                reason = _fp16(finding).followed(f"; {half.text}", *half.places)
                 finding = self.left(finding.module, finding.node, reason)
             return finding, site
+        if site.form != "auto":
+            return self._rewritten(site), site
         finding = self._rewritten(site, site.note)
         if finding.rewrites or site.is_delicate:
             return finding, site
@@ -330,10 +335,6 @@ for x in torch.randn(4, 16, 8).cuda():
         if compiled is not None:
             text = f"TorchScript has its own rules for mixed precision ({HERE})"
             raise LeftError("torchscript", text, located(script, compiled))
-        spread = data_parallel(script)
-        if self.choices.amp == "bf16" and spread is not None:
-            place, remedy = located(script, spread), "--amp fp16 is right there"
-            raise LeftError("data-parallel", f"{_IN_THREADS};", place, remedy=remedy)
 
 
 def _fp16(finding: Finding) -> Reason:

@@ -1021,7 +1021,7 @@ def test_bf16_needs_neither_scaler_nor_small_numbers(name: str, form: AmpForm) -
         (name, form)
         for name in REWRITTEN
         for form in ("auto", "bf16", "fp16")
-        if form != "fp16" or "BCELoss" not in REWRITTEN[name]
+        if not (form == "fp16" and "BCELoss" in REWRITTEN[name]) and not (form == "bf16" and "LSTM(" in REWRITTEN[name])
     ],
 )
 def test_rewritten_and_then_silent(name: str, form: AmpForm) -> None:

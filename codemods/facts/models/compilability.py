@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee
     from codemods.facts.models.layers import Model
 
-_RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNNBase"})
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
 _CONVERTS = frozenset({"builtins.int", "builtins.float", "builtins.bool"})
 # Parts of PyTorch that Inductor hands back to eager mode.
@@ -43,9 +42,9 @@ def draws(model: Model) -> bool:
 
 def why_not_traced(model: Model) -> Reason | None:
     """Why compiling the model brings little or nothing; None where nothing is known against it."""
-    recurrent = _recurrent(model)
-    if recurrent is not None:
-        return Reason("recurrent-model", f"RNN model: TorchDynamo does not trace {recurrent}")
+    if model.recurrent is not None:
+        text = f"RNN model: TorchDynamo does not trace {described(model.recurrent)}"
+        return Reason("recurrent-model", text)
     if model.takes_any_size:
         return Reason("dynamic-shapes", "dynamic shapes: the model is made for images that differ in size")
     for function in _code(model):
@@ -53,19 +52,6 @@ def why_not_traced(model: Model) -> Reason | None:
             reason = _breaks(model.flow, node)
             if reason is not None:
                 return reason.followed(f" ({HERE})", at(model.flow.module_of(function), node))
-    return None
-
-
-def _recurrent(model: Model) -> str | None:
-    for layer in model.layers:
-        if layer.name in _RECURRENT:
-            return described(layer)
-        if (
-            layer.of is not None
-            and isinstance(layer.of.site, ast.ClassDef)
-            and _RECURRENT & set(model.flow.bases(layer.of.site))
-        ):
-            return layer.of.name
     return None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, Value, Values, in_order, without_none
 from codemods.library.kinds import Kind, kind
+from codemods.library.layers import is_recurrent
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -82,6 +83,16 @@ class Model:
             ):
                 return True
         return False
+
+    @cached_property
+    def recurrent(self) -> Value | None:
+        """A recurrent layer in it, torch's own or derived from one; None where none is known."""
+        return next((each for each in self.layers if self._is_recurrent(each)), None)
+
+    def _is_recurrent(self, layer: Value) -> bool:
+        class_ = Model(self.flow, layer).class_
+        bases = self.flow.bases(class_) if class_ is not None else ()
+        return is_recurrent(layer.name) or any(isinstance(each, str) and is_recurrent(each) for each in bases)
 
     @property
     def takes_any_size(self) -> bool:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.dataflow.values import TENSOR_SORTS, Sort, in_order
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.models.layers import is_in_threads
+from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.precision.gram import is_gram
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.library.hooks import is_given_gradients
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, described, kind
 from codemods.library.operators import Autocast, operator
 from codemods.library.packages import Trait, has
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.reach import Reach
     from codemods.facts.script import Script
@@ -248,21 +249,49 @@ def gradient_hook(script: Script) -> ast.Call | None:
     return None
 
 
-def data_parallel(script: Script) -> ast.Call | None:
-    """Where a model is spread over GPUs by threads: ``nn.DataParallel``, or another library's that is called so."""
+def data_parallel(script: Script) -> tuple[ast.Call, str] | None:
+    """Where a model is spread over GPUs by threads, and by what: ``nn.DataParallel``, or another library's of the name.
+
+    The threads take up autocast without its number format, and compute in fp16.
+    """
     for call in (each for module in script.modules for each in module.nodes(ast.Call)):
-        name = (
-            call.func.attr
-            if isinstance(call.func, ast.Attribute)
-            else call.func.id
-            if isinstance(call.func, ast.Name)
-            else ""
-        )
-        if name.startswith("DataParallel") or any(
-            each.site is call and is_in_threads(script.flow, each) for each in script.flow.values(call)
-        ):
-            return call
+        names = {each.name for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL}
+        is_made = any(each.site is call and is_in_threads(script.flow, each) for each in script.flow.values(call))
+        if is_made or _last(call.func).startswith("DataParallel"):
+            return call, "DataParallel"
+        functions = sorted(_IN_THREADS[name] for name in names & _IN_THREADS.keys())
+        if functions:
+            return call, f"{functions[0]}()"
     return None
+
+
+_IN_THREADS = {
+    f"torch.nn.{package}{name}": name
+    for name in ("data_parallel", "parallel_apply", "replicate")
+    for package in ("", "parallel.", f"parallel.{name}.")
+}
+
+
+def computes_in_half(script: Script, models: Iterable[Value]) -> Reason | None:
+    """What computes in fp16 under autocast, whatever number format that is told; None where nothing is known to.
+
+    Args:
+        script: The script, whose models may be spread over threads.
+        models: The models that are called.
+    """
+    spread = data_parallel(script)
+    if spread is not None:
+        call, name = spread
+        return Reason("data-parallel", f"{name} ({HERE}) {_IN_FP16}", (located(script, call),))
+    for model in in_order(frozenset(models)):
+        recurrent = Model(script.flow, model).recurrent
+        if recurrent is not None and isinstance(recurrent.site, ast.Call):
+            text = f"{described(recurrent)} ({HERE}) {_IN_FP16}"
+            return Reason("computes-in-fp16", text, (located(script, recurrent.site),))
+    return None
+
+
+_IN_FP16 = "computes in fp16 where bf16 is asked for"
 
 
 def is_bce(flow: Flow, call: ast.Call) -> bool:
