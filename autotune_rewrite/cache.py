@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from platformdirs import user_cache_path
 
 from autotune_rewrite import __version__
+from autotune_rewrite.target import LOCKS, PATTERNS
 
 if TYPE_CHECKING:
     import sqlite3
@@ -42,7 +43,8 @@ _TICK = 2 * 10**9
 """Nanoseconds: what was touched so lately may be touched again with the same stamp, as clocks of disks are coarse."""
 _MOST_ENTRIES = 50_000
 """Files and directories of a snapshot; to look at more takes as long as to read some."""
-_READ_BESIDE = ("pyproject.toml", "uv.lock", "requirements.txt", "environment.yml", "environment.yaml", ".gitignore")
+_READ_BESIDE = ("pyproject.toml", "requirements.txt", "environment.yml", *LOCKS, ".gitignore")
+_ALL_BESIDE = frozenset({*_READ_BESIDE, *PATTERNS})
 _MARKS = (".git", ".hg", "setup.py", "setup.cfg", "pyvenv.cfg", "conda-meta", "__init__.py")
 """What is read, and what is looked for, in directories around scripts."""
 
@@ -185,7 +187,8 @@ def surroundings(directory: str) -> bytes:
     """The contents of the files, in a directory and those above it, that say how torchfast runs there."""
     found = bytearray()
     for each in (Path(directory), *Path(directory).parents):
-        for path in sorted([*(each / name for name in _READ_BESIDE), *each.glob("requirements*.txt")]):
+        named = (each / name for name in _READ_BESIDE)
+        for path in sorted({*named, *(path for pattern in PATTERNS for path in each.glob(pattern))}):
             with suppress(OSError):
                 found += f"{path}\0".encode(errors="surrogatepass") + path.read_bytes()
         found += str([(each / name).exists() for name in _MARKS]).encode()
@@ -209,7 +212,7 @@ def _above(top: str) -> Iterator[str]:
         in_project = in_project and not any((each / mark).exists() for mark in _MARKS[:4])
         if in_project and (each / "__init__.py").exists():
             yield str(each)
-        yield from map(str, each.glob("requirements*.txt"))
+        yield from (str(path) for pattern in PATTERNS for path in each.glob(pattern))
 
 
 def _below(top: str) -> Iterator[str]:
@@ -226,5 +229,5 @@ def _below(top: str) -> Iterator[str]:
                 if not entry.name.startswith(".") and entry.name != "__pycache__":
                     todo.append(entry.path)
                     yield entry.path
-            elif entry.name.endswith((".py", ".ipynb", ".txt")) or entry.name in _READ_BESIDE:
+            elif entry.name.endswith((".py", ".ipynb", ".txt", ".yml", ".yaml")) or entry.name in _ALL_BESIDE:
                 yield entry.path

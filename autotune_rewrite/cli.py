@@ -304,6 +304,7 @@ class _Report:
     to_stderr: bool = False
     rewrites: list[Rewrite] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
+    _noted: set[str] = field(default_factory=set)
 
     def add(self, rewrite: Rewrite) -> None:
         """Take in what became of one script."""
@@ -314,6 +315,10 @@ class _Report:
             if self.diff:
                 self._print(text.diff(rewrite, whole=self.whole))
             self._print(text.findings(rewrite, gains=self.gains, quiet=self.quiet))
+        for note in rewrite.notes:
+            if note not in self._noted and not self.quiet:
+                self._noted.add(note)
+                click.echo(f"note: {note}", err=True)
 
     def fail(self, error: FileError) -> None:
         """Take in what is wrong with one file."""

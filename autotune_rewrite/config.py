@@ -11,8 +11,8 @@ from autotune_rewrite import target as targets
 from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.suggestions import unknown
-from autotune_rewrite.target import Target
 from codemods.codemod import AmpForm, Choices, Default, Promise
+from codemods.facts.target import UNKNOWN, Target
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -82,7 +82,7 @@ class Settings:
     """The farthest promise that is applied."""
     exempt: frozenset[str] = frozenset()
     """Opt-in rules asked for by name: they run whatever the level."""
-    target: Target = targets.UNKNOWN
+    target: Target = UNKNOWN
     choices: Choices = field(default_factory=Choices)
 
 

@@ -68,6 +68,8 @@ class Rewrite:
     """The new text; of a mere check, the text that the last round's rules read, or neither."""
     sites: tuple[Site, ...] = ()
     """In the order of the script's lines; those of one place in the order of the rules."""
+    notes: tuple[str, ...] = ()
+    """What is said once, however many scripts and sites it concerns."""
     cells: Cells | None = None
     """Of a notebook, where its cells stand in the text."""
 
@@ -104,7 +106,7 @@ def as_json(said: Said) -> list[Any]:
     """What a check said, but for the texts."""
     if isinstance(said, FileError):
         return [said.path, *said.args[1:]]
-    return [said.path, [astuple(site) for site in said.sites]]
+    return [said.path, [astuple(site) for site in said.sites], list(said.notes)]
 
 
 def from_json(data: list[Any]) -> Said:
@@ -116,7 +118,8 @@ def from_json(data: list[Any]) -> Said:
     path, said, *place = data
     if isinstance(said, str):
         return FileError(path, said, *place)
-    return Rewrite(path, "", "", tuple(map(_site, said)))
+    (notes,) = place
+    return Rewrite(path, "", "", tuple(map(_site, said)), tuple(notes))
 
 
 def _site(data: list[Any]) -> Site:

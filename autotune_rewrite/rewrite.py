@@ -18,6 +18,7 @@ from codemods.facts import failures
 from codemods.facts.describe import facts_by_line
 from codemods.facts.reason import Reason
 from codemods.facts.script import Script, Whole
+from codemods.facts.target import UNKNOWN
 
 if TYPE_CHECKING:
     import ast
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
     from codemods.codemod import Codemod, Finding
     from codemods.editing.values import Edit
     from codemods.facts.reason import Said
+    from codemods.facts.target import Target
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
+_OLDER = "older-torch"
 _TOO_DEEP = "nested too deeply to be understood"
 
 
@@ -165,7 +168,7 @@ class _Work:
         rewritten: set[tuple[str, ast.AST]] = set()
         for rule in rules:
             for finding in rule(settings.choices).sites(script):
-                reason = _objection(rule, finding, settings, suppressions) if finding.rewrites else None
+                reason = _objection(finding, settings, script.target, suppressions) if finding.rewrites else None
                 if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
                     reason = Reason("left-with-another", f"{finding.after} leaves it")
                 if reason is None:
@@ -189,7 +192,8 @@ class _Work:
             return self._faults[text]
         mark = text.text[: len(text.text) - len(text.text.removeprefix(_MARK))]
         sites = sorted(self._sites[text], key=lambda site: (site.line, site.column))
-        return Rewrite(text.path, text.text, mark + self._current[text], tuple(sites))
+        notes = tuple(_notes(text.settings.target, sites)) if text.settings is not None else ()
+        return Rewrite(text.path, text.text, mark + self._current[text], tuple(sites), notes)
 
 
 def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, Said], ...]:
@@ -254,7 +258,7 @@ def _script(
     text: Text, modules: Mapping[Text, Module], whole: Whole, shared: dict[tuple[Module, ...], Script]
 ) -> Script:
     """The facts, seen from one module: those that run in one process with it matter to it."""
-    target = text.settings.target.known if text.settings is not None else None
+    target = text.settings.target if text.settings is not None else UNKNOWN
     entries = [module for each, module in modules.items() if each.is_entry]
     together = whole.flow.together(modules[text], entries)
     known = shared.get(together)
@@ -265,7 +269,7 @@ def _script(
     return shared[together]
 
 
-def _objection(rule: type[Codemod], finding: Finding, settings: Settings, suppressions: Suppressions) -> Reason | None:
+def _objection(finding: Finding, settings: Settings, target: Target, suppressions: Suppressions) -> Reason | None:
     """Why a site is not to be rewritten though it could be."""
     ignore = suppressions.ignore(finding.module, finding.node, finding.rule)
     if ignore is not None:
@@ -273,13 +277,25 @@ def _objection(rule: type[Codemod], finding: Finding, settings: Settings, suppre
     if finding.promise > settings.level and finding.rule not in settings.exempt:
         words = finding.words.following(f"above level {settings.level}: ")
         return Reason("above-level", words.text, words.places, f"choose --level {finding.promise}")
-    if not settings.target.allows(rule.min_torch):
-        needed = ".".join(map(str, rule.min_torch))
+    if not target.allows(finding.since):
+        needed = ".".join(map(str, finding.since))
         words = finding.words.following(f"needs torch {needed}, and the script may run on an older one: ")
-        return Reason(
-            "older-torch", words.text, words.places, f"say --target-torch {needed}, if it runs on no older one"
-        )
+        remedy = f"say --target-torch {needed}, if it runs on no older one"
+        if target.source:
+            remedy += f": {target.source} says otherwise"
+        return Reason(_OLDER, words.text, words.places, remedy)
     return None
+
+
+def _notes(target: Target, sites: Sequence[Site]) -> Iterator[str]:
+    """What is to be said once of the torch that the script runs on, however many sites it decides."""
+    if sites and target.source and any(site.code == _OLDER for site in sites):
+        yield (
+            f"{target.source} says which torch is used, so that what needs a newer one is left. "
+            "Where it is out of date, --target-torch VERSION says which"
+        )
+    for each in target.unread if sites else ():
+        yield f"{each} is not understood, and decides nothing. --target-torch VERSION says which torch is used"
 
 
 def _left(finding: Finding, reason: Reason) -> Finding:

@@ -1,53 +1,62 @@
 """The torch version that a script is known to run on, read from the requirements beside it.
 
-Only a lower bound guarantees a feature: ``torch>=2.1`` is known to have what 2.1 has, ``torch<2`` is known to lack what
-2.0 brought, and a bare ``torch`` says nothing. The torch that happens to be installed says nothing about the script.
+What is pinned decides: ``torch==1.13.1``, a lock, ``torch<2``. A mere lower bound says what the author began with:
+``torch>=2.1`` is known to have what 2.1 has, as nobody would install less; ``torch>=0.4`` says nothing, as hardly
+anybody has torch 0.4 today. The torch that happens to be installed says nothing about the script.
 """
 
 from __future__ import annotations
 
+import json
+import os.path
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from codemods.facts.target import UNKNOWN, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-Version: TypeAlias = "tuple[int, int]"
-
-ASSUMED: Version = (2, 4)
-"""What an unknown target counts as when a rule needs a minimum."""
+    from codemods.facts.target import Version
 
 _ROOT_MARKS = (".git", "setup.py", "setup.cfg")
-_CONDA_LINE = re.compile(r"""^\s*-\s*["']?(?:[\w.-]+::)?(?:pytorch|torch)(?![\w-])(?P<bounds>[^"'#]*)""", re.MULTILINE)
-_POETRY_BOUND = re.compile(r"^[\^~]\s*(?=\d)")
+_SECOND: Version = (2, 0)
+LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "conda-lock.yml", "requirements.lock")
+"""The files that say what is installed."""
+PATTERNS = (
+    *("*requirements*.txt", "requirements/*.txt", "constraints*.txt", "setup.cfg"),
+    *("environment*.yml", "environment*.yaml", "conda*.yml", "conda*.yaml"),
+    *("setup.py", "Pipfile"),
+)
+"""The files, beside ``pyproject.toml``, that say what is asked for; all but the last two are read line by line."""
+
+_TORCH = r"(?:py)?torch(?:-[cg]pu)?(?![\w.-])"
+_LINE = re.compile(
+    rf"\s*(?:-\s+)?[\"']?(?:[\w.-]+::)?{_TORCH}\s*(?:\[[^\]]*\])?\s*(?P<bounds>[^\"'#;]*)", re.IGNORECASE
+)
+_SECTION = re.compile(r"(\w+):")
+_WHEEL = re.compile(r"/(?:py)?torch-(?P<version>\d[\w.]*)")
+_IN_QUOTES = re.compile(rf"[\"']({_TORCH}\s*(?:\[[^\]]*\])?\s*[<>=~!][^\"']*)[\"']")
+_LOCKED_BY_CONDA = re.compile(
+    r"^\s*-?\s*name:\s*(?:py)?torch\s*\n\s*version:\s*[\"']?(?P<version>[\w.+]+)", re.MULTILINE
+)
+_BOUND = re.compile(
+    r"(?P<operator>===|==|~=|>=|<=|!=|<|>|=|\^|~)?\s*v?"
+    r"(?P<major>\d+)(?:\.(?P<minor>\d+|[*x]))?(?:\.(?P<patch>\d+|[*x]))?[\w.+*!-]*(?P<build>=[\w.*+-]*|\s+[\w.*+-]+)?\s*"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Bounds of the torch version that a script runs on; both may be unknown."""
+class _Said:
+    """What one line says of torch."""
 
-    known: Version | None = None
-    """The script runs on this version or a later one."""
-    below: Version | None = None
-    """The script runs on a version before this one."""
-
-    def allows(self, minimum: Version) -> bool:
-        """Whether code that needs this version may be written."""
-        if self.known is not None:
-            return minimum <= self.known
-        return minimum <= ASSUMED and (self.below is None or minimum < self.below)
-
-
-UNKNOWN = Target()
+    bounds: str
+    """As it is written there, without the name."""
+    where: str
 
 
 def parse(text: str) -> Version:
@@ -67,9 +76,9 @@ def parse(text: str) -> Version:
 def find(directory: Path) -> Target:
     """What the nearest requirements at or above an absolute directory say, up to the project's root."""
     for each in _up_to_root(directory):
-        target = _in_directory(each)
-        if target is not None:
-            return target
+        said = _in_directory(each, directory)
+        if said:
+            return _weakest(said)
     return UNKNOWN
 
 
@@ -83,18 +92,26 @@ def _up_to_root(directory: Path) -> tuple[Path, ...]:
     return above[: projects[0] + 1] if projects else above[:1]
 
 
-def _in_directory(directory: Path) -> Target | None:
-    """What the files of one directory say together, or None where none of them speaks of torch."""
+# What the files say.
+
+
+def _in_directory(directory: Path, asked: Path) -> list[_Said]:
+    """What the files of one directory say of torch, with their names as seen from the one that is asked about."""
+
+    def said(path: Path, bounds: Iterable[str]) -> list[_Said]:
+        return [_Said(each.strip(), os.path.relpath(path, asked)) for each in bounds]
+
     # A lock says what is installed, whatever the requirements would also allow.
-    locked = [_target(f"=={version}") for version in _locked(_read(directory / "uv.lock"))]
+    locked = [one for name in LOCKS for one in said(directory / name, _locked(name, _read(directory / name)))]
     if locked:
-        return _weakest(locked)
-    bounds = [*_pyproject(_read(directory / "pyproject.toml"))]
-    for path in sorted(directory.glob("requirements*.txt")):
-        bounds += _requirements(_read(path).splitlines())
-    for name in ("environment.yml", "environment.yaml"):
-        bounds += [_conda_bounds(found["bounds"]) for found in _CONDA_LINE.finditer(_read(directory / name))]
-    return _weakest([_target(each) for each in bounds]) if bounds else None
+        return locked
+    found = said(directory / "pyproject.toml", _pyproject(_toml(_read(directory / "pyproject.toml"))))
+    found += said(directory / "Pipfile", _tables_of_bounds(_toml(_read(directory / "Pipfile")), "packages"))
+    found += said(directory / "setup.py", _in_quotes(_read(directory / "setup.py")))
+    for path in (path for pattern in PATTERNS[:-2] for path in sorted(directory.glob(pattern))):
+        for number, line in _listed(path.name, _read(path)):
+            found += (replace(each, where=f"{each.where}, line {number}") for each in said(path, _of_line(line)))
+    return found
 
 
 def _read(path: Path) -> str:
@@ -103,11 +120,17 @@ def _read(path: Path) -> str:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return ""
-    return text if "torch" in text else ""
+    return text if "torch" in text.lower() else ""
 
 
 def _toml(text: str) -> dict[str, Any]:
     """The tables of a TOML file; a broken one says nothing here (as configuration it is reported)."""
+    if not text:
+        return {}
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -121,85 +144,131 @@ def _table(tables: object, *keys: str) -> dict[str, Any]:
     return tables if isinstance(tables, dict) else {}
 
 
-def _locked(text: str) -> list[str]:
-    """The versions of torch in a ``uv.lock``: several where they differ by platform."""
-    packages = _toml(text).get("package")
-    tables = [_table(each) for each in packages] if isinstance(packages, list) else []
-    return [str(each["version"]) for each in tables if each.get("name") == "torch" and "version" in each]
+def _locked(name: str, text: str) -> Iterator[str]:
+    """The versions of torch in a lock: several where they differ by platform."""
+    if name == "requirements.lock":
+        yield from (bounds for line in text.splitlines() for bounds in _of_line(line))
+    elif name == "conda-lock.yml":
+        yield from (f"=={found['version']}" for found in _LOCKED_BY_CONDA.finditer(text))
+    elif name == "Pipfile.lock":
+        try:
+            tables = json.loads(text) if text else {}
+        except ValueError:
+            return
+        yield from _tables_of_bounds(tables, "default", "develop")
+    else:
+        packages = _toml(text).get("package")
+        for each in map(_table, packages) if isinstance(packages, list) else ():
+            if each.get("name") == "torch" and "version" in each:
+                yield f"=={each['version']}"
 
 
-def _pyproject(text: str) -> Iterator[str]:
+def _tables_of_bounds(tables: object, *keys: str) -> Iterator[str]:
+    """The bounds on torch in tables of packages, as Poetry and Pipenv write them: ``{torch = "^2.1"}``."""
+    for key in keys:
+        table = _table(tables, key)
+        given = table.get("torch", table.get("pytorch"))
+        for each in given if isinstance(given, list) else [given]:
+            bounds = each.get("version", "") if isinstance(each, dict) else each
+            if isinstance(bounds, str):
+                yield from map(str.strip, bounds.split("||"))
+
+
+def _pyproject(tables: dict[str, Any]) -> Iterator[str]:
     """The bounds on torch in a ``pyproject.toml``: dependencies, optional ones, groups, and Poetry's."""
-    tables = _toml(text)
     project = _table(tables, "project")
     groups = (_table(project, "optional-dependencies"), _table(tables, "dependency-groups"))
     for lines in (project.get("dependencies"), *(lines for group in groups for lines in group.values())):
         if isinstance(lines, list):
-            yield from _requirements(line for line in lines if isinstance(line, str))
+            yield from (bounds for line in lines if isinstance(line, str) for bounds in _of_line(line))
     poetry = _table(tables, "tool", "poetry")
-    for table in (poetry, *_table(poetry, "group").values()):
-        bound = _table(table, "dependencies").get("torch")
-        if bound is not None:
-            text = str(bound.get("version", "") if isinstance(bound, dict) else bound)
-            yield _poetry_bounds(text)
+    for table in (poetry, *map(_table, _table(poetry, "group").values())):
+        yield from _tables_of_bounds(table, "dependencies", "dev-dependencies")
 
 
-def _requirements(lines: Iterable[str]) -> Iterator[str]:
-    """The bounds on torch in lines such as ``torch>=2.1,<3; python_version > "3.9"  # a comment``."""
-    from packaging.requirements import InvalidRequirement, Requirement
+def _in_quotes(text: str) -> Iterator[str]:
+    """The bounds on torch in the strings of a ``setup.py``; the bare word may stand for anything there."""
+    for found in _IN_QUOTES.finditer(text):
+        yield from _of_line(found[1])
 
-    for line in lines:
-        text = line.partition(" #")[0].partition(" --")[0].strip()
-        if not text.startswith("torch"):
+
+def _listed(name: str, text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file that may be requirements, with their numbers from 1."""
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _SECTION.match(line)
+        section = found[1] if found is not None else section
+        # A channel of conda is called pytorch, too; in a setup.cfg, what is not indented is a key.
+        is_other = (
+            section != "dependencies" if name.endswith(("yml", "yaml")) else name == "setup.cfg" and line[:1] != " "
+        )
+        if not is_other:
+            yield number, line
+
+
+def _of_line(line: str) -> Iterator[str]:
+    """The bounds on torch in a line such as ``torch>=2.1,<3; python_version > "3.9"  # why``, or in an address."""
+    if line.lstrip().startswith("#"):
+        return
+    wheel = _WHEEL.search(line.partition(" #")[0])
+    found = _LINE.match(line.partition(" --")[0])
+    if wheel is not None:
+        yield f"=={wheel['version']}"
+    elif found is not None:
+        # Of an address without a version nothing is known.
+        yield found["bounds"].partition("@")[0].strip().removesuffix("\\").strip("() ")
+
+
+# What that means.
+
+
+def _target(said: _Said) -> Target:
+    """``>=2.1,<3`` as a target."""
+    lower: list[Version] = []
+    upper: list[Version] = []
+    for text in re.split(r"\s*,\s*|\s+(?=[<>=~!^])", said.bounds):
+        if text in {"", "*"}:
             continue
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.name == "torch":
-            yield str(requirement.specifier)
+        found = _BOUND.fullmatch(text)
+        if found is None:
+            return Target(unread=(f"{said.where}: torch{_spaced(said.bounds)}",))
+        _add(found, lower, upper)
+    low, high = max(lower, default=None), min(upper, default=None)
+    if low is not None and low < _SECOND and (high is None or high > _SECOND):
+        low = None
+    is_bound = low is not None or high is not None
+    return Target(low, high, f"{said.where}: torch{_spaced(said.bounds)}" if is_bound else "")
 
 
-def _poetry_bounds(text: str) -> str:
-    """Poetry's ``^2.1``, ``~2.1``, ``2.1.*`` and ``*`` in pip's words, as far as lower bounds go."""
-    if text[:1].isdigit():
-        return f"=={text}"
-    return _POETRY_BOUND.sub(">=", text).removeprefix("*")
+def _spaced(bounds: str) -> str:
+    return f" {bounds}" if bounds[:1].isalnum() else bounds
 
 
-def _conda_bounds(text: str) -> str:
-    """Conda's ``=1.13.1=py3.8_cuda11``, ``1.13.1`` and ``>=2.0`` in pip's words."""
-    text = text.strip()
-    if re.match(r"=?\s*\d", text):
-        return "==" + re.split(r"[=\s]", text.lstrip("= "))[0].rstrip(".*")
-    return text
+def _add(found: re.Match[str], lower: list[Version], upper: list[Version]) -> None:
+    """Take in one bound, as pip, conda and Poetry understand it."""
+    operator, minor, patch = found["operator"] or "=", found["minor"], found["patch"]
+    is_any_minor = minor in {"*", "x"} or (minor is None and operator in {"=", "~"})
+    version = int(found["major"]), 0 if is_any_minor else int(minor or 0)
+    next_major, next_minor = (version[0] + 1, 0), (version[0], version[1] + 1)
+    if operator in {"<", "<="}:
+        upper.append(version if operator == "<" and (patch or "0") in {"0", "*", "x"} else next_minor)
+    elif operator != "!=":
+        lower.append(version)
+    if operator == "^":
+        upper.append(next_major if version[0] else next_minor)
+    elif operator in {"=", "==", "===", "~", "~="}:
+        is_major = is_any_minor or (operator == "~=" and patch is None)
+        upper.append(next_major if is_major else next_minor)
 
 
-def _target(bounds: str) -> Target:
-    """``>=2.1,<3`` as a target; a bound that cannot be read says nothing."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        specifiers = SpecifierSet(bounds)
-    except InvalidSpecifier:
-        return UNKNOWN
-    lower = [_release(each.version) for each in specifiers if each.operator in {">=", ">", "==", "===", "~="}]
-    upper = [_release(each.version) for each in specifiers if each.operator == "<"]
-    upper += [(major, minor + 1) for major, minor in (_release(s.version) for s in specifiers if s.operator == "<=")]
-    return Target(max(lower, default=None), min(upper, default=None))
-
-
-def _release(version: str) -> Version:
-    """The first two numbers of ``2.3.1+cu121`` or ``2.*``."""
-    major, minor = [*re.findall(r"\d+", version.partition("+")[0]), "0", "0"][:2]
-    return int(major), int(minor)
-
-
-def _weakest(targets: list[Target]) -> Target:
-    """What holds whichever of the requirements the script is run with."""
-    known = [each.known for each in targets]
-    below = [each.below for each in targets]
-    return Target(
-        min((each for each in known if each is not None), default=None) if None not in known else None,
-        max((each for each in below if each is not None), default=None) if None not in below else None,
-    )
+def _weakest(said: Sequence[_Said]) -> Target:
+    """What holds whichever of the requirements the script is run with; an old torch that one of them pins counts."""
+    targets = [_target(each) for each in said]
+    bound = [each for each in targets if each.known is not None]
+    below = [each.below for each in targets if each.below is not None]
+    oldest = min(bound, key=lambda each: each.known or _SECOND, default=UNKNOWN)
+    decides = len(bound) == len(targets) or (oldest.known or _SECOND) < _SECOND
+    highest = max(below) if len(below) == len(targets) else None
+    source = oldest.source if decides else next((each.source for each in targets if highest and each.source), "")
+    unread = tuple(dict.fromkeys(one for each in targets for one in each.unread))
+    return Target(oldest.known if decides else None, highest, source, unread)

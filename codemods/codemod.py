@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from codemods.editing.values import Edit
     from codemods.facts.reason import Said
     from codemods.facts.script import Script
+    from codemods.facts.target import Version
 
 
 class Promise(enum.IntEnum):
@@ -73,7 +74,7 @@ class Rewrites:
 
     before: str
     after: str
-    target: tuple[int, int] | None = None
+    target: Version | None = None
     """The torch version the script is known to run on, if any."""
 
 
@@ -83,7 +84,7 @@ class Leaves:
 
     code: str
     because: str
-    target: tuple[int, int] | None = None
+    target: Version | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class Finding:
     """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
     because: Reason | None = None
     """Why the site is left."""
+    since: Version = (0, 0)
+    """The first torch that runs the rewritten code."""
 
     @property
     def words(self) -> Words:
@@ -138,8 +141,8 @@ class Codemod(ABC):
     default: ClassVar[Default] = Default.ON
     gain: ClassVar[str]
     """What it typically brings, with the device it was seen on."""
-    min_torch: ClassVar[tuple[int, int]] = (1, 0)
-    """The first torch that runs the rewritten code."""
+    min_torch: ClassVar[Version] = (0, 4)
+    """The first torch that runs the rewritten code in its plainest form; a finding in another form names its own."""
     examples: ClassVar[tuple[Rewrites | Leaves, ...]]
     needs_cuda: ClassVar[bool]
     """Whether its changes act only where there is a CUDA device: elsewhere there is nothing to measure."""
@@ -184,6 +187,7 @@ class Codemod(ABC):
         fails: bool = True,
         after: str = "",
         redraws: bool = False,
+        since: Version | None = None,
     ) -> Finding:
         """A finding that rewrites the site, or leaves it where an edit cannot be carried out there."""
         for edit in edits:
@@ -193,7 +197,8 @@ class Codemod(ABC):
         promise = self.promise if promise is None else promise
         gain = self.gain if gain is None else gain
         why = Words(message) if isinstance(message, str) else message
-        return Finding(self.name(), module, node, why, promise, gain, edits, fails, after, redraws)
+        since = self.min_torch if since is None else since
+        return Finding(self.name(), module, node, why, promise, gain, edits, fails, after, redraws, since=since)
 
     def left(self, module: Module, node: ast.AST, because: Reason) -> Finding:
         """A finding that leaves the site, with the reason."""

@@ -14,10 +14,10 @@ from autotune_rewrite.catalogue import GROUPS, ROUNDS, RULES
 from autotune_rewrite.config import Settings
 from autotune_rewrite.report.pages import markdown_table, page, summary
 from autotune_rewrite.rewrite import rewrite
-from autotune_rewrite.target import Target
 from codemods import commands
 from codemods.codemod import Codemod, Default, Leaves, Promise, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
+from codemods.facts.target import Target
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:

@@ -420,6 +420,32 @@ def test_a_missing_set_to_none_is_no_failure_where_torch_may_be_new(torchfast: R
     assert [(each["status"], each["fails"]) for each in json.loads(answer.out)["findings"]] == [("rewrites", False)]
 
 
+@pytest.mark.parametrize("command", ["rewrite", "check"])
+def test_which_torch_was_read_where_is_said_once(torchfast: Run, naive: Path, command: str) -> None:
+    (naive.parent / "requirements.txt").write_text("numpy\ntorch==1.3.1\ntorch=>2\n")
+    (naive.parent / "again.py").write_text(NAIVE)
+
+    torchfast(command, "train.py", "again.py")  # of which check remembers what it said
+    answer = torchfast(command, "train.py", "again.py")
+
+    assert answer.err.splitlines() == [
+        "note: requirements.txt, line 2: torch==1.3.1 says which torch is used, so that what needs a newer one is left. "
+        "Where it is out of date, --target-torch VERSION says which",
+        "note: requirements.txt, line 3: torch=>2 is not understood, and decides nothing. "
+        "--target-torch VERSION says which torch is used",
+    ]
+    assert "left: needs torch 2.1, and the script may run on an older one: each operation of" in answer.out
+
+
+def test_the_user_knows_the_torch_better_than_the_requirements(torchfast: Run, naive: Path) -> None:
+    (naive.parent / "requirements.txt").write_text("torch==1.3.1\n")
+
+    answer = torchfast("rewrite", "train.py", "--target-torch", "2.4")
+
+    assert answer.err == ""
+    assert "needs torch" not in answer.out
+
+
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
 
@@ -430,7 +456,7 @@ def test_json_of_a_rewrite(torchfast: Run, naive: Path) -> None:
 
     said = json.loads(answer.out)
     assert answer.code == 2
-    assert list(said) == ["version", "findings", "errors", "diffs"]
+    assert list(said) == ["version", "findings", "errors", "notes", "diffs"]
     assert said["version"] == 1
     finding = next(each for each in said["findings"] if each["rule"] == "loader-pin")
     message, gain = finding.pop("message"), finding.pop("gain")

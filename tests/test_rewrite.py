@@ -12,10 +12,10 @@ from autotune_rewrite.config import Settings
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.results import Rewrite, Span
 from autotune_rewrite.rewrite import parse, rewrite
-from autotune_rewrite.target import Target
 from codemods.codemod import Choices, Codemod, Promise
 from codemods.editing.values import AddArgument, Insert, Remove
 from codemods.facts.reason import Reason
+from codemods.facts.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

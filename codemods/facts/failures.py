@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.facts.target import Target
     from codemods.library.removed import Version
 
 _DEEPEST = 6
@@ -51,19 +52,19 @@ class Failure:
     """What fails there, and what to write instead."""
 
 
-def failure(flow: Flow, module: Module, entries: Collection[Module], target: Version | None) -> Failure | None:
+def failure(flow: Flow, module: Module, entries: Collection[Module], target: Target) -> Failure | None:
     """The first place, in the order of the text, where the module fails whatever is chosen when it is started.
 
     Args:
         flow: What is known of the module's project.
         module: The module.
         entries: The modules of the project that are run as ``__main__``.
-        target: The oldest torch that it is known to be run on: what failed later does not fail there.
+        target: The torch that it is known to be run on: what failed later does not fail there.
     """
     course = _Course(flow, entries)
     for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Name):
         for since, because in _failures(flow, module, node):
-            if (target is None or target >= since) and course.surely_runs(module, node):
+            if target.may_be(since) and course.surely_runs(module, node):
                 return Failure(node, because)
     unimportable = _unimportable(flow, target)
     for node in module.nodes(ast.Import, ast.ImportFrom) if unimportable else ():
@@ -74,7 +75,7 @@ def failure(flow: Flow, module: Module, entries: Collection[Module], target: Ver
 
 
 @lasting
-def _unimportable(flow: Flow, target: Version | None) -> Mapping[Module, str]:
+def _unimportable(flow: Flow, target: Target) -> Mapping[Module, str]:
     """The modules that import what is gone, or a module that does, and what that is."""
     course = _Course(flow, ())
     imports = [
@@ -86,7 +87,7 @@ def _unimportable(flow: Flow, target: Version | None) -> Mapping[Module, str]:
     found: dict[Module, str] = {}
     for module, node in imports:
         for since, because in _failing_import(flow, node):
-            if target is None or target >= since:
+            if target.may_be(since):
                 found.setdefault(module, because)
     before = -1 if found else 0
     while before != len(found):

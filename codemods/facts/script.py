@@ -18,6 +18,7 @@ from codemods.facts.failures import Failure, failure
 from codemods.facts.lifetimes import holder
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.target import UNKNOWN, Target
 from codemods.facts.training.evaluation import EvaluationRegion, Evaluations
 from codemods.facts.training.iterations import Iterations, TrainingIteration
 from codemods.library.kinds import FRAMEWORKS, Kind, framework, kind, may
@@ -110,8 +111,8 @@ class Script:
     """All that may run in one process with it, itself too; the same ones in the same order for each of them."""
     entries: tuple[Module, ...]
     """Those of them that are run as ``__main__``."""
-    target: tuple[int, int] | None
-    """The oldest torch that the script is known to be run on: (2, 1); None where that is not known."""
+    target: Target
+    """The torch that it is known to be run on."""
     whole: Whole
     """What is known of the whole project, other scripts too, whatever the module whose sites are sought."""
 
@@ -121,7 +122,7 @@ class Script:
         return self.whole.flow
 
     @classmethod
-    def of(cls, module: Module, target: tuple[int, int] | None = None, others: Sequence[Module] = ()) -> Script:
+    def of(cls, module: Module, target: Target = UNKNOWN, others: Sequence[Module] = ()) -> Script:
         """The facts of a script that is run; the findings in ``module`` are the ones that codemods yield.
 
         Raises:
@@ -130,7 +131,7 @@ class Script:
         modules = (module, *others)
         return cls(module, modules, (module,), target, Whole.of(modules))
 
-    def seen_from(self, module: Module, target: tuple[int, int] | None) -> Script:
+    def seen_from(self, module: Module, target: Target = UNKNOWN) -> Script:
         """The same facts, to seek the sites of another of the modules."""
         other = copy(self)
         other.module, other.target = module, target
@@ -177,7 +178,7 @@ class Script:
             loader: The loader.
             surely: Whether only what is known to refer to the loader then counts.
         """
-        held = holder(self.flow, loader.value) if self.target is None or self.target < _STOPS_WORKERS else None
+        held = holder(self.flow, loader.value) if not self.target.reaches(_STOPS_WORKERS) else None
         if held is None or (surely and not held.is_certain):
             return None
         name = f"'{held.name}' still refers" if held.is_certain else "something may still refer"

@@ -603,7 +603,7 @@ def _why_not_there(script: Script, called: Called, place: Home, left: Container[
 
 def _new_tf32(script: Script) -> ast.Attribute | None:
     """Where torch 2.9's switches for TF32 are set, if the script may run on a torch whose Inductor fails then."""
-    if script.target is not None and script.target > (2, 13):
+    if script.target.reaches((2, 14)):
         return None
     attributes = script.module.nodes(ast.Attribute)
     return next((each for each in attributes if each.attr == _NEW_TF32 and isinstance(each.ctx, ast.Store)), None)
@@ -615,7 +615,7 @@ def _in_vain(script: Script, place: Home) -> bool:
     TorchDynamo does not look into torch's own ``forward``: of ``nn.Sequential(nn.Linear(8, 8)).compile()`` torch 2.11
     and 2.13 make no graph, 2.15 makes one. ``torch.compile`` of the same model makes one in all of them.
     """
-    if script.target is not None and script.target >= (2, 15):
+    if script.target.reaches((2, 15)):
         return False
     models = [Model(script.flow, each) for each in without_none(script.flow.values(place.name))]
     return bool(models) and all(_is_torchs_own(script, layer) for model in models for layer in model.layers)

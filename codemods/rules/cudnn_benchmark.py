@@ -63,6 +63,7 @@ class CudnnBenchmark(Codemod):
 
     promise = Promise.PRECISION
     gain = "0-15 %"
+    min_torch = (0, 2)
     needs_cuda = True
     causes = words(
         """

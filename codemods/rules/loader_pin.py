@@ -51,6 +51,7 @@ class LoaderPin(Codemod):
 
     promise = Promise.BITWISE
     gain = "0-5 %"
+    min_torch = (0, 2)
     needs_cuda = True
     causes = words(
         """

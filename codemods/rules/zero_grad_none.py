@@ -196,7 +196,7 @@ for x in torch.randn(10, 8, 4):
         if call.keywords:
             because = Reason("unknown-arguments", "set_to_none may be among its ** arguments")
             return self.left(module, call, because)
-        is_old = script.target is not None
+        is_old = script.target.known is not None
         reason = _why_not_zeroable(script, func) or (
             _why_not_exactly(script, call, _zeroable(script, func.value)) if is_old else _why_seen(script, call)
         )
@@ -231,7 +231,7 @@ for x in torch.randn(10, 8, 4):
 
 
 def _drops_by_default(script: Script) -> bool:
-    return script.target is not None and script.target >= _DEFAULT
+    return script.target.reaches(_DEFAULT)
 
 
 def _doubles(script: Script) -> Iterator[tuple[ast.Call, str]]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from autotune_rewrite.config import Settings
 from autotune_rewrite.rewrite import rewrite
-from autotune_rewrite.target import Target
 from codemods.codemod import Promise
 from codemods.facts.causes import OF_ALL
+from codemods.facts.target import Target
 
 if TYPE_CHECKING:
     from autotune_rewrite.results import Rewrite

@@ -10,6 +10,7 @@ import pytest
 from codemods.dataflow.source import Module
 from codemods.editing.apply import apply
 from codemods.facts.script import Script, Whole
+from codemods.facts.target import UNKNOWN
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
@@ -55,10 +56,10 @@ def _project(rule: type[Codemod], entries: tuple[str, ...] = ("train",), **texts
     """What the rule makes of each module or says of it, by the module's name."""
     modules = [Module(f"{name}.py", textwrap.dedent(text), name) for name, text in texts.items()]
     run = tuple(each for each in modules if each.name in entries)
-    script = Script(modules[0], tuple(modules), run, None, Whole.of(modules))
+    script = Script(modules[0], tuple(modules), run, UNKNOWN, Whole.of(modules))
     found: dict[str, list[str]] = {}
     for module in modules:
-        for finding in rule().sites(script.seen_from(module, None)):
+        for finding in rule().sites(script.seen_from(module)):
             assert finding.module is module
             if finding.rewrites:
                 text = apply(module, finding.edits)

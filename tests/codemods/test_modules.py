@@ -11,6 +11,7 @@ import pytest
 from codemods.dataflow.source import Module
 from codemods.editing.apply import apply
 from codemods.facts.script import Script, Whole
+from codemods.facts.target import UNKNOWN
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.no_grad_eval import NoGradEval
 from codemods.rules.zero_grad_none import ZeroGradNone
@@ -74,7 +75,7 @@ def _project(rule: type[Codemod], **changed: str) -> dict[str, list[str]]:
     script = Script.of(entry, others=others)
     found: dict[str, list[str]] = {}
     for module in (entry, *others):
-        for finding in rule().sites(script.seen_from(module, None)):
+        for finding in rule().sites(script.seen_from(module)):
             assert finding.module is module
             if finding.rewrites:
                 text = apply(module, finding.edits)
@@ -169,7 +170,7 @@ def test_a_hook_of_another_script_of_the_directory() -> None:
     hooking = _MODEL + "\n\ndef watch(layer, hook):\n    layer.register_forward_hook(hook)\n"
     modules = [Module(f"{name}.py", text, name) for name, text in (("train", _TRAIN), ("engine", _ENGINE), ("model", _MODEL))]  # fmt: skip
     other = Module("other.py", hooking, "other")
-    script = Script(modules[1], tuple(modules), (modules[0],), None, Whole.of([*modules, other]))
+    script = Script(modules[1], tuple(modules), (modules[0],), UNKNOWN, Whole.of([*modules, other]))
 
     assert [each.rewrites for each in NoGradEval().sites(script)] == [True]
 
@@ -179,7 +180,7 @@ def test_a_module_that_only_tries_its_layers_out_when_it_is_run() -> None:
     trying = _MODEL + '\n\nif __name__ == "__main__":\n    make_net()\n'
     names = ("train", "engine", "model")
     modules = [Module(f"{name}.py", text, name) for name, text in zip(names, (_TRAIN, _ENGINE, trying), strict=True)]
-    script = Script(modules[2], tuple(modules), (modules[0], modules[2]), None, Whole.of(modules))
+    script = Script(modules[2], tuple(modules), (modules[0], modules[2]), UNKNOWN, Whole.of(modules))
 
     assert list(CudnnBenchmark().sites(script)) == []
 

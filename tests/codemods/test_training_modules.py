@@ -263,7 +263,7 @@ def test_what_another_script_does_with_the_same_files_does_not_count() -> None:
 
 def test_the_order_of_the_files_does_not_matter() -> None:
     modules = [Module(f"{each}.py", text, each) for each, text in PROJECT.items()]
-    script = Script.of(modules[0], others=modules[1:]).seen_from(modules[1], None)
+    script = Script.of(modules[0], others=modules[1:]).seen_from(modules[1])
 
     (finding,) = Amp(Choices(amp="fp16")).find(script)
     reason = "train_one_epoch() is called in train.py, which would have to pass the scaler"

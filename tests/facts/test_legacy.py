@@ -12,6 +12,7 @@ from autotune_rewrite.errors import FileError
 from autotune_rewrite.rewrite import parse
 from codemods.dataflow.source import Module
 from codemods.facts.script import Script
+from codemods.facts.target import Target
 
 _START = """\
 import torch
@@ -138,7 +139,7 @@ def test_the_demonstration_at_the_end_of_a_helper_does_not_run() -> None:
     helper = Module("helper.py", "if __name__ == '__main__':\n    import cPickle\n", "helper")
     both = Script.of(entry, others=[helper])
 
-    assert both.seen_from(helper, None).fails_today is None
+    assert both.seen_from(helper).fails_today is None
     assert Script.of(helper).fails_today is not None
 
 
@@ -148,7 +149,7 @@ def test_a_module_of_the_project_is_not_gone() -> None:
 
 @pytest.mark.parametrize(("target", "fails"), [((1, 12), False), ((1, 13), True)], ids=["before", "since"])
 def test_what_is_gone_later_than_the_known_torch_is_there(target: tuple[int, int], *, fails: bool) -> None:
-    found = Script.of(Module("train.py", _START + "iter(loader).next()\n"), target).fails_today
+    found = Script.of(Module("train.py", _START + "iter(loader).next()\n"), Target(target)).fails_today
 
     assert (found is not None) is fails
 

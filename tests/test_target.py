@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from autotune_rewrite import target
+from codemods.facts.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "known", "below"),
+    [
+        pytest.param("requirements.txt", "torch>=2.1\n", (2, 1), None, id="lower bound"),
+        pytest.param("requirements.txt", "torch>=1.4\n", None, None, id="what the author began with says nothing"),
+        pytest.param("requirements.txt", "torch==2.3.1\n", (2, 3), (2, 4), id="pinned"),
+        pytest.param("requirements.txt", "torch===2.3.1\n", (2, 3), (2, 4), id="pinned to the letter"),
+        pytest.param("requirements.txt", "torch==1.7.1+cu110\n", (1, 7), (1, 8), id="pinned to a local build"),
+        pytest.param("requirements.txt", "torch==2.1.0.dev20230301\n", (2, 1), (2, 2), id="pinned to a nightly"),
+        pytest.param("requirements.txt", "torch==2.*\n", (2, 0), (3, 0), id="any of a major version"),
+        pytest.param("requirements.txt", "torch~=1.13.0\n", (1, 13), (1, 14), id="compatible release"),
+        pytest.param("requirements.txt", "torch~=1.12.1+cu113\n", (1, 12), (1, 13), id="compatible local build"),
+        pytest.param("requirements.txt", "torch~=1.7\n", (1, 7), (2, 0), id="compatible with all that follow"),
+        pytest.param("requirements.txt", "torch>=1.7,<2.0\n", (1, 7), (2, 0), id="both bounds"),
+        pytest.param("requirements.txt", "torch>=1.7,<2.6\n", None, (2, 6), id="an old lower bound and an upper one"),
+        pytest.param("requirements.txt", "torch (>=1.7, <=1.9.1)\n", (1, 7), (1, 10), id="parentheses"),
+        pytest.param("requirements.txt", "torch<2\n", None, (2, 0), id="an upper bound guarantees nothing"),
+        pytest.param("requirements.txt", "torch<1.4.1\n", None, (1, 5), id="an upper bound within a release"),
+        pytest.param("requirements.txt", "torch\n", None, None, id="any version guarantees nothing"),
+        pytest.param("requirements.txt", "torch!=2.0.0\n", None, None, id="an exclusion guarantees nothing"),
+        pytest.param("requirements.txt", "torch @ https://a.b/torch-2.0.whl\n", (2, 0), (2, 1), id="an address"),
+        pytest.param("requirements.txt", "torch @ https://a.b/c.whl\n", None, None, id="an address without a version"),
+        pytest.param(
+            "requirements.txt", "https://a.b/cu100/torch-1.0.1.post2-cp36-linux.whl\n", (1, 0), (1, 1), id="a wheel"
+        ),
+        pytest.param("requirements.txt", "torch >= 2.1  # why\n", (2, 1), None, id="comment"),
+        pytest.param("requirements.txt", "# torch==1.2\ntorch>=2.1\n", (2, 1), None, id="line of comment"),
+        pytest.param("requirements.txt", "torch>=2.1; python_version > '3.9'\n", (2, 1), None, id="marker"),
+        pytest.param("requirements.txt", "torch==2.1.0 --hash=sha256:00\n", (2, 1), (2, 2), id="hash"),
+        pytest.param("requirements.txt", "torch==2.1.0 \\\n    --hash=sha256:00\n", (2, 1), (2, 2), id="hash below"),
+        pytest.param("requirements.txt", "torchvision>=0.9\ntorch-geometric>=2\n", None, None, id="other packages"),
+        pytest.param("requirements.txt", "pytorch-lightning==1.2\n", None, None, id="built on PyTorch"),
+        pytest.param("requirements.txt", "pytorch==1.3.1\n", (1, 3), (1, 4), id="PyTorch by its whole name"),
+        pytest.param("requirements.txt", "PyTorch 1.3.1\n", (1, 3), (1, 4), id="in words"),
+        pytest.param("requirements.txt", "pytorch=1.3.1=py3.7_cuda10.1_0\n", (1, 3), (1, 4), id="conda list --export"),
+        pytest.param("requirements-gpu.txt", "torch>=2.2\n", (2, 2), None, id="another requirements file"),
+        pytest.param("requirements/base.txt", "torch>=2.2\n", (2, 2), None, id="a directory of requirements"),
+        pytest.param("pip-requirements.txt", "torch==1.9\n", (1, 9), (1, 10), id="a name before requirements"),
+        pytest.param("constraints.txt", "torch==1.9\n", (1, 9), (1, 10), id="constraints"),
+        pytest.param("requirements.txt", "torch>=two\n", None, None, id="no version"),
+        pytest.param(
+            "setup.py", "setup(name='torch', install_requires=['torch==1.4'])\n", (1, 4), (1, 5), id="setup.py"
+        ),
+        pytest.param("setup.cfg", "[options]\ninstall_requires =\n    torch==1.4\n", (1, 4), (1, 5), id="setup.cfg"),
+        pytest.param("pyproject.toml", "[project]\ndependencies = ['torch>=2.1']\n", (2, 1), None, id="dependency"),
+        pytest.param(
+            "pyproject.toml",
+            "[project.optional-dependencies]\ntrain = ['torch>=2.2', 'numpy']\n",
+            (2, 2),
+            None,
+            id="optional dependency",
+        ),
+        pytest.param(
+            "pyproject.toml",
+            "[dependency-groups]\ntrain = ['torch>=2.2', {include-group = 'a'}]\n",
+            (2, 2),
+            None,
+            id="dependency group",
+        ),
+        pytest.param("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '^1.12'\n", (1, 12), (2, 0), id="Poetry"),
+        pytest.param("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '^2.2'\n", (2, 2), (3, 0), id="caret"),
+        pytest.param("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '~1.12'\n", (1, 12), (1, 13), id="tilde"),
+        pytest.param("pyproject.toml", "[tool.poetry.dependencies]\ntorch = '*'\n", None, None, id="any"),
+        pytest.param(
+            "pyproject.toml",
+            "[tool.poetry.dependencies]\ntorch = {version = '2.1.*'}\n",
+            (2, 1),
+            (2, 2),
+            id="Poetry table",
+        ),
+        pytest.param(
+            "pyproject.toml",
+            "[tool.poetry.group.dev.dependencies]\ntorch = [{version = '1.13'}, {version = '2.1'}]\n",
+            (1, 13),
+            (2, 2),
+            id="Poetry's several platforms",
+        ),
+        pytest.param("pyproject.toml", "project = 'torch'\n", None, None, id="no project table"),
+        pytest.param("pyproject.toml", "torch = = \n", None, None, id="broken TOML"),
+        pytest.param(
+            "environment.yml", "dependencies:\n  - pytorch=1.13.1=py3.8_0\n", (1, 13), (1, 14), id="conda build"
+        ),
+        pytest.param("environment.yml", "dependencies:\n  - pytorch=1.13\n", (1, 13), (1, 14), id="conda's one sign"),
+        pytest.param("environment.yml", "dependencies:\n  - pytorch=2\n", (2, 0), (3, 0), id="conda's major version"),
+        pytest.param(
+            "environment.yml", "dependencies:\n  - pytorch 1.3.1 py3_0\n", (1, 3), (1, 4), id="conda's spaces"
+        ),
+        pytest.param("environment.yml", "dependencies:\n  - pytorch::pytorch>=2.0\n", (2, 0), None, id="conda channel"),
+        pytest.param(
+            "environment.yml",
+            "channels:\n- pytorch\ndependencies:\n- pytorch>=2.0\n",
+            (2, 0),
+            None,
+            id="a channel is no requirement",
+        ),
+        pytest.param(
+            "environment.yml", "dependencies:\n  - pip:\n    - torch==2.1\n", (2, 1), (2, 2), id="pip in conda"
+        ),
+        pytest.param(
+            "environment-gpu.yaml", "dependencies:\n  - pytorch=1.8\n", (1, 8), (1, 9), id="another environment"
+        ),
+        pytest.param("environment.yml", "dependencies:\n  - pytorch-cuda=12.1\n", None, None, id="conda's CUDA"),
+        pytest.param("uv.lock", "[[package]]\nname = 'torch'\nversion = '2.6.0'\n", (2, 6), (2, 7), id="uv"),
+        pytest.param("poetry.lock", "[[package]]\nname = 'torch'\nversion = '1.13.1'\n", (1, 13), (1, 14), id="poetry"),
+        pytest.param("Pipfile", "[packages]\ntorch = '==1.9.0'\n", (1, 9), (1, 10), id="Pipenv"),
+        pytest.param(
+            "Pipfile.lock", '{"default": {"torch": {"version": "==1.9.0"}}}', (1, 9), (1, 10), id="Pipenv's lock"
+        ),
+        pytest.param("Pipfile.lock", '{"torch"', None, None, id="broken JSON"),
+        pytest.param("requirements.lock", "torch==2.3.0\n    # via timm\n", (2, 3), (2, 4), id="rye"),
+        pytest.param(
+            "conda-lock.yml", "package:\n- name: pytorch\n  version: 2.0.1\n", (2, 0), (2, 1), id="conda's lock"
+        ),
+    ],
+)
+def test_the_target_is_what_the_requirements_beside_the_script_guarantee(
+    tmp_path: Path, file: str, text: str, known: tuple[int, int] | None, below: tuple[int, int] | None
+) -> None:
+    write(tmp_path / file, text)
+
+    found = target.find(tmp_path)
+
+    assert (found.known, found.below) == (known, below)
+
+
+@pytest.mark.parametrize(
+    ("files", "known", "source"),
+    [
+        pytest.param(
+            {"requirements.txt": "torch>=2.1\n", "requirements-old.txt": "numpy\ntorch==1.13\n"},
+            (1, 13),
+            "requirements-old.txt, line 2: torch==1.13",
+            id="the weakest of several",
+        ),
+        pytest.param(
+            {"requirements.txt": "torch>=2.1\n", "environment.yml": "dependencies:\n  - pytorch\n"},
+            None,
+            "",
+            id="one of several without a bound",
+        ),
+        pytest.param(
+            {"requirements.txt": "torch==1.3.1\n", "setup.cfg": "[options]\ninstall_requires =\n  torch\n"},
+            (1, 3),
+            "requirements.txt, line 1: torch==1.3.1",
+            id="an old torch that is pinned decides",
+        ),
+        pytest.param(
+            {
+                "pyproject.toml": "[project]\ndependencies = ['torch']\n",
+                "uv.lock": "[[package]]\nname = 'torch'\nversion = '2.6.0'\n",
+            },
+            (2, 6),
+            "uv.lock: torch==2.6.0",
+            id="a lock says more than the requirement",
+        ),
+    ],
+)
+def test_of_several_files_the_oldest_torch_counts(
+    tmp_path: Path, files: dict[str, str], known: tuple[int, int] | None, source: str
+) -> None:
+    for file, text in files.items():
+        write(tmp_path / file, text)
+
+    found = target.find(tmp_path)
+
+    assert (found.known, found.source) == (known, source)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "requirements.txt", "numpy\ntorch>=two\n")
+    write(tmp_path / "setup.py", "setup(install_requires=['torch==1.4'])\n")
+
+    found = target.find(tmp_path)
+
+    assert found.unread == ("requirements.txt, line 2: torch>=two",)
+    assert found.known == (1, 4)
+
+
+def test_requirements_count_up_to_the_project_root(tmp_path: Path) -> None:
+    write(tmp_path / "requirements.txt", "torch>=2.1\n")
+    write(tmp_path / "project/.git/HEAD", "")
+    write(tmp_path / "project/examples/train.py", "")
+
+    assert target.find(tmp_path / "project/examples").known is None
+
+    write(tmp_path / "project/requirements.txt", "torch>=2.2\n")
+    target.find.cache_clear()
+
+    found = target.find(tmp_path / "project/examples")
+    assert (found.known, found.source) == ((2, 2), "../requirements.txt, line 1: torch>=2.2")
+
+
+def test_the_nearest_requirement_counts(tmp_path: Path) -> None:
+    write(tmp_path / ".git/HEAD", "")
+    write(tmp_path / "requirements.txt", "torch>=2.1\n")
+    write(tmp_path / "old/requirements.txt", "torch==1.4\n")
+
+    assert target.find(tmp_path / "old").known == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "minimum", "allowed"),
+    [
+        pytest.param(Target(), (2, 4), True, id="unknown counts as 2.4"),
+        pytest.param(Target(), (2, 5), False, id="unknown is not newer"),
+        pytest.param(Target((1, 13)), (2, 0), False, id="known to be older"),
+        pytest.param(Target((2, 0)), (2, 0), True, id="known to be new enough"),
+        pytest.param(Target(None, (2, 0)), (2, 0), False, id="known to be before"),
+        pytest.param(Target(None, (2, 0)), (1, 13), True, id="perhaps before"),
+    ],
+)
+def test_a_minimum_is_held_against_the_target(given: Target, minimum: tuple[int, int], *, allowed: bool) -> None:
+    assert given.allows(minimum) is allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("2.1", (2, 1)), ("2", (2, 0)), ("2.3.1", (2, 3)), ("1.13.1+cu117", (1, 13))]
+)
+def test_versions_are_read(text: str, version: tuple[int, int]) -> None:
+    assert target.parse(text) == version
