@@ -46,7 +46,8 @@ class ZeroGradNone(Codemod):
     Why it is faster:
         One pass over the memory of all gradients less, and the next backward writes instead of adding. Since torch 2.0
         it is the default of ``zero_grad()``: there only ``set_to_none=False`` and zeroing by hand cost something. Where
-        the script is known to run on torch 2 (``--target-torch``, a requirement beside it), plain calls are left alone.
+        the script is known to run on torch 2 (``--target-torch``, a requirement beside it), plain calls are left alone;
+        where nothing is known, they are made explicit if every parameter surely gets a gradient, and no more is said.
 
     When it is left:
         A parameter may get no gradient in an iteration: a zero gradient still applies momentum and weight decay, a
@@ -181,7 +182,7 @@ for x in torch.randn(10, 8, 4):
         value = given.value if given is not None else call.args[0] if call.args else None
         if value is None:
             if not _drops_by_default(script):
-                yield self._plain(script, module, call, func)
+                yield from self._plain(script, module, call, func)
         elif isinstance(value, ast.Constant) and not value.value:
             reason = _why_not_zeroable(script, func) or _why_not_exactly(script, call, _zeroable(script, func.value))
             if reason is not None:
@@ -191,19 +192,22 @@ for x in torch.randn(10, 8, 4):
             else:
                 yield self.rewrites(module, call, _MESSAGE, Replace(module, value, "True"))
 
-    def _plain(self, script: Script, module: Module, call: ast.Call, func: ast.Attribute) -> Finding:
+    def _plain(self, script: Script, module: Module, call: ast.Call, func: ast.Attribute) -> Iterator[Finding]:
         """``zero_grad()``, which drops gradients by itself since torch 2."""
+        is_old = not script.target.may_be(_DEFAULT) or script.target.known is not None
         if call.keywords:
-            because = Reason("unknown-arguments", "set_to_none may be among its ** arguments")
-            return self.left(module, call, because)
-        is_old = script.target.known is not None
-        reason = _why_not_zeroable(script, func) or (
-            _why_not_exactly(script, call, _zeroable(script, func.value)) if is_old else _why_seen(script, call)
-        )
+            if is_old:
+                because = Reason("unknown-arguments", "set_to_none may be among its ** arguments")
+                yield self.left(module, call, because)
+            return
+        reason = _why_not_zeroable(script, func) or _why_not_exactly(script, call, _zeroable(script, func.value))
         if reason is not None:
-            return self.left(module, call, reason)
+            # Most scripts of which nothing is known run on torch 2, where there is nothing to change.
+            if is_old:
+                yield self.left(module, call, reason)
+            return
         edit = AddArgument(module, call, "set_to_none", "True")
-        return self.rewrites(module, call, _MESSAGE, edit, gain=self.gain if is_old else _NO_GAIN, fails=is_old)
+        yield self.rewrites(module, call, _MESSAGE, edit, gain=self.gain if is_old else _NO_GAIN, fails=is_old)
 
     # Loops that zero by hand.
 
@@ -508,9 +512,13 @@ def _reaches(script: Script, iteration: TrainingIteration, event: Event, models:
             return False
     body = list(_straight(getattr(iteration.owner, "body", [])))
     return all(
-        depends(event.node.func.value, body, lambda call, model=model: model.value in script.flow.values(call.func))  # type: ignore[misc]
+        depends(script.flow, event.node.func.value, body, lambda call, model=model: _calls(script, call, model))  # type: ignore[misc]
         for model in models
     )
+
+
+def _calls(script: Script, call: ast.Call, model: Model) -> bool:
+    return model.value in script.flow.values(call.func)
 
 
 def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -579,7 +587,8 @@ def _toggles_gradients(script: Script) -> tuple[Module, ast.Attribute] | None:
     """Where parameters are frozen or unfrozen."""
     for module in script.modules:
         for node in module.nodes(ast.Attribute):
-            if node.attr == "requires_grad" and isinstance(node.ctx, ast.Store):
+            is_set = node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
+            if is_set and not _is_of_a_batch(script, node.value):
                 return module, node
             if node.attr == "requires_grad_" and may(script.flow, script.flow.values(node.value), Kind.MODEL):
                 return module, node

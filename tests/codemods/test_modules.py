@@ -11,7 +11,7 @@ import pytest
 from codemods.dataflow.source import Module
 from codemods.editing.apply import apply
 from codemods.facts.script import Script, Whole
-from codemods.facts.target import UNKNOWN
+from codemods.facts.target import UNKNOWN, Target
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.no_grad_eval import NoGradEval
 from codemods.rules.zero_grad_none import ZeroGradNone
@@ -66,16 +66,16 @@ evaluate(net, loader)
 """
 
 
-def _project(rule: type[Codemod], **changed: str) -> dict[str, list[str]]:
+def _project(rule: type[Codemod], target: Target = UNKNOWN, **changed: str) -> dict[str, list[str]]:
     """What the rule makes of each module or says of it, by the module's name; ``train`` is the one that is run."""
     texts = {"train": _TRAIN, "engine": _ENGINE, "model": _MODEL} | {
         name: textwrap.dedent(text) for name, text in changed.items()
     }
     entry, *others = (Module(f"{name}.py", text, name) for name, text in texts.items())
-    script = Script.of(entry, others=others)
+    script = Script.of(entry, target, others)
     found: dict[str, list[str]] = {}
     for module in (entry, *others):
-        for finding in rule().sites(script.seen_from(module)):
+        for finding in rule().sites(script.seen_from(module, target)):
             assert finding.module is module
             if finding.rewrites:
                 text = apply(module, finding.edits)
@@ -125,7 +125,9 @@ def test_images_resized_in_a_helper() -> None:
 def test_gradients_kept_in_another_module() -> None:
     keeping = _MODEL + "\n\ndef gradients(model):\n    return [p.grad for p in model.parameters()]\n"
 
-    assert _project(ZeroGradNone, model=keeping) == {"engine": ["gradients are kept by reference (model.py, line 18)"]}
+    assert _project(ZeroGradNone, Target((1, 13)), model=keeping) == {
+        "engine": ["gradients are kept by reference (model.py, line 18)"]
+    }
 
 
 def test_a_hook_of_another_module() -> None:
@@ -154,8 +156,9 @@ def test_a_helper_that_fails_is_left_while_the_others_are_not() -> None:
 
 def test_a_script_that_imports_what_fails_says_so() -> None:
     failing = _ENGINE.replace("import torch\n", "import torch\nfrom torch._six import inf\n")
+    zeroing = _ENGINE.replace("zero_grad()", "zero_grad(set_to_none=False)")
     caught = "try:\n    from torch._six import inf\nexcept ImportError:\n    inf = float('inf')\n"
-    using = _ENGINE.replace("import torch\n", "import torch\nimport engine as other\n")
+    using = zeroing.replace("import torch\n", "import torch\nimport engine as other\n")
 
     because = "the script fails before any change; fix first: engine.py cannot be imported: "
     assert _project(ZeroGradNone, engine=failing, model=using + _MODEL)["model"] == [
@@ -202,8 +205,8 @@ class Mine(torch.optim.Optimizer):
         "from model", "from mine import Mine\nfrom model"
     )
 
-    assert _project(ZeroGradNone, train=using, mine=own) == {
-        "engine": ["        optimizer.zero_grad(set_to_none=True)"]
+    assert _project(ZeroGradNone, Target((1, 13)), train=using, mine=own) == {
+        "engine": ["a gradient is read outside the training iteration (mine.py, line 8)"]
     }
 
 

@@ -220,7 +220,10 @@ RECEIVERS = {
 
 @pytest.mark.parametrize("body", RECEIVERS.values(), ids=list(RECEIVERS))
 def test_knows_the_receiver(body: str) -> None:
-    check_rewrites(ZeroGradNone, script(body), script(body.replace("zero_grad()", "zero_grad(set_to_none=True)")))
+    codes = {site.code for site in run(ZeroGradNone, script(body), (1, 13)).sites}
+
+    assert codes
+    assert not codes & {"unknown-optimizer", "own-method"}
 
 
 LEFT_PLAIN = {
@@ -312,8 +315,61 @@ LEFT_PLAIN = {
 
 
 @pytest.mark.parametrize(("body", "because"), LEFT_PLAIN.values(), ids=list(LEFT_PLAIN))
-def test_leaves_a_plain_call(body: str, because: str) -> None:
-    check_leaves(ZeroGradNone, script(body), because)
+def test_leaves_a_plain_call_on_an_old_torch(body: str, because: str) -> None:
+    check_leaves(ZeroGradNone, script(body), because, (1, 13))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [*RECEIVERS.values(), *(body for body, _ in LEFT_PLAIN.values())],
+    ids=[*RECEIVERS, *LEFT_PLAIN],
+)
+def test_says_nothing_of_a_plain_call_that_torch_2_may_run(body: str) -> None:
+    check_silent(ZeroGradNone, script(body))
+
+
+PERHAPS_CONSTANT = {
+    "a loss of the project's own that has a branch": (
+        "def criterion(out, y):\n"
+        "    found = y > 0\n"
+        "    if not found.any():\n"
+        "        return torch.zeros((), requires_grad=True)\n"
+        "    return out[found].sum()\n"
+    ),
+    "a loss module of the project's own that has a branch": (
+        "class Boxes(nn.Module):\n"
+        "    def forward(self, out, y):\n"
+        "        return out[y > 0].sum() if (y > 0).any() else torch.zeros((), requires_grad=True)\n\n"
+        "criterion = Boxes()\n"
+    ),
+    "a loss that comes from elsewhere": "from losses import criterion\n",
+}
+
+
+@pytest.mark.parametrize("first", PERHAPS_CONSTANT.values(), ids=list(PERHAPS_CONSTANT))
+def test_a_loss_may_be_a_constant_that_depends_on_no_parameter(first: str) -> None:
+    plain = script(first) + loop("optimizer.zero_grad()").removeprefix(HEAD)
+    said = script(first) + loop("optimizer.zero_grad(set_to_none=False)").removeprefix(HEAD)
+
+    check_silent(ZeroGradNone, plain)
+    check_leaves(ZeroGradNone, plain, UNSEEN, (1, 13))
+    check_leaves(ZeroGradNone, said, UNSEEN)
+
+
+def test_a_loss_of_the_project_s_own_that_is_straight_depends_on_what_it_is_given() -> None:
+    first = "class Squares(nn.Module):\n    def forward(self, out, y):\n        return (out - 1).square().sum()\n\n"
+    first += "criterion = Squares()\n"
+    before = script(first) + loop("optimizer.zero_grad()").removeprefix(HEAD)
+
+    check_rewrites(ZeroGradNone, before, before.replace("zero_grad()", "zero_grad(set_to_none=True)"))
+
+
+def test_a_layer_that_is_dropped_at_random_may_miss_its_gradient() -> None:
+    forward = "return self.b(self.a(x)) if torch.rand(()) < 0.5 else self.a(x)"
+    plain = net("", forward).replace("zero_grad(set_to_none=False)", "zero_grad()")
+
+    check_silent(ZeroGradNone, plain)
+    check_leaves(ZeroGradNone, plain, f"{MISSES}: forward has a branch (line {FORWARD + 1})", (1, 13))
 
 
 def test_a_gradient_that_is_used_after_backward_is_no_obstacle() -> None:
@@ -700,6 +756,8 @@ def test_the_gradient_of_an_image_is_no_parameter_s() -> None:
         "    criterion(model(x[0]), y[0]).backward()\n"
         "    step = x.grad.data\n"
         "    model.zero_grad()\n"
+        "    criterion(model(x[0]), y[0]).backward()\n"
+        "    optimizer.step()\n"
     )
     check_rewrites(ZeroGradNone, before, before.replace("zero_grad()", "zero_grad(set_to_none=True)"))
 
@@ -790,7 +848,7 @@ for x in loader:
     model(x).sum().backward()
     optimizer.step()
 """
-    check_rewrites(ZeroGradNone, code, code.replace("zero_grad()", "zero_grad(set_to_none=True)"))
+    check_leaves(ZeroGradNone, code, f"{MISSES}: its parameters are not known", (1, 13))
 
 
 def test_the_gradient_of_an_attribute_that_is_zeroed_is_one_tensor_s() -> None:
@@ -811,7 +869,7 @@ class Line:
 
 def test_accelerate_s_optimizer_knows_how_to_zero() -> None:
     because = "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
-    check_leaves(ZeroGradNone, ACCELERATED, because)
+    check_leaves(ZeroGradNone, ACCELERATED, because, (1, 13))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.loops import place
@@ -228,7 +229,9 @@ class _Reached:
                     self._from(each)
 
 
-def depends(expression: ast.expr, statements: list[ast.stmt], is_source: Callable[[ast.Call], bool]) -> bool:
+def depends(
+    flow: Flow, expression: ast.expr, statements: list[ast.stmt], is_source: Callable[[ast.Call], bool]
+) -> bool:
     """Whether the expression is surely computed from a source's result, by the neighbouring statements before it."""
     todo: list[ast.expr] = [expression]
     seen: set[ast.expr] = set()
@@ -247,12 +250,49 @@ def depends(expression: ast.expr, statements: list[ast.stmt], is_source: Callabl
             case ast.Call(func, arguments):
                 if is_source(node):
                     return True
-                if _cuts(func):
+                if _cuts(func) or not _hands_on(flow, func):
                     continue
                 todo.extend(arguments)
+                todo.extend(each.value for each in node.keywords)
                 if isinstance(func, ast.Attribute):
                     todo.append(func.value)
     return False
+
+
+def _hands_on(flow: Flow, func: ast.expr) -> bool:
+    """Whether what a call returns depends on its arguments in every run: a project's function may return a constant."""
+    callees = without_none(flow.values(func))
+    return bool(callees) and all(_is_torchs_own(flow, each) or _is_straight(_code(flow, each)) for each in callees)
+
+
+def _is_torchs_own(flow: Flow, callee: Value) -> bool:
+    if callee.sort is Sort.EXTERNAL:
+        return callee.name.startswith(("torch.", "builtins."))
+    if callee.sort is Sort.METHOD:
+        return callee.site is None
+    return (
+        callee.sort is Sort.MADE and callee.name.startswith("torch.") and kind(flow, callee) in {Kind.LOSS, Kind.MODEL}
+    )
+
+
+def _code(flow: Flow, callee: Value) -> FunctionNode | None:
+    """What runs when a function or an object of the project is called."""
+    class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
+    if class_ is not None:
+        return flow.method(class_, "forward") or flow.method(class_, "__call__")
+    return callee.site if isinstance(callee.site, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+
+
+def _is_straight(function: FunctionNode | None) -> bool:
+    """Whether a function computes what it returns in the same way whatever it is given."""
+    return (
+        function is not None
+        and isinstance(function.body[-1], ast.Return)
+        and not any(
+            isinstance(node, _BRANCHES) or (isinstance(node, ast.Return) and node is not function.body[-1])
+            for node in walk(function)
+        )
+    )
 
 
 def _only_value(statements: list[ast.stmt], name: str) -> Iterator[ast.expr]:
