@@ -12,6 +12,7 @@ from codemods.facts.reason import Spot
 
 if TYPE_CHECKING:
     from autotune_rewrite.notebooks import Cells
+    from codemods.codemod import Need
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,8 @@ class Site:
     """The cause for which the site is left, one of ``causes.CAUSES``; empty where it is rewritten."""
     remedy: str = ""
     """What the user can do about that, where there is something."""
+    needs: Need = ""
+    """What there has to be for the rewritten code to act."""
 
     @property
     def rewrites(self) -> bool:

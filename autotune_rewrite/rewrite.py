@@ -350,6 +350,7 @@ def _site(finding: Finding, original_lines: tuple[int, ...] | None) -> Site:
         spots=said.spots,
         code="" if finding.because is None else finding.because.code,
         remedy="" if finding.because is None else finding.because.remedy,
+        needs=finding.needs,
     )
 
 

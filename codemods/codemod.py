@@ -53,6 +53,10 @@ AmpForm = Literal["auto", "bf16", "fp16"]
 """A form of mixed precision: ``auto`` lets the GPU decide when the script runs; the other two are plainer."""
 
 
+Need = Literal["", "cuda", "bf16"]
+"""What a change needs to act: nothing but to be there, a CUDA device, or one that has bf16 (capability 8.0)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choices:
     """What users choose about how rules rewrite."""
@@ -109,6 +113,8 @@ class Finding:
     """Why the site is left."""
     since: Version = (0, 0)
     """The first torch that runs the rewritten code."""
+    needs: Need = ""
+    """Where there is none of it, the rewritten code does what the original does, and nothing is to be measured."""
 
     @property
     def words(self) -> Words:
@@ -145,7 +151,7 @@ class Codemod(ABC):
     """The first torch that runs the rewritten code in its plainest form; a finding in another form names its own."""
     examples: ClassVar[tuple[Rewrites | Leaves, ...]]
     needs_cuda: ClassVar[bool]
-    """Whether its changes act only where there is a CUDA device: elsewhere there is nothing to measure."""
+    """Whether its changes act only where there is a CUDA device, unless a finding says what it needs itself."""
     causes: ClassVar[frozenset[str]]
     """The codes of the reasons for which it leaves sites, but for those of ``causes.OF_ALL``."""
     failures: ClassVar[tuple[str, ...]] = ()
@@ -188,6 +194,7 @@ class Codemod(ABC):
         after: str = "",
         redraws: bool = False,
         since: Version | None = None,
+        needs: Need | None = None,
     ) -> Finding:
         """A finding that rewrites the site, or leaves it where an edit cannot be carried out there."""
         for edit in edits:
@@ -198,7 +205,11 @@ class Codemod(ABC):
         gain = self.gain if gain is None else gain
         why = Words(message) if isinstance(message, str) else message
         since = self.min_torch if since is None else since
-        return Finding(self.name(), module, node, why, promise, gain, edits, fails, after, redraws, since=since)
+        if needs is None:
+            needs = "cuda" if self.needs_cuda else ""
+        return Finding(
+            self.name(), module, node, why, promise, gain, edits, fails, after, redraws, since=since, needs=needs
+        )
 
     def left(self, module: Module, node: ast.AST, because: Reason) -> Finding:
         """A finding that leaves the site, with the reason."""

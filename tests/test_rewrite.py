@@ -34,6 +34,7 @@ class AddTwo(Codemod):
     """``one()`` → ``one(two=2)``."""
 
     promise = Promise.PRECISION
+    needs_cuda = False
     gain = "twice as fast"
     min_torch = (2, 1)
 
@@ -49,6 +50,7 @@ class AddThree(Codemod):
     """``one()`` → ``one(two=3)``: in conflict with ``AddTwo``."""
 
     promise = Promise.BITWISE
+    needs_cuda = False
     gain = "3 %"
 
     def find(self, script: Script) -> Iterator[Finding]:
@@ -60,6 +62,7 @@ class PrintFirst(Codemod):
     """Two lines before ``first()``."""
 
     promise = Promise.BITWISE
+    needs_cuda = False
     gain = ""
 
     def find(self, script: Script) -> Iterator[Finding]:
@@ -73,6 +76,7 @@ class RemoveFirst(Codemod):
     """``first()`` goes."""
 
     promise = Promise.BITWISE
+    needs_cuda = False
     gain = ""
 
     def find(self, script: Script) -> Iterator[Finding]:
@@ -181,6 +185,7 @@ class NameTwo(Codemod):
     """``one(two=2)`` → ``one(two=2, name="two")``: where ``AddTwo`` adds the one, this adds both."""
 
     promise = Promise.BITWISE
+    needs_cuda = False
     gain = ""
 
     def find(self, script: Script) -> Iterator[Finding]:
@@ -205,6 +210,7 @@ class Choosy(Codemod):
     """``one()`` → ``one(two=N)`` with the number that the user chose."""
 
     promise = Promise.BITWISE
+    needs_cuda = False
     gain = ""
 
     def find(self, script: Script) -> Iterator[Finding]:

@@ -88,7 +88,7 @@ class Site:
             places,
             validated,
             self.phases.reach,
-            only_wide=self.only_wide or form != self.form,
+            only_wide=self.is_only_wide,
         )
         wording.write()
         self._wrap(pieces, blocks, wording)
@@ -100,6 +100,11 @@ class Site:
             self._edits.extend(scaling.edits(wording.scaler_at))
             self._edits.extend(checkpoints(self.script, wording.scaler_at))
         return (*wording.edits, *self._edits)
+
+    @property
+    def is_only_wide(self) -> bool:
+        """Whether there is mixed precision only where there is bf16, chosen here and not by the user."""
+        return self.only_wide or (self.form == "auto" and self._bce() is not None)
 
     @property
     def note(self) -> Words:

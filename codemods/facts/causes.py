@@ -20,6 +20,8 @@ OF_ALL: Mapping[str, str] = MappingProxyType(
         "not-editable": "The code has a form in which the change cannot be written: several statements share a line, "
         "the place is part of an f-string or of a larger expression, or a value that the change needs is in no "
         "statement of its own. Put each statement on lines of its own.",
+        "not-measured": "`--verify` could not measure the change, which is one of rounding: nothing of it acts on this "
+        "device. Run it on a GPU, try `--device simulated`, or write it all the same with `--unmeasured`.",
         "not-verified": "`--verify` ran the change, and it did not hold up.",
         "older-torch": "The change needs a newer PyTorch than the oldest one that the script is known to run on. Raise "
         "the requirement, or say `--target-torch`.",

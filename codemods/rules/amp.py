@@ -31,7 +31,7 @@ from codemods.facts.training.validations import validations
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.codemod import Finding
+    from codemods.codemod import Finding, Need
     from codemods.facts.reason import Reason
     from codemods.facts.script import Script
     from codemods.facts.training.iterations import TrainingIteration
@@ -304,7 +304,8 @@ for x in torch.randn(4, 16, 8).cuda():
     def _rewritten(self, site: Site, note: Words | None = None) -> Finding:
         module, place = site.script.module, site.group[0].statement
         try:
-            return self.rewrites(module, place, (note or Words("")).following(_MESSAGE), *site.edits())
+            needs: Need = "bf16" if site.is_only_wide else "cuda"
+            return self.rewrites(module, place, (note or Words("")).following(_MESSAGE), *site.edits(), needs=needs)
         except LeftError as left:
             return self.left(module, place, left.reason)
 

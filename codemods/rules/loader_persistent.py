@@ -15,7 +15,7 @@ from codemods.facts.workers.plan import SHARES, WorkerFacts, Workers, why_not_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.codemod import Finding
+    from codemods.codemod import Finding, Need
     from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
 
@@ -196,7 +196,8 @@ for epoch in range(10):
         after = "loader-workers" if workers.are_new else ""
         exact = not workers.draws and draws_nothing(script, map(facts.code, script.loaders))
         promise = Promise.BITWISE if exact else Promise.RANDOM
-        yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise, after=after)
+        needs: Need = "cuda" if all(count.on_cuda for count in workers.counts) else ""
+        yield self.rewrites(module, loader.call, _MESSAGE, *changes, *added, promise=promise, after=after, needs=needs)
 
     def _why_not(self, script: Script, facts: WorkerFacts, loader: Loader, workers: Workers) -> Reason | None:
         """Why the workers should end with each epoch: the loader's own, or those of one that shares its arguments."""

@@ -14,7 +14,7 @@ from codemods.facts.workers.plan import WorkerFacts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.codemod import Finding
+    from codemods.codemod import Finding, Need
     from codemods.facts.script import Script
 
 _MESSAGE = "the training waits while each batch is read and transformed"
@@ -189,4 +189,5 @@ for (x,) in loader:
             message = Words(_MESSAGE if found.unguarded is None else _GUARDED)
             if found.why_forked is not None:
                 message = found.why_forked.words.following(f"{message.text}; workers only where they are forked: ")
-            yield self.rewrites(loader.module, loader.call, message, *changes, promise=promise)
+            needs: Need = "cuda" if all(count.on_cuda for count in found.counts) else ""
+            yield self.rewrites(loader.module, loader.call, message, *changes, promise=promise, needs=needs)

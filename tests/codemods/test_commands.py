@@ -35,6 +35,7 @@ class Marks(Codemod):
     """
 
     promise = Promise.BITWISE
+    needs_cuda = False
     gain = "none"
     examples = ()
 

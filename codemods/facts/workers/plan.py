@@ -12,7 +12,7 @@ from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.data.pinning import why_not_on_host
 from codemods.facts.data.reads import How
-from codemods.facts.devices.devices import DeviceKind, cuda_branches
+from codemods.facts.devices.devices import DeviceKind, cuda_branches, for_cuda
 from codemods.facts.loops import loop_around, runs
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
@@ -58,6 +58,8 @@ class Count:
     """An expression, valid there, that says whether there are workers; ``"True"`` where there always are."""
     is_imported: bool = True
     """Whether what both expressions name is bound there; ``torch`` has to be imported else."""
+    on_cuda: bool = False
+    """Whether there are workers only where there is a CUDA device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,13 @@ class WorkerFacts:
         positive = self._positive(loader.module, argument.node)
         if positive is None:
             return Reason("no-name", f"its number of workers is worked out in the call: {text}")
-        return Workers((Count(loader.call, argument.node, text, positive),), are_new=False)
+        on_cuda = self._is_on_cuda(loader.module, loader.call, argument.node)
+        return Workers((Count(loader.call, argument.node, text, positive, on_cuda=on_cuda),), are_new=False)
+
+    def _is_on_cuda(self, module: Module, site: Site, count: ast.expr) -> bool:
+        """Whether the count, where it is above 0, stands in a branch for CUDA, or is chosen by a test for it."""
+        chosen = isinstance(count, ast.IfExp) and for_cuda(self.script.flow, count.test) is True
+        return chosen or bool(cuda_branches(self.script.flow, module, site))
 
     def _why_not_written(self, loader: Loader) -> Reason:
         """Why ``persistent_workers`` cannot be written beside the number of workers that comes through ``**``."""
@@ -158,7 +166,8 @@ class WorkerFacts:
             for node in (value for key, value in items if key == "num_workers"):
                 positive = self._positive(loader.module, node)
                 if positive is not None:
-                    yield Count(site, node, loader.module.code(node), positive)
+                    on_cuda = self._is_on_cuda(loader.module, site, node)
+                    yield Count(site, node, loader.module.code(node), positive, on_cuda=on_cuda)
 
     def _dictionaries(self, loader: Loader) -> tuple[Site, ...]:
         flow, module = self.script.flow, loader.module
@@ -310,7 +319,7 @@ class WorkerFacts:
             is_imported = is_imported and start_method is not None
             condition = _both(condition, f"{start_method or _START_METHOD}() == {_quoted(self.script, module, 'fork')}")
         text = str(self.number) if condition == "True" else f"{self.number} if {condition} else 0"
-        return Count(loader.call, now, text, condition, is_imported)
+        return Count(loader.call, now, text, condition, is_imported, on_cuda=True)
 
     @lasting
     def _why_not(self, loader: Loader, *, forked: bool = False) -> Reason | None:
