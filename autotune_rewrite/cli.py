@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.report.text import Line
     from autotune_rewrite.results import Rewrite
     from autotune_rewrite.verify import Judgement, Plan
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import Environment, Run
     from codemods.codemod import Codemod
 
 _STDIN = "-"
@@ -344,6 +344,9 @@ class _Report:
 @click.option(
     "--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit. The options below need it."
 )
+@click.option(
+    "--unmeasured", is_flag=True, help="With --verify, also write changes of rounding that cannot act on this device."
+)
 @_with_running
 def rewrite(  # noqa: PLR0913 - the command line has these options
     *,
@@ -352,6 +355,7 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     apply: bool,
     output: str | None,
     verify: bool,
+    unmeasured: bool,
     form: Format,
     quiet: bool,
     chosen: _Chosen,
@@ -360,30 +364,39 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     """Rewrite training scripts; `-` reads standard input and writes the result to standard output."""
     options = chosen.options()
     _refuse_contradictions(paths, diff=diff, apply=apply, output=output, verify=verify)
-    if running.given and not verify:
-        raise Fault(f"{running.given[0]} is for --verify, which is not given")
+    for given in (*(["--unmeasured"] if unmeasured else []), *running.given)[:1]:
+        if not verify:
+            raise Fault(f"{given} is for --verify, which is not given")
     if paths == (_STDIN,) and output is None and not diff and form == "text":
         output = _STDIN
     report = _Report(
         form, quiet, gains=False, diff=not apply and output is None, whole=diff, to_stderr=output == _STDIN
     )
     if verify:
-        _rewrite_verified(paths[0], options, running, report, apply=apply, output=output)
+        _rewrite_verified(paths[0], options, running, report, apply=apply, output=output, unmeasured=unmeasured)
+    written: list[str] = []
     for result in _results(paths, options, check=False, follow=output is None):
         if isinstance(result, FileError):
             report.fail(result)
             continue
         report.add(result.rewrite)
         try:
-            _write(result, apply=apply, output=output)
+            written += _write(result, apply=apply, output=output)
         except FileError as error:
             report.fail(error)
-    report.end(diffs=True)
+    report.end(diffs=True, written=written)
     sys.exit(2 if report.errors else 0)
 
 
 def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
-    path: str, options: Options, running: _Running, report: _Report, *, apply: bool, output: str | None
+    path: str,
+    options: Options,
+    running: _Running,
+    report: _Report,
+    *,
+    apply: bool,
+    output: str | None,
+    unmeasured: bool,
 ) -> NoReturn:
     """Rewrite one script, take back what does not hold up, and write the rest if it is fit."""
     from autotune_rewrite import batch
@@ -391,11 +404,14 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     from autotune_rewrite.verify import VerifyError
 
     judgement: Judgement | None = None
+    written: list[str] = []
     try:
         parts = batch.read_project(path, follow=output is None)
         verifier = _Verifier(running)
-        original = Path(path)
-        result = verified(parts, options, running.plan(original, original), verifier, _say)
+        plan = running.plan(Path(path), Path(path))
+        held_back = (apply or output is not None) and not unmeasured
+        device = functools.partial(_environment, plan) if held_back else None
+        result = verified(parts, options, plan, verifier, _say, environment=device)
         judgement = result.judgement
         for done in result.changes.dones:
             report.add(done.rewrite)
@@ -405,17 +421,33 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
             verifier.show(judgement, report.form, to_stderr=report.to_stderr)
         if judgement is None or (judgement.fit and not judgement.interrupted):
             for done in result.changes.dones:
-                _write(done, apply=apply, output=output)
+                written += _write(done, apply=apply, output=output)
     except FileError as error:
         report.fail(error)
     except VerifyError as error:
         raise Fault(str(error)) from error
-    report.end(diffs=True, verification=None if judgement is None else _judgement_as_json(judgement))
-    if report.errors:
-        sys.exit(2)
-    if judgement is not None and judgement.interrupted:
-        sys.exit(judgement.exit_code)
-    sys.exit(0 if judgement is None or judgement.fit else 1)
+    code = 2 if report.errors else 0 if judgement is None else _code_of(judgement)
+    told = None if judgement is None else {**_judgement_as_json(judgement), "exit_code": code}
+    report.end(diffs=True, written=written, verification=told)
+    sys.exit(code)
+
+
+def _code_of(judgement: Judgement) -> int:
+    """The exit code of a rewrite that was verified: unlike that of ``verify``, it says whether the result is fit."""
+    return judgement.exit_code if judgement.interrupted else int(not judgement.fit)
+
+
+def _environment(plan: Plan) -> Environment:
+    """What the device is that scripts run on.
+
+    Raises:
+        VerifyError: torch cannot be imported, or there is no such device.
+    """
+    from autotune_rewrite.verify.run import probe
+
+    if plan.simulated is not None:
+        return {"cuda": True, "capability": plan.simulated}
+    return {"cuda": False} if plan.device == "cpu" else probe(plan)
 
 
 @cli.command()
@@ -484,8 +516,11 @@ def _results(paths: tuple[str, ...], options: Options, *, check: bool, follow: b
         yield error
 
 
-def _write(done: Done, *, apply: bool, output: str | None) -> None:
+def _write(done: Done, *, apply: bool, output: str | None) -> list[str]:
     """Put the result where it was asked for, if anywhere.
+
+    Returns:
+        The file that was written, if one was.
 
     Raises:
         FileError: when it cannot be written there.
@@ -494,12 +529,17 @@ def _write(done: Done, *, apply: bool, output: str | None) -> None:
 
     source, after = done.source, done.rewrite.after
     changed = after != source.text
+    data = source.encode(after) if changed else source.data
     if output == _STDIN:
-        sys.stdout.buffer.write(source.encode(after) if changed else source.data)
-    elif output is not None:
-        files.write(output, source.encode(after) if changed else source.data)
-    elif apply and changed:
-        files.replace(source, after)
+        sys.stdout.buffer.write(data)
+        return []
+    if output is not None:
+        files.write(output, data)
+        return [output]
+    if not apply or not changed:
+        return []
+    files.replace(source, after)
+    return [source.path]
 
 
 # --- verify ---------------------------------------------------------------------------------------------------------

@@ -456,7 +456,7 @@ def test_json_of_a_rewrite(torchfast: Run, naive: Path) -> None:
 
     said = json.loads(answer.out)
     assert answer.code == 2
-    assert list(said) == ["version", "findings", "errors", "notes", "diffs"]
+    assert list(said) == ["version", "findings", "errors", "notes", "diffs", "written"]
     assert said["version"] == 1
     finding = next(each for each in said["findings"] if each["rule"] == "loader-pin")
     message, gain = finding.pop("message"), finding.pop("gain")
@@ -546,10 +546,8 @@ def test_what_cannot_act_here_is_said_to_be_not_measured(torchfast: Run, naive: 
     answer = torchfast("rewrite", "train.py", "--verify", *BITWISE)
 
     assert len(judged) == 1
-    line = next(line for line in answer.out.splitlines() if line.startswith("Not measured here"))
-    assert "loader-pin" in line
-    assert "h2d-non-blocking" in line
-    assert "zero-grad-none" not in line
+    said = "2 of 3 rules cannot act on this CPU: h2d-non-blocking, loader-pin. What follows is about zero-grad-none"
+    assert said in " ".join(answer.out.split())
     assert naive.exists()
 
 
@@ -558,7 +556,7 @@ def test_on_a_cuda_device_everything_is_measured(
 ) -> None:
     worse(monkeypatch, environment={"cuda": True})
 
-    assert "Not measured here" not in torchfast("rewrite", "train.py", "--verify", *BITWISE).out
+    assert "cannot act" not in torchfast("rewrite", "train.py", "--verify", *BITWISE).out
     assert len(judged) == 1
     assert naive.exists()
 
@@ -621,7 +619,7 @@ def test_a_rule_that_a_crash_points_to_is_left_out_and_the_rest_verified_again(
     assert "h2d-non-blocking left out; what is left is verified again\n" in answer.err
     assert "Fine.\n" in answer.out
     assert "h2d-non-blocking was left out. Crashed.\n" in answer.out
-    assert answer.out.endswith("Not measured here, because they cannot act on this device: loader-pin.\n")
+    assert "\n1 of 2 rules cannot act on this CPU: loader-pin. What follows is about zero-grad-none alone" in answer.out
 
 
 def test_json_has_the_findings_of_what_was_verified_last(
@@ -653,6 +651,83 @@ def test_an_inconclusive_speed_is_not_punished(
     assert torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE).code == 0
     assert len(judged) == 1
     assert naive.read_text() == FAST
+
+
+def test_an_inconclusive_speed_whose_ratio_says_slower_is(
+    torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autotune_rewrite.verify.comparison import Ratio
+
+    worse(monkeypatch, speed="inconclusive", whole=Ratio(0.34, None, None), basis="whole")
+
+    assert torchfast("rewrite", "train.py", "--verify", "--apply", *BITWISE).code == 1
+    assert len(judged) == 1
+    assert naive.read_text() == NAIVE
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        pytest.param(("--verify", "--apply"), ["train.py"], id="verified and applied"),
+        pytest.param(("--verify", "--output", "fast.py"), ["fast.py"], id="verified and written elsewhere"),
+        pytest.param(("--verify",), [], id="verified and shown"),
+        pytest.param(("--apply",), ["train.py"], id="applied"),
+        pytest.param((), [], id="shown"),
+    ],
+)
+@pytest.mark.usefixtures("naive")
+def test_json_says_which_files_were_written(
+    torchfast: Run, judged: list[Plan], options: tuple[str, ...], files: list[str]
+) -> None:
+    answer = torchfast("rewrite", "train.py", *options, "--format", "json", *BITWISE)
+    assert (answer.code, json.loads(answer.out)["written"]) == (0, files)
+    assert len(judged) == ("--verify" in options)
+
+
+def test_json_has_the_exit_code_of_the_command(
+    torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse(monkeypatch, speed="inconclusive")
+    answer = torchfast("rewrite", "train.py", "--verify", "--apply", "--format", "json", *BITWISE)
+    assert (answer.code, json.loads(answer.out)["verification"]["exit_code"]) == (0, 0)
+    worse(monkeypatch, speed="slower")
+    naive.write_text(NAIVE)
+    answer = torchfast("rewrite", "train.py", "--verify", "--apply", "--format", "json", *BITWISE)
+    said = json.loads(answer.out)
+    assert (answer.code, said["verification"]["exit_code"], said["written"]) == (1, 1, [])
+    assert judged
+
+
+@pytest.fixture
+def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judges whatever would run as equal, on a CPU."""
+    from autotune_rewrite import verify
+
+    def run(plan: Plan, *_: object, **__: object) -> Judgement:
+        return verify.Judgement("ok", "no-difference", "equal", "The same.", plan.promise, environment={"cuda": False})
+
+    monkeypatch.setattr(verify, "verify", run)
+
+
+@pytest.mark.usefixtures("on_cpu")
+@pytest.mark.parametrize(
+    ("options", "held_back"),
+    [
+        pytest.param(("--apply", "--device", "cpu"), True, id="no GPU"),
+        pytest.param(("--apply", "--device", "cpu", "--unmeasured"), False, id="no GPU, but it was asked for"),
+        pytest.param(("--apply", "--device", "simulated"), False, id="a simulated one"),
+        pytest.param(("--device", "cpu"), False, id="nothing is written"),
+    ],
+)
+def test_changes_of_rounding_that_cannot_act_are_not_applied(
+    torchfast: Run, naive: Path, options: tuple[str, ...], *, held_back: bool
+) -> None:
+    answer = torchfast("rewrite", "train.py", "--verify", *options, "--select", "amp,loader-pin")
+    assert answer.code == 0
+    assert ("amp held back: --unmeasured writes it all the same\n" in answer.err) is held_back
+    assert ("held back, as it changes rounding and cannot act on this device" in answer.out) is held_back
+    assert ("autocast" in naive.read_text()) is ("--apply" in options and not held_back)
+    assert ("pin_memory=True" in naive.read_text()) is ("--apply" in options)
 
 
 def test_json_of_a_verified_rewrite_holds_the_judgement(torchfast: Run, naive: Path, judged: list[Plan]) -> None:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.measurement import Figures
     from autotune_rewrite.verify.records import Gpu
 
-VERSION = 2
-"""Of the JSON layout. 2: what each side's runs say, the summary, the ratio over TF32, limits, and what went wrong."""
+VERSION = 3
+"""Of the JSON layout. 2: what each side's runs say, the summary, the ratio over TF32, limits, and what went wrong.
+3: what runs changed outside of their copies is ``changed_outside``; the rules that were applied."""
 WIDTH = 100
 """Columns at most: longer lines are hard to read."""
 LAST_LINES = 16
@@ -58,17 +59,22 @@ FAILED = {
     "timed-out": "did not end in time",
     "interrupted": "was interrupted",
 }
+CAPTURED_ONLY = (
+    "torch.compile captured the graphs here, and ran them as they are (aot_eager): Inductor made no kernels, whose "
+    "crashes and rounding a GPU alone shows."
+)
 BASIS = {"whole": "", "extrapolated": ", extrapolated to its own length", "cut": ", of runs that were cut"}
 
 
 def as_json(judgement: Judgement) -> dict[str, Any]:
     """The judgement as plain values, all of them valid JSON: a number that is not finite is null."""
     values = {each.name: _plain(getattr(judgement, each.name)) for each in dataclasses.fields(judgement)}
-    for name in ("iteration", "whole", "basis", "over_tf32"):
+    for name in ("iteration", "whole", "basis", "over_tf32", "written"):
         del values[name]
     return {
         "version": VERSION,
         **values,
+        "changed_outside": list(judgement.written),
         "ratios": {
             "iteration": _ratio_as_json(judgement.iteration),
             "run": {**_ratio_as_json(judgement.whole), "basis": judgement.basis},
@@ -103,6 +109,20 @@ def show(judgement: Judgement, *, to_stderr: bool = False) -> None:
     console = Console(stderr=to_stderr)
     width = min(console.width, WIDTH)
     console.print(Group(*_screen(judgement, width)), crop=False, width=width)
+
+
+def idle(judgement: Judgement) -> str:
+    """How many rules cannot act on the device, to be said before all else; empty where all can, or it is not known."""
+    names = [name for name in judgement.not_measured if name in judgement.applied]
+    if not names or judgement.run != "ok":
+        return ""
+    count, total = len(names), len(judgement.applied)
+    rules = "1 rule" if total == 1 else f"{total} rules"
+    cannot = f"None of the {rules} can" if count == total > 1 else f"{count} of {rules} cannot"
+    acting = ", ".join(name for name in judgement.applied if name not in names)
+    judged = f"What follows is about {acting} alone" if acting else "What follows says nothing of them"
+    device, advice = ("device", "") if judgement.environment.get("cuda") else ("CPU", "; try --device simulated")
+    return f"{cannot} act on this {device}: {', '.join(names)}. {judged}{advice}."
 
 
 def headline(judgement: Judgement) -> str:
@@ -179,9 +199,11 @@ def notes(judgement: Judgement) -> Iterator[str]:
         yield f"The GPU's clock was held back for a time ({', '.join(throttled)})."
     for rule, why in judgement.left_out:
         yield f"{rule} was left out. {why}"
-    if judgement.not_measured:
-        named = ", ".join(judgement.not_measured)
-        yield f"Not measured here, because they cannot act on this device: {named}."
+    others = [name for name in judgement.not_measured if name not in judgement.applied]
+    if others:
+        yield f"Not measured here, because they cannot act on this device: {', '.join(others)}."
+    if judgement.captured_only:
+        yield CAPTURED_ONLY
     if judgement.left_running:
         processes = "1 process" if judgement.left_running == 1 else f"{judgement.left_running} processes"
         yield f"Left running by a script, and ended: {processes}."
@@ -213,7 +235,10 @@ def significant(value: float) -> str:
 
 def _screen(judgement: Judgement, width: int) -> Iterator[RenderableType]:
     """The report, from above to below."""
-    colour = "red" if judgement.run != "ok" else "green" if judgement.exit_code == 0 else "yellow"
+    passed = judgement.exit_code == 0 and not idle(judgement)
+    colour = "red" if judgement.run != "ok" else "green" if passed else "yellow"
+    if idle(judgement):
+        yield _wrapped(idle(judgement), width, "bold yellow")
     head = _wrapped(headline(judgement), width, f"bold {colour}")
     head.highlight_words(["NOT CHECKED"], "bold reverse red")
     yield head

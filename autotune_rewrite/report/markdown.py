@@ -27,6 +27,8 @@ def as_markdown(judgement: Judgement, original: Path | str, rewritten: Path | st
 
 def _blocks(judgement: Judgement, original: str, rewritten: str) -> Iterator[str]:
     yield f"### {_escaped(report.headline(judgement)).replace('NOT CHECKED', '**NOT CHECKED**')}"
+    if report.idle(judgement):
+        yield _escaped(report.idle(judgement))
     passed = judgement.run == "ok"
     ratios = [f"- {name}: {_escaped(ratio)}" for name, ratio in report.ratios(judgement)] if passed else []
     if ratios and judgement.break_even is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.results import Site
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan, PromiseName
-    from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.records import Environment, Run
 
 SHORTEST_TIMEOUT = 60.0
 """Seconds that a run may take while changes are searched, at least: it may compile before it trains."""
@@ -35,6 +35,10 @@ TIMES_THE_ORIGINAL = 4
 RECORDED_WHOLE = frozenset({"crashed", "exited"})
 """Outcomes of which the last iteration is known: of the others the end of the record may be lost."""
 TAKEN_BACK = "taken back, as it did not hold up when it was verified"
+HELD_BACK = "held back, as it changes rounding and cannot act on this device"
+WHY_HELD_BACK = "It changes rounding, and nothing of it can act on this device."
+BF16 = 8.0
+"""The first compute capability with bf16."""
 
 
 class Verify(Protocol):
@@ -62,7 +66,15 @@ class Verified:
     """None where nothing was rewritten."""
 
 
-def verified(parts: Read, options: Options, plan: Plan, verify: Verify, say: Callable[[str], None]) -> Verified:
+def verified(  # noqa: PLR0913 - what to rewrite, how, and what to ask
+    parts: Read,
+    options: Options,
+    plan: Plan,
+    verify: Verify,
+    say: Callable[[str], None],
+    *,
+    environment: Callable[[], Environment] | None = None,
+) -> Verified:
     """Rewrites a script and verifies the result, until all that is left of it holds up or nothing can be blamed.
 
     Args:
@@ -71,11 +83,13 @@ def verified(parts: Read, options: Options, plan: Plan, verify: Verify, say: Cal
         plan: How it is verified: the original and the user's choices; what depends on the rewrite is filled in here.
         verify: Carries out plans. What it raises is passed on.
         say: Is told, in a line, what happens next.
+        environment: Describes the device, where changes of rounding that cannot act on it are to be held back; None:
+            none is. What it raises is passed on.
 
     Raises:
         FileError: The script cannot be rewritten.
     """
-    return _Trial(parts, options, plan, verify, say).end()
+    return _Trial(parts, options, plan, verify, say, environment).end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,7 @@ class _Trial:
     plan: Plan
     verify: Verify
     say: Callable[[str], None]
+    environment: Callable[[], Environment] | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     """Rules that were taken back, each with why."""
     taken_back: list[tuple[str, Site]] = field(default_factory=list)
@@ -113,6 +128,10 @@ class _Trial:
     def end(self) -> Verified:
         """Verifies, and takes back what does not hold up, until there is an end to it."""
         done = self._rewritten(frozenset())
+        if held := self._unmeasured(done):
+            done = self._without(done, held, WHY_HELD_BACK, _held_back)
+            it = "it" if len(held) == 1 else "them"
+            self.say(f"{_listed(held)} held back: --unmeasured writes {it} all the same")
         judgement: Judgement | None = None
         while done.promise is not None:
             judgement, failing = self._judged(done)
@@ -123,19 +142,32 @@ class _Trial:
             except NotFoundError as error:
                 judgement = replace(judgement, reason=f"{judgement.reason} {error}", interrupted=self.interrupted)
                 break
-            self.left_out |= dict.fromkeys(sorted(blamed), why)
-            self.taken_back += [
-                (each.source.path, _taken_back(site))
-                for each in done.dones
-                for site in each.rewrite.sites
-                if site.rule in blamed
-            ]
-            done = self._rewritten(frozenset(self.left_out))
+            done = self._without(done, blamed, why, _taken_back)
             what_follows = "what is left is verified again" if done.promise is not None else "no change is left"
             self.say(f"{_listed(blamed)} left out; {what_follows}")
         if judgement is not None:
             judgement = replace(judgement, left_out=tuple(self.left_out.items()))
         return Verified(replace(done, dones=tuple(map(self._with_all_sites, done.dones))), judgement)
+
+    def _unmeasured(self, done: Changes) -> frozenset[str]:
+        """The rules that change rounding, and of which nothing acts on the device."""
+        farthest = {
+            site.rule for site in done.sites if site.rewrites and site.promise >= Promise.PRECISION and site.needs
+        }
+        if self.environment is None or not farthest:
+            return frozenset()
+        return frozenset(farthest.intersection(_not_measured(done, self.environment())))
+
+    def _without(self, done: Changes, rules: frozenset[str], why: str, as_left: Callable[[Site], Site]) -> Changes:
+        """The rewrite without the changes of more rules."""
+        self.left_out |= dict.fromkeys(sorted(rules), why)
+        self.taken_back += [
+            (each.source.path, as_left(site))
+            for each in done.dones
+            for site in each.rewrite.sites
+            if site.rule in rules
+        ]
+        return self._rewritten(frozenset(self.left_out))
 
     def _with_all_sites(self, done: Done) -> Done:
         """The file with the sites that were taken back, too."""
@@ -148,8 +180,9 @@ class _Trial:
         with TemporaryDirectory(prefix="torchfast-") as directory:
             plan = self._plan(done, frozenset(self.left_out), Path(directory))
             judgement, runs = self.verify(plan, probe=False)
-        if not judgement.simulated and not judgement.environment.get("cuda"):
-            judgement = replace(judgement, not_measured=_needing_cuda(done.rules))
+        simulated: Environment = {"cuda": True, "capability": plan.simulated or ""}
+        device = judgement.environment if plan.simulated is None else simulated
+        judgement = replace(judgement, applied=tuple(sorted(done.rules)), not_measured=_not_measured(done, device))
         failed = not judgement.interrupted and _fails(judgement)
         return judgement, _Failing(
             plan, tuple(_extents(plan, judgement, runs)), _timeout(plan, runs)
@@ -341,14 +374,41 @@ def _taken_back(site: Site) -> Site:
     return replace(site, message=TAKEN_BACK, gain="", edits=(), fails=False, spots=(), code="not-verified")
 
 
+def _held_back(site: Site) -> Site:
+    """The same for one that nothing was measured of."""
+    if not site.rewrites:
+        return site
+    return replace(
+        _taken_back(site), message=HELD_BACK, code="not-measured", remedy="--unmeasured writes it all the same"
+    )
+
+
 def _promise(changes: Changes, rule: str) -> Promise:
     """The farthest promise that the rule was applied with."""
     return max(site.promise for site in changes.sites if site.rewrites and site.rule == rule)
 
 
-def _needing_cuda(rules: Iterable[str]) -> tuple[str, ...]:
-    """The rules among these whose changes act only where there is a CUDA device."""
-    return tuple(sorted(name for name in rules if RULES[name].needs_cuda))
+def _acts(site: Site, environment: Environment) -> bool:
+    """Whether the change of a site does anything on a device, simulated or not."""
+    if not site.needs:
+        return True
+    has_cuda = bool(environment.get("cuda"))
+    return has_cuda and (site.needs == "cuda" or float(environment.get("capability", 0.0)) >= BF16)
+
+
+def _not_measured(changes: Changes, environment: Environment) -> tuple[str, ...]:
+    """The rules that cannot act on the device at all, and the lines at which others cannot."""
+    idle: dict[str, list[int]] = {}
+    acting: set[str] = set()
+    for site in changes.sites:
+        if site.rewrites and _acts(site, environment):
+            acting.add(site.rule)
+        elif site.rewrites:
+            idle.setdefault(site.rule, []).append(site.line)
+    return tuple(
+        f"{rule} ({', '.join(f'line {line}' for line in lines)})" if rule in acting else rule
+        for rule, lines in sorted(idle.items())
+    )
 
 
 def _listed(rules: Iterable[str]) -> str:

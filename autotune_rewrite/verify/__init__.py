@@ -110,7 +110,14 @@ def judged(plan: Plan, runs: list[Run], environment: Environment) -> Judgement:
         judgement = judge_failure(plan, runs[-1], None, 0, environment)
     written = dict.fromkeys(path for run in runs for path in run.written)
     copies = tuple(run.copy for run in runs if run.copy)
-    return replace(judgement, written=tuple(written), copies=copies, sized=plan.sized, interrupted=interrupted)
+    return replace(
+        judgement,
+        written=tuple(written),
+        copies=copies,
+        sized=plan.sized,
+        interrupted=interrupted,
+        captured_only=plan.simulated is not None and any(run.compiles for run in runs),
+    )
 
 
 @dataclass(slots=True)

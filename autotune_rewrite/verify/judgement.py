@@ -26,6 +26,8 @@ SAME = (0.97, 1.03)
 """The whole interval lies inside."""
 ENDING = (1.0, 0.05)
 """Seconds, and the part of the run, above which it is said that one side's process takes longer to end."""
+LEANS = 0.9
+"""An inconclusive ratio below it leans so far to slower that nothing is written: noise alone seldom takes a tenth."""
 WAITING, STARTING, EVALUATING = 0.25, 0.5, 0.3
 """The parts of the rewritten script's time above which data, its start or evaluation are what limits it."""
 
@@ -73,8 +75,12 @@ class Judgement:
     output: tuple[str, ...] = ()
     """The last lines of the run that failed."""
     environment: Environment = field(default_factory=dict)
+    applied: tuple[str, ...] = ()
+    """The rules that were applied, where that is known."""
     not_measured: tuple[str, ...] = ()
-    """Rules that were applied and cannot act on this device."""
+    """Those that cannot act on this device, and in brackets the lines where others cannot."""
+    captured_only: bool = False
+    """Whether ``torch.compile`` captured graphs and ran them as they are, as on a simulated device."""
     sized: str = ""
     """What was done to keep to the time budget, in a sentence; else empty."""
     noise: float | None = None
@@ -122,9 +128,11 @@ class Judgement:
     def fit(self) -> bool:
         """Whether the rewritten script may be written: it runs, computes the same and is not slower.
 
-        An inconclusive speed is said, not punished.
+        An inconclusive speed is said, and not punished unless its ratio is far on the slower side.
         """
-        return self.run == "ok" and self.equality in ("equal", "non-inferior") and self.speed != "slower"
+        leans = self.speed == "inconclusive" and self.whole is not None and self.whole.estimate < LEANS
+        same = self.equality in ("equal", "non-inferior")
+        return self.run == "ok" and same and self.speed != "slower" and not leans
 
 
 def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judgement:

@@ -10,7 +10,7 @@ import pytest
 from autotune_rewrite.batch import read_project
 from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.config import Options
-from autotune_rewrite.tune.verified import TAKEN_BACK, Verified, verified
+from autotune_rewrite.tune.verified import HELD_BACK, TAKEN_BACK, Verified, verified
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.plan import Plan
 from autotune_rewrite.verify.records import Run
@@ -19,6 +19,8 @@ from tests.conftest import NAIVE
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from autotune_rewrite.verify.records import Environment
 
 MARKS = {"loader-pin": "pin_memory", "h2d-non-blocking": "non_blocking", "zero-grad-none": "set_to_none=True"}
 """Words by which the change of a rule to ``NAIVE`` is seen."""
@@ -82,7 +84,8 @@ def test_what_is_fine_is_verified_once(naive: Path) -> None:
     assert (plan.promise, plan.bitwise, plan.script_directory) == ("bitwise", None, naive.parent)
     assert plan.signatures == tuple((rule, RULES[rule].failures) for rule in sorted(MARKS))
     assert (plan.tolerance, plan.redrawn) == (1e-5, False)
-    assert result.judgement == replace(GOOD, not_measured=("h2d-non-blocking", "loader-pin"))
+    idle = ("h2d-non-blocking", "loader-pin")
+    assert result.judgement == replace(GOOD, applied=(*idle, "zero-grad-none"), not_measured=idle)
     assert result.changes.rules == set(MARKS)
 
 
@@ -386,3 +389,116 @@ def test_on_a_simulated_device_everything_acts(naive: Path) -> None:
 
     assert result.judgement is not None
     assert result.judgement.not_measured == ()
+
+
+CHOSEN = NAIVE.replace('torch.device("cuda")', 'torch.device("cuda" if torch.cuda.is_available() else "cpu")')
+TWO_LOADERS = CHOSEN.replace(
+    "loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2)\n",
+    "count = 4 if device.type == 'cuda' else 0\n"
+    "first = DataLoader(data, batch_size=64, num_workers=4 if device.type == 'cuda' else 0)\n"
+    "loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2)\n",
+).replace(
+    "    for images, labels in loader:\n", "    for _ in first:\n        pass\n    for images, labels in loader:\n"
+)
+OPTION = CHOSEN.replace(
+    "device = ",
+    "import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--workers', type=int, default=2)\n"
+    "args = parser.parse_args()\ndevice = ",
+)
+PROBABILITIES = CHOSEN.replace("nn.Linear(784, 10))", "nn.Linear(784, 1), nn.Sigmoid())").replace(
+    "nn.functional.cross_entropy(model(images), labels)",
+    "nn.functional.binary_cross_entropy(model(images).squeeze(1), labels.float())",
+)
+CPU: Environment = {"cuda": False}
+VOLTA: Environment = {"cuda": True, "capability": "7.0"}
+AMPERE: Environment = {"cuda": True, "capability": "8.0"}
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "environment", "idle"),
+    [
+        pytest.param(
+            CHOSEN.replace(", num_workers=2", ""),
+            ("loader-workers", "loader-persistent"),
+            CPU,
+            ("loader-persistent", "loader-workers"),
+            id="workers that there are with CUDA alone stay where there are some",
+        ),
+        pytest.param(CHOSEN, ("loader-persistent",), CPU, (), id="workers that there are anywhere"),
+        pytest.param(
+            OPTION.replace(", num_workers=2", ""), ("loader-workers", "loader-persistent"), CPU, (), id="by an option"
+        ),
+        pytest.param(
+            TWO_LOADERS, ("loader-persistent",), CPU, ("loader-persistent (line 9)",), id="one of two loaders"
+        ),
+        pytest.param(TWO_LOADERS, ("loader-persistent",), VOLTA, (), id="both loaders with CUDA"),
+        pytest.param(CHOSEN, ("amp",), VOLTA, (), id="fp16 where there is no bf16"),
+        pytest.param(PROBABILITIES, ("amp",), VOLTA, ("amp",), id="bf16 alone, and there is none"),
+        pytest.param(PROBABILITIES, ("amp",), AMPERE, (), id="bf16 alone, and there is some"),
+        pytest.param(PROBABILITIES, ("amp",), CPU, ("amp",), id="no CUDA"),
+        pytest.param(CHOSEN, ("compile", "zero-grad-none"), CPU, ("compile",), id="one of two rules"),
+    ],
+)
+def test_what_cannot_act_is_told_by_site_and_device(
+    naive: Path, text: str, rules: tuple[str, ...], environment: Environment, idle: tuple[str, ...]
+) -> None:
+    naive.write_text(text)
+    result = tried(naive, Verifier(lambda _: replace(GOOD, environment=environment)), options=Options(select=rules))
+    assert result.judgement is not None
+    assert result.judgement.applied == tuple(sorted(rules))
+    assert result.judgement.not_measured == idle
+
+
+@pytest.mark.parametrize(
+    ("capability", "idle"),
+    [pytest.param("7.0", ("amp",), id="there is no bf16"), pytest.param("9.0", (), id="there is some")],
+)
+def test_a_simulated_device_has_a_capability(naive: Path, capability: str, idle: tuple[str, ...]) -> None:
+    naive.write_text(PROBABILITIES)
+    options = Options(select=("amp",))
+    result = tried(naive, Verifier(lambda _: GOOD), options=options, device="simulated", capability=capability)
+    assert result.judgement is not None
+    assert result.judgement.not_measured == idle
+
+
+def written(naive: Path, environment: Environment, *rules: str) -> tuple[Verified, list[str]]:
+    """What is verified where changes of rounding that cannot act are held back, and what is said meanwhile."""
+    said: list[str] = []
+    plan, options = Plan(naive, naive), Options(select=rules)
+    verifier = Verifier(lambda _: replace(GOOD, environment=environment))
+    parts = read_project(str(naive))
+    return verified(parts, options, plan, verifier, said.append, environment=lambda: environment), said
+
+
+def test_a_change_of_rounding_that_cannot_act_is_held_back(naive: Path) -> None:
+    result, said = written(naive, CPU, "amp", "loader-pin", "zero-grad-none")
+
+    assert result.changes.rules == {"loader-pin", "zero-grad-none"}
+    assert said == ["amp held back: --unmeasured writes it all the same"]
+    assert result.judgement is not None
+    assert result.judgement.left_out == (("amp", "It changes rounding, and nothing of it can act on this device."),)
+    assert result.judgement.not_measured == ("loader-pin",)
+    (site,) = (site for site in result.changes.sites if site.rule == "amp")
+    assert (site.rewrites, site.message, site.code) == (False, HELD_BACK, "not-measured")
+    assert site.remedy == "--unmeasured writes it all the same"
+
+
+def test_where_it_can_act_nothing_is_held_back(naive: Path) -> None:
+    result, said = written(naive, AMPERE, "amp", "loader-pin", "zero-grad-none")
+    assert result.changes.rules == {"amp", "loader-pin", "zero-grad-none"}
+    assert said == []
+
+
+def test_with_all_held_back_there_is_nothing_to_verify(naive: Path) -> None:
+    result, _ = written(naive, CPU, "amp", "compile")
+    assert result.judgement is None
+    assert result.changes.promise is None
+
+
+def test_the_device_is_not_asked_for_without_a_change_of_rounding(naive: Path) -> None:
+    def environment() -> Environment:
+        raise AssertionError
+
+    parts, options = read_project(str(naive)), Options(level="bitwise")
+    verifier = Verifier(lambda _: GOOD)
+    assert verified(parts, options, Plan(naive, naive), verifier, print, environment=environment).judgement is not None

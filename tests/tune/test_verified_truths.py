@@ -12,6 +12,7 @@ import pytest
 from autotune_rewrite import batch
 from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.rewrite import rewrite_project
+from autotune_rewrite.verify.judgement import LEANS
 from codemods.codemod import Codemod, Promise
 from codemods.editing.values import Replace
 
@@ -103,4 +104,5 @@ def test_a_harmful_change_is_found_and_taken_back(
     assert words in why
     assert (said["run"], said["equality"]) == ("ok", "equal")
     assert path.read_text() == (SCRIPT.replace("0.1", "1e-1") if answer.code == 0 else SCRIPT)
-    assert (answer.code == 0) == (said["speed"] != "slower")
+    leans = said["speed"] == "inconclusive" and said["ratios"]["run"]["estimate"] < LEANS
+    assert (answer.code == 0) == (said["speed"] != "slower" and not leans)

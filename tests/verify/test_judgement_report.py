@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from autotune_rewrite.report.judgement import as_json, as_text, headline, show, significant
+from autotune_rewrite.report.markdown import as_markdown
 from autotune_rewrite.verify.comparison import Basis, Ratio, Summary
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.measurement import Figures
@@ -257,6 +258,11 @@ def test_output_neither_steers_the_terminal_nor_is_broken() -> None:
             "Not measured here, because they cannot act on this device: compile.",
             id="not measured",
         ),
+        pytest.param(
+            {"captured_only": True},
+            "torch.compile captured the graphs here, and ran them as they are (aot_eager): Inductor made no",
+            id="Inductor made nothing",
+        ),
         pytest.param({"left_running": 1}, "Left running by a script, and ended: 1 process.", id="one left running"),
         pytest.param({"left_running": 2}, "Left running by a script, and ended: 2 processes.", id="two left running"),
         pytest.param(
@@ -283,6 +289,62 @@ def test_what_else_matters_is_said_once(change: dict[str, Any], said: str) -> No
     before, after = as_text(plain).splitlines(), as_text(replace(plain, **change)).splitlines()
     assert said not in before
     assert after.count(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("applied", "idle", "environment", "said"),
+    [
+        pytest.param(
+            ("amp", "compile", "loader-pin", "zero-grad-none"),
+            ("amp", "compile", "loader-pin"),
+            {"cuda": False},
+            "3 of 4 rules cannot act on this CPU: amp, compile, loader-pin. What follows is about zero-grad-none alone; "
+            "try --device simulated.",
+            id="some, without a GPU",
+        ),
+        pytest.param(
+            ("amp", "compile"),
+            ("amp", "compile"),
+            {"cuda": False},
+            "None of the 2 rules can act on this CPU: amp, compile. What follows says nothing of them; "
+            "try --device simulated.",
+            id="all",
+        ),
+        pytest.param(
+            ("amp",),
+            ("amp",),
+            {"cuda": True},
+            "1 of 1 rule cannot act on this device: amp. What follows says nothing of them.",
+            id="on a GPU without bf16",
+        ),
+    ],
+)
+def test_how_many_rules_cannot_act_is_said_first(
+    applied: tuple[str, ...], idle: tuple[str, ...], environment: dict[str, Any], said: str
+) -> None:
+    judgement = replace(PASSED, applied=applied, not_measured=idle, environment=environment)
+    text = " ".join(as_text(judgement).split())
+    assert text.startswith(f"{said} The rewritten script is faster")
+    assert "Not measured here" not in text
+    assert said in as_markdown(judgement, "a.py", "b.py")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"not_measured": ()}, id="all could"),
+        pytest.param({"run": "crashed", "side": "rewritten"}, id="a run that failed"),
+    ],
+)
+def test_nothing_is_said_before_the_verdict(change: dict[str, Any]) -> None:
+    judgement = replace(PASSED, applied=("loader-pin",), not_measured=("loader-pin",))
+    assert as_text(replace(judgement, **change)).startswith("The rewritten script")
+
+
+def test_lines_that_cannot_act_while_others_can_are_noted() -> None:
+    judgement = replace(PASSED, applied=("loader-persistent",), not_measured=("loader-persistent (line 9)",))
+    assert as_text(judgement).startswith("The rewritten script is faster")
+    assert as_text(judgement).endswith("because they cannot act on this device: loader-persistent (line 9).")
 
 
 def test_a_pipe_gets_the_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,14 +426,17 @@ def test_what_was_written_past_the_copy_and_where_copies_are_is_said() -> None:
         "Changed meanwhile outside the copy of the project, perhaps by the scripts: data/big.bin.",
         "Copies of the project: copies/a, copies/b.",
     ]
-    assert as_json(judgement)["written"] == ["data/big.bin"]
+    assert as_json(judgement)["changed_outside"] == ["data/big.bin"]
     assert as_json(judgement)["copies"] == ["copies/a", "copies/b"]
 
 
 def test_json_has_every_field_and_the_layouts_version() -> None:
     assert sorted(as_json(FULL)) == [
+        "applied",
         "blamed",
         "break_even",
+        "captured_only",
+        "changed_outside",
         "confidence",
         "copies",
         "environment",
@@ -400,9 +465,8 @@ def test_json_has_every_field_and_the_layouts_version() -> None:
         "speed",
         "summary",
         "version",
-        "written",
     ]
-    assert as_json(FULL)["version"] == 2
+    assert as_json(FULL)["version"] == 3
 
 
 def test_json_has_the_figures_of_both_sides_and_the_summary() -> None:

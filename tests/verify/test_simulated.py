@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite.report.judgement import as_json, as_text
+from autotune_rewrite.verify import judged
 from autotune_rewrite.verify.comparison import Comparison, Pair
 from autotune_rewrite.verify.judgement import judge, judge_failure
-from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
+from autotune_rewrite.verify.plan import Device, Plan, Turn, VerifyError
 from autotune_rewrite.verify.records import Environment, Run
 from autotune_rewrite.verify.run import HARNESS, run_script
 
@@ -754,6 +755,21 @@ def test_every_report_says_that_the_device_was_simulated() -> None:
         "The rewritten script ended with exit status 1. The CUDA device was simulated on the CPU.\n  no"
     )
     assert (judgement.exit_code, judgement.not_measured) == (2, ())
+
+
+@pytest.mark.parametrize(
+    ("device", "compiles", "said"),
+    [
+        pytest.param("simulated", (0.5,), True, id="compiled, on a simulated device"),
+        pytest.param("simulated", (), False, id="not compiled"),
+        pytest.param("cuda", (0.5,), False, id="on a GPU, with Inductor"),
+    ],
+)
+def test_it_is_said_that_inductor_made_nothing(device: Device, compiles: tuple[float, ...], *, said: bool) -> None:
+    rewritten = replace(ORIGINAL, side="rewritten", compiles=compiles)
+    judgement = judged(replace(SCRIPTS, device=device), [ORIGINAL, rewritten], WHERE)
+    assert judgement.captured_only is said
+    assert ("aot_eager" in as_text(judgement)) is said
 
 
 @pytest.mark.parametrize(

@@ -233,8 +233,9 @@ def test_slower_is_neither_a_pass_nor_fit() -> None:
 
 
 def test_inconclusive_speed_is_fit_but_no_pass() -> None:
-    judgement = judged(timed((5, 10)))
+    judgement = judged(timed((10, 10.5)))
     assert (judgement.exit_code, judgement.fit) == (1, True)
+    assert not judged(timed((10, 12))).fit
 
 
 @pytest.mark.parametrize("promise", ["bitwise", "random", "precision", "training"])
