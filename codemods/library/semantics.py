@@ -31,6 +31,7 @@ from codemods.dataflow.values import (
     unknown,
     without_none,
 )
+from codemods.library.handles import opener
 from codemods.library.kinds import (
     HUGGING_FACE,
     LOADER,
@@ -222,6 +223,9 @@ class TorchSemantics:
             return frozenset({owner}) if named and owner.name in HUGGING_FACE else TENSOR
         if owner.name == _COLLATE:
             return TENSOR
+        if owner.sort is Sort.MADE and opener(owner.name) is not None and not _reads(node.slice):
+            # `file["images"]` needs the file for as long as it is there.
+            return _derived(owner, node)
         return unknown(f"an item of {described(owner)} is not known")
 
     def iterate(self, flow: Flow, owner: Value, node: ast.AST) -> Values:  # noqa: ARG002 - other semantics may note where
@@ -321,7 +325,7 @@ class TorchSemantics:
         if callee.name == _NAMED_TUPLE and isinstance(callee.site, ast.Call):
             return _named_tuple(flow, callee.site, node, arguments)
         if callee.sort is Sort.MADE and what is None:
-            return _derived(callee)
+            return _derived(callee, node)
         return unknown(f"what {described(callee)} returns is not known")
 
     def _method(self, flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:
@@ -346,7 +350,7 @@ class TorchSemantics:
         if owner.sort is Sort.MADE and owner.name.rpartition(".")[2] in _PARSERS:
             return self._parsed(flow, name, node)
         if owner.sort is Sort.MADE and what is None:
-            return _derived(owner)
+            return _derived(owner, node)
         same = owner.name in HUGGING_FACE and name in _DATASET_TO_DATASET
         return frozenset({owner}) if same else unknown(f"what {name}() of {described(owner)} returns is not known")
 
@@ -751,9 +755,18 @@ def _copies(flow: Flow, index: ast.expr) -> bool:
     return any(each.sort in TENSOR_SORTS or each.sort is Sort.CONTAINER for each in flow.values(index))
 
 
-def _derived(value: Value) -> Values:
-    """What comes out of an object of which nothing is known: only its root is kept, so that there are finitely many."""
-    return frozenset({Value(Sort.MADE, value.name.removesuffix("(…)") + "(…)")})
+def _derived(value: Value, node: ast.expr) -> Values:
+    """What comes out of an object of which nothing is known: only its root is kept, so that there are finitely many.
+
+    Of what comes out of a file, the place is kept, too, which tells what needs the file from what was read.
+    """
+    return frozenset({Value(Sort.MADE, value.name.removesuffix("(…)") + "(…)", node if opener(value.name) else None)})
+
+
+def _reads(key: ast.expr) -> bool:
+    """Whether the item of something in a file is read there: a range, a row, all of it (``[()]``)."""
+    is_number = isinstance(key, ast.Constant) and not isinstance(key.value, str)
+    return is_number or isinstance(key, (ast.Slice, ast.Tuple, ast.UnaryOp))
 
 
 def _is_no_sequence(flow: Flow, model: Value) -> bool:

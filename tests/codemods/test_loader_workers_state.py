@@ -12,6 +12,7 @@ from codemods.rules.loader_workers import LoaderWorkers
 
 HEAD = """\
 import argparse
+import csv
 import functools
 import multiprocessing
 import random
@@ -20,6 +21,7 @@ import cv2
 import h5py
 import lmdb
 import skimage
+import tables
 import torch
 import torch.multiprocessing as mp
 import torchaudio
@@ -100,6 +102,43 @@ OPEN = {
     "one of two files": (made("self.file = open(paths) if paths else None"), kept_open("open", "self.fi")),
     "a transaction": (made("self.all = lmdb.open('a').begin()"), kept_open("lmdb.open", "self.all")),
     "an item of a file": (made("self.all = h5py.File('a')['images']"), kept_open("h5py.File", "self.all")),
+    "an item of a file by another name": (
+        made("file = h5py.File('a')\n        self.all = file['a']['b']"),
+        kept_open("h5py.File", "self.all"),
+    ),
+    "an item that a method returns": (
+        made("self.all = h5py.File('a').get('images')"),
+        kept_open("h5py.File", "self.all"),
+    ),
+    "an attribute of a file": (made("self.all = tables.open_file('a').root.images"), kept_open("tables.open_file", "self.all")),
+    "a bound method of a file": (made("self.read = h5py.File('a').get"), kept_open("h5py.File", "self.read")),
+    "a transaction by another name": (
+        made("env = lmdb.open('a')\n        self.all = env.begin(write=False)"),
+        kept_open("lmdb.open", "self.all"),
+    ),
+    "what a function opens": (
+        made("self.all = opened(paths)").replace("class Im", "def opened(path):\n    return h5py.File(path)['x']\n\n\nclass Im"),
+        kept_open("h5py.File", "return h5py"),
+    ),
+    "what it is given": (
+        made("").replace("Images([", "Images(h5py.File('a')['x'] or ["),
+        kept_open("h5py.File", "h5py.File"),
+    ),
+    "items under their names": (
+        made("self.all = {}\n        self.all['x'] = h5py.File('a')['x']"),
+        kept_open("h5py.File", "self.all['x']"),
+    ),
+    "files that are added one by one": (
+        made("self.all = []\n        for path in paths:\n            self.all.append(h5py.File(path))"),
+        kept_open("h5py.File", "self.all.app"),
+    ),
+    "a file by another name": (made("file = open(paths[0])\n        self.file = file"), kept_open("open", "self.file")),
+    "what reads a file": (made("self.rows = csv.reader(open(paths[0]))"), kept_open("open", "self.rows")),
+    "an item of a file of the module": (
+        HEAD + "rows = h5py.File('a.h5')['rows']\n" + IMAGES.replace("Image.open(self.paths[index])", "rows[index]")
+        + main(MADE + READ),
+        "the data set reads 'rows' (line [rows[index]), which h5py.File() opens before the workers start",
+    ),
     "a file that a method opens, as it is made": (
         made("self.use()").replace("    def __len__", HELPER + "    def __len__"),
         kept_open("h5py.File", "self.file"),
@@ -125,6 +164,12 @@ CLOSED = {
     "each worker opens it": item(LAZY),
     "it was read to the end": made("self.text = open('a.txt').read()"),
     "its items were copied": made("self.all = h5py.File('a')['images'][:]"),
+    "its items were copied by another name": made("file = h5py.File('a')\n        self.all = file['images'][()]"),
+    "its size was read": made("file = h5py.File('a')\n        self.all = file['images'].shape"),
+    "its keys were listed": made("self.all = list(h5py.File('a'))"),
+    "each worker opens it, and keeps an item": item(
+        "self.file = h5py.File('a.h5')\n        self.all = self.file['images']"
+    ),
 }
 
 

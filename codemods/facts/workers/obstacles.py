@@ -14,12 +14,13 @@ from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.payload import OF_WORKERS, calls
 from codemods.facts.workers.shared_state import CHANGING_METHODS
+from codemods.library.handles import OPENERS, WRAPPERS, is_fact, is_view, opener
 from codemods.library.kinds import HUGGING_FACE, Kind, described, kind
 from codemods.library.packages import Trait, has
 from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
@@ -42,30 +43,6 @@ _COMPOSERS = frozenset(
 # What a method that is given as collate_fn drags along with its object.
 _STAY_BEHIND = frozenset({Kind.LOADER, Kind.OPTIMIZER, Kind.SCHEDULER})
 _NO_CODE = frozenset({"root", "train", "split", "download", "annFile"})
-_HANDLES = frozenset(
-    {"builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "tarfile.open", "zipfile.ZipFile", "h5py.File"}
-    | {
-        "lmdb.open",
-        "lmdb.Environment",
-        "sqlite3.connect",
-        "netCDF4.Dataset",
-        "tables.open_file",
-        "shelve.open",
-        "dbm.open",
-    }
-    | {
-        "cv2.VideoCapture",
-        "decord.VideoReader",
-        "av.open",
-        "mmap.mmap",
-        "socket.socket",
-        "redis.Redis",
-        "pymongo.MongoClient",
-    }
-    | {"threading.Lock", "threading.RLock", "multiprocessing.Lock"}
-)
-# Methods whose result lives as long as what is open: transactions, cursors, items.
-_VIEWS = frozenset({"begin", "cursor", "get", "require_dataset", "__enter__"})
 _CANNOT = "cannot be sent to a worker process"
 _OPENS_DATABASE = frozenset({"torchvision.datasets.LSUN", "torchvision.datasets.LSUNClass"})
 _GENERATORS = frozenset(
@@ -298,10 +275,13 @@ def why_not_copied(code: WorkerCode) -> Reason | None:
     """What the data set holds or does that its copies in several processes would get wrong; None where nothing is."""
     flow = code.flow
     for (home, name), node in code.names_read.items():
-        openers = {each.name for each in flow.read_module_name(home, name)} & _HANDLES
+        openers = {found for each in flow.read_module_name(home, name) if (found := _opener(each)) is not None}
         if openers:
             text = f"the data set reads '{name}' ({HERE}), which {_short(openers)}() opens before the workers start"
             return Reason("open-handle", text, (code.at(node),), "open it in __getitem__")
+    held = _held_open(code)
+    if held is not None:
+        return held
     for class_ in code.classes:
         for function in (each for each in class_.body if isinstance(each, FUNCTIONS)):
             reason = _opened(code, function) or _seeded(code, function)
@@ -313,6 +293,41 @@ def why_not_copied(code: WorkerCode) -> Reason | None:
     return why_changed(code)
 
 
+def _held_open(code: WorkerCode) -> Reason | None:
+    """What the workers are sent that is open, or hangs on what is, since before they start."""
+    for value in code.objects:
+        found = _opener(value)
+        site = _opened_at(value)
+        if found is not None and site is not None:
+            function = module_of(code.flow, site).function(site)
+            if function is None or not _runs_only_there(code, function):
+                return _kept_open(code, found, site)
+    return None
+
+
+def _opener(value: Value) -> str | None:
+    """What opened the file, database or lock that the value is, or needs: an item, a cursor, a bound method."""
+    if value.sort is Sort.METHOD and value.of is not None and value.site is None:
+        return None if is_fact(value.name) else _opener(value.of)
+    if value.sort is not Sort.MADE:
+        return None
+    found = opener(value.name)
+    is_itself = found == value.name
+    called = value.site.func if isinstance(value.site, ast.Call) else None
+    hands_out = isinstance(called, ast.Attribute) and is_view(called.attr)
+    return found if is_itself or hands_out or isinstance(value.site, ast.Subscript) else None
+
+
+def _opened_at(value: Value) -> ast.AST | None:
+    return value.site if value.sort is Sort.MADE or value.of is None else _opened_at(value.of)
+
+
+def _kept_open(code: WorkerCode, name: str, node: ast.AST) -> Reason:
+    kept = f"its data set keeps what {_short((name,))}() opens before the workers start"
+    remedy = "open it in __getitem__"
+    return Reason("open-handle", f"{kept}: {remedy} ({HERE})", (code.at(node),), remedy)
+
+
 def _opened(code: WorkerCode, function: Callee) -> Reason | None:
     """What is opened and kept before the workers start."""
     if _runs_only_there(code, function):
@@ -321,11 +336,9 @@ def _opened(code: WorkerCode, function: Callee) -> Reason | None:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(
             isinstance(each, ast.Attribute) for each in _set(node)
         ):
-            openers = _openers(code.flow, node.value)
+            openers = _openers(code.flow, function, node.value)
             if openers:
-                kept = f"its data set keeps what {_short(openers)}() opens before the workers start"
-                remedy = "open it in __getitem__"
-                return Reason("open-handle", f"{kept}: {remedy} ({HERE})", (code.at(node),), remedy)
+                return _kept_open(code, min(openers), node)
     return None
 
 
@@ -351,29 +364,42 @@ def _short(openers: Iterable[str]) -> str:
     return min(openers).removeprefix("builtins.")
 
 
-def _openers(flow: Flow, value: ast.expr | None) -> frozenset[str]:
+def _openers(flow: Flow, function: Callee, value: ast.expr | None) -> frozenset[str]:
     """The functions that open what the expression holds: a file, a database, a lock; not ``open(path).read()``."""
+    found = frozenset(filter(None, map(_opener, flow.values(value)))) if value is not None else frozenset()
+    if found:
+        return found
     if isinstance(value, ast.Call):
-        made = (each.name for each in flow.values(value) if each.sort is Sort.MADE)
-        found = (_names(flow, value) | frozenset(made)) & _HANDLES
-        is_view = isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS
-        return found | (_openers(flow, value.func.value) if is_view else frozenset())  # type: ignore[attr-defined]
+        names = _names(flow, value)
+        found = names & OPENERS
+        if isinstance(value.func, ast.Attribute) and is_view(value.func.attr):
+            return found | _openers(flow, function, value.func.value)
+        return found.union(*(_openers(flow, function, each) for each in value.args if names & WRAPPERS))
+    if isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
+        above = (each for each in walk(function) if isinstance(each, ast.Assign) and each.lineno < value.lineno)
+        bound = (each.value for each in above if value.id in map(_target, each.targets))
+        return frozenset().union(*(_openers(flow, function, each) for each in bound))
     if isinstance(value, ast.Subscript):
-        return frozenset() if isinstance(value.slice, (ast.Slice, ast.Tuple)) else _openers(flow, value.value)
-    inner: list[ast.expr | None] = []
-    if isinstance(value, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-        inner = [value.elt]
-    elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
-        inner = list(value.elts)
-    elif isinstance(value, ast.Dict):
-        inner = list(value.values)
-    elif isinstance(value, ast.DictComp):
-        inner = [value.value]
-    elif isinstance(value, ast.IfExp):
-        inner = [value.body, value.orelse]
-    elif isinstance(value, ast.BoolOp):
-        inner = list(value.values)
-    return frozenset().union(*(_openers(flow, each) for each in inner))
+        return frozenset() if isinstance(value.slice, (ast.Slice, ast.Tuple)) else _openers(flow, function, value.value)
+    return frozenset().union(*(_openers(flow, function, each) for each in _held_in(value)))
+
+
+def _held_in(value: ast.expr | None) -> Sequence[ast.expr]:
+    """The expressions whose values the value of an expression holds, or may be."""
+    match value:
+        case ast.ListComp(elt=each) | ast.SetComp(elt=each) | ast.GeneratorExp(elt=each) | ast.DictComp(value=each):
+            return (each,)
+        case ast.List(elts=found) | ast.Tuple(elts=found) | ast.Set(elts=found):
+            return found
+        case ast.Dict(values=found) | ast.BoolOp(values=found):
+            return found
+        case ast.IfExp(body=one, orelse=other):
+            return one, other
+    return ()
+
+
+def _target(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _seeded(code: WorkerCode, function: Callee) -> Reason | None:
@@ -402,7 +428,7 @@ def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
             return node
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             # `self.file = h5py.File(path)` on the first use: each worker opens its own.
-            if any(_root(each) in roots for each in _stored(node)) and not _openers(code.flow, node.value):
+            if any(_root(each) in roots for each in _stored(node)) and not _openers(code.flow, function, node.value):
                 return node
         elif isinstance(node, ast.Call) and _changes(code.flow, node, roots):
             return node
