@@ -721,3 +721,131 @@ def test_a_script_that_ends_late_already_is_told_so() -> None:
     check_leaves(LoaderPersistent, code + "loader = get_loader(True)\n", LATE.format("'loader' still refers", 19))
     check_silent(LoaderPersistent, code + "loader = get_loader(True)\n", (2, 13))
     check_silent(LoaderPersistent, code + in_main("get_loader(True)"))
+
+
+CLOUDS = """\
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+def scale(points):
+    points *= 0.5
+    return points
+
+
+class Rotate:
+    def __call__(self, points):
+        points[:, 0] = -points[:, 0]
+        return points
+
+
+class Clouds(Dataset):
+    def __init__(self, paths):
+        self.points = [np.load(path) for path in paths]
+        self.labels = np.loadtxt("labels.txt")
+        self.rotate = Rotate()
+        self.cache = {{}}
+        self.warned = False
+
+    def __len__(self):
+        return len(self.points)
+
+    def __getitem__(self, index):
+        {}
+        return torch.tensor(points)
+
+    def get(self, index):
+        return self.points[index]
+
+    def load(self, index):
+        return np.load("more.npy")[index]
+
+    def centered(self, points):
+        self.mean = points.mean(0)
+        return points - self.mean
+
+
+data = Clouds(["a.npy"])
+loader = DataLoader(data, 64, num_workers=2)
+for epoch in range(9):
+    for x in loader:
+        print(x.mean())
+"""
+
+
+def cloud(*lines: str) -> str:
+    return CLOUDS.format("\n        ".join(lines))
+
+
+CHANGED = {
+    "in place": ("points = self.points[index]", "points *= 0.5"),
+    "in place, by a part": ("points = self.points[index]", "points[:, 0] += 1"),
+    "in place, by a view": ("points = self.points[index].reshape(-1, 3)", "points -= points.mean(0)"),
+    "in place, in a tensor of the array": ("points = torch.from_numpy(self.points[index])", "points.mul_(0.5)"),
+    "in place, by a function of torch": ("points = torch.as_tensor(self.points[index])", "torch.relu_(points)"),
+    "an item of a dictionary": ("points = self.points[index]", "points['more'] = 1"),
+    "a list": ("points = self.points[index]", "points.append(1)"),
+    "what a method hands out": ("points = self.get(index)", "points *= 0.5"),
+    "in a function": ("points = scale(self.points[index])",),
+    "in a function, by its name": ("points = self.points[index]", "points = scale(points=points)"),
+    "in a transform": ("points = self.rotate(self.points[index])",),
+    "one of two": ("points, label = self.points[index], 2", "points += label"),
+    "where it is copied sometimes": (
+        "points = self.points[index]",
+        "if index:",
+        "    points = points.copy()",
+        "points *= 2",
+    ),
+    "by an argument for the result": ("points = self.points[index]", "np.multiply(points, 2, out=points)"),
+    "in a loop over parts": ("for points in self.points:", "    points *= 0.5"),
+    "what the next call reads": ("points = self.points[index] - self.last", "self.last = points"),
+    "a cache of what it has drawn": (
+        "if index not in self.cache:",
+        "    self.cache[index] = self.load(index) + np.random.rand()",
+        "points = self.cache[index]",
+    ),
+    "a cache under another key": ("points = self.load(index)", "self.cache[len(points)] = points"),
+}
+
+
+@pytest.mark.parametrize("lines", CHANGED.values(), ids=CHANGED.keys())
+def test_a_data_set_that_reading_changes(lines: tuple[str, ...]) -> None:
+    (site,) = run(LoaderPersistent, cloud(*lines)).sites
+    assert site.code == "dataset-changes"
+
+
+def test_what_the_script_reads_of_a_data_set_is_no_scratch() -> None:
+    code = cloud("self.count = index", "points = self.points[index]").replace("x.mean()", "data.count")
+    (site,) = run(LoaderPersistent, code).sites
+    assert site.code == "dataset-changes"
+
+
+UNCHANGED = {
+    "in a copy": ("points = self.points[index].copy()", "points *= 0.5"),
+    "in a new array": ("points = self.points[index] / 2", "points *= 0.5"),
+    "in what was selected": ("chosen = np.random.choice(9, 3)", "points = self.points[index][chosen]", "points *= 0.5"),
+    "in a new tensor": ("points = torch.tensor(self.points[index])", "points.mul_(0.5)"),
+    "in what was read": ("points = self.load(index)", "points *= 0.5"),
+    "in a function that is given a copy": ("points = scale(self.points[index] + 0)",),
+    "after it was copied": ("points = self.points[index]", "points = points.copy()", "points *= 2"),
+    "a number": ("size = len(self.points)", "size += 1", "points = self.points[index] * size"),
+    "scratch that each call writes first": ("points = self.centered(self.points[index])",),
+    "a flag that is only set": (
+        "if not self.warned:",
+        "    print('slow')",
+        "    self.warned = True",
+        "points = self.points[index]",
+    ),
+    "a cache that the index leads to": (
+        "if index not in self.cache:",
+        "    self.cache[index] = self.load(index)",
+        "points = self.cache[index]",
+    ),
+}
+
+
+@pytest.mark.parametrize("lines", UNCHANGED.values(), ids=UNCHANGED.keys())
+def test_a_data_set_that_reading_leaves_as_it_is(lines: tuple[str, ...]) -> None:
+    code = cloud(*lines)
+    check_rewrites(LoaderPersistent, code, code.replace("workers=2)", "workers=2, persistent_workers=True)"))

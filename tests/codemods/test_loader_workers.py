@@ -368,7 +368,7 @@ CLASSES = {
     ),
     "changes itself in a method that it calls": (
         IMAGES.replace("        return to", "        self.note(index)\n        return to")
-        + "    def note(self, index):\n        self.last = index\n",
+        + "    def note(self, index):\n        self.last = self.last + index\n",
         f"{OWN_COPY} (line [self.last])",
     ),
     "reads what only a function of the script sets": (

@@ -13,14 +13,13 @@ from codemods.facts.data.pinning import formats
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.payload import OF_WORKERS, calls
-from codemods.facts.workers.shared_state import CHANGING_METHODS
 from codemods.library.handles import OPENERS, WRAPPERS, is_fact, is_view, opener
 from codemods.library.kinds import HUGGING_FACE, Kind, described, kind
 from codemods.library.packages import Trait, has
 from codemods.library.seeds import seeded_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
@@ -54,7 +53,6 @@ _GENERATORS = frozenset(
         "torch.Generator",
     }
 )
-_CHANGING_FUNCTIONS = frozenset({"random.shuffle", "numpy.random.shuffle", "builtins.setattr"})
 
 
 # --- what is not known ----------------------------------------------------------------------------------------------
@@ -290,7 +288,7 @@ def why_not_copied(code: WorkerCode) -> Reason | None:
     if any(each.sort is Sort.MADE and each.name in _GENERATORS for each in code.objects):
         text = "its data set owns a random number generator, which every worker would repeat"
         return Reason("seeded-when-made", text)
-    return why_changed(code)
+    return None
 
 
 def _held_open(code: WorkerCode) -> Reason | None:
@@ -336,7 +334,7 @@ def _opened(code: WorkerCode, function: Callee) -> Reason | None:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and any(
             isinstance(each, ast.Attribute) for each in _set(node)
         ):
-            openers = _openers(code.flow, function, node.value)
+            openers = opens(code.flow, function, node.value)
             if openers:
                 return _kept_open(code, min(openers), node)
     return None
@@ -364,7 +362,7 @@ def _short(openers: Iterable[str]) -> str:
     return min(openers).removeprefix("builtins.")
 
 
-def _openers(flow: Flow, function: Callee, value: ast.expr | None) -> frozenset[str]:
+def opens(flow: Flow, function: Callee, value: ast.expr | None) -> frozenset[str]:
     """The functions that open what the expression holds: a file, a database, a lock; not ``open(path).read()``."""
     found = frozenset(filter(None, map(_opener, flow.values(value)))) if value is not None else frozenset()
     if found:
@@ -373,15 +371,15 @@ def _openers(flow: Flow, function: Callee, value: ast.expr | None) -> frozenset[
         names = _names(flow, value)
         found = names & OPENERS
         if isinstance(value.func, ast.Attribute) and is_view(value.func.attr):
-            return found | _openers(flow, function, value.func.value)
-        return found.union(*(_openers(flow, function, each) for each in value.args if names & WRAPPERS))
+            return found | opens(flow, function, value.func.value)
+        return found.union(*(opens(flow, function, each) for each in value.args if names & WRAPPERS))
     if isinstance(value, ast.Name) and isinstance(value.ctx, ast.Load):
         above = (each for each in walk(function) if isinstance(each, ast.Assign) and each.lineno < value.lineno)
         bound = (each.value for each in above if value.id in map(_target, each.targets))
-        return frozenset().union(*(_openers(flow, function, each) for each in bound))
+        return frozenset().union(*(opens(flow, function, each) for each in bound))
     if isinstance(value, ast.Subscript):
-        return frozenset() if isinstance(value.slice, (ast.Slice, ast.Tuple)) else _openers(flow, function, value.value)
-    return frozenset().union(*(_openers(flow, function, each) for each in _held_in(value)))
+        return frozenset() if isinstance(value.slice, (ast.Slice, ast.Tuple)) else opens(flow, function, value.value)
+    return frozenset().union(*(opens(flow, function, each) for each in _held_in(value)))
 
 
 def _held_in(value: ast.expr | None) -> Sequence[ast.expr]:
@@ -411,61 +409,5 @@ def _seeded(code: WorkerCode, function: Callee) -> Reason | None:
     return None
 
 
-def why_changed(code: WorkerCode) -> Reason | None:
-    """Where reading an item changes the data set or the script: a worker changes its own copy."""
-    for function in code.functions:
-        node = _change(code, function)
-        if node is not None:
-            text = "reading an item changes the data set or the script, and a worker changes only its own copy"
-            return Reason("dataset-changes", f"{text} ({HERE})", (code.at(node),))
-    return None
-
-
-def _change(code: WorkerCode, function: Callee) -> ast.expr | ast.stmt | None:
-    roots = _outer_names(code, function)
-    for node in walk(function):
-        if isinstance(node, ast.Global):
-            return node
-        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-            # `self.file = h5py.File(path)` on the first use: each worker opens its own.
-            if any(_root(each) in roots for each in _stored(node)) and not _openers(code.flow, function, node.value):
-                return node
-        elif isinstance(node, ast.Call) and _changes(code.flow, node, roots):
-            return node
-    return None
-
-
-def _stored(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> Iterator[ast.expr]:
-    """The attributes and items that the statement writes; not ``self.size`` of ``x[: self.size] = 0``."""
-    for target in _set(statement):
-        for each in walk(target):
-            if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
-                yield each
-
-
-def _changes(flow: Flow, call: ast.Call, roots: frozenset[str]) -> bool:
-    names = _names(flow, call)
-    if names & _CHANGING_FUNCTIONS:
-        return bool(call.args) and _root(call.args[0]) in roots
-    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in CHANGING_METHODS and not names
-    return is_method and _root(call.func) in roots
-
-
-def _outer_names(code: WorkerCode, function: Callee) -> frozenset[str]:
-    """The names in the function that stand for what it does not make itself: its object, and names of the module."""
-    outside = bound_names(code.flow.module_of(function).tree) - bound_names(function)
-    arguments = (*function.args.posonlyargs, *function.args.args)
-    if code.flow.owner(function) in code.classes and arguments and getattr(function, "name", "") != "__init__":
-        outside |= {arguments[0].arg}
-    return outside
-
-
 def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
     return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
-
-
-def _root(node: ast.expr) -> str:
-    """The name that an attribute or item is reached from: ``self.cache[i].data`` → ``self``."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""

@@ -10,7 +10,8 @@ from codemods.dataflow.values import NONE, Sort
 from codemods.facts.data.reads import How, tops
 from codemods.facts.loops import around, loop_around, module_of, runs
 from codemods.facts.reason import HERE, Reason
-from codemods.facts.workers.obstacles import why_changed, why_unknown
+from codemods.facts.workers.changes import why_changed
+from codemods.facts.workers.obstacles import why_unknown
 from codemods.facts.workers.shared_state import data_set_changes
 from codemods.library.drawing import call_draws, layer_draws
 from codemods.library.kinds import Kind, kind
@@ -44,7 +45,12 @@ def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
     if seeding is not None and seeding.values != {NONE}:
         text = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
         return Reason("own-worker-init", text)
-    return why_unknown(code) or why_changed(code) or _why_changed_outside(flow, loader) or _why_at_once(flow, loader)
+    return (
+        why_unknown(code)
+        or why_changed(code, stay=True)
+        or _why_changed_outside(flow, loader)
+        or _why_at_once(flow, loader)
+    )
 
 
 def _is_long(node: ast.AST) -> bool:

@@ -16,6 +16,7 @@ from codemods.facts.devices.devices import DeviceKind, cuda_branches, for_cuda
 from codemods.facts.loops import loop_around, runs
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
+from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.main_guard import Unguarded, unguarded
 from codemods.facts.workers.obstacles import why_not_copied, why_not_sent, why_on_device, why_unknown
 from codemods.facts.workers.payload import WorkerCode, worker_code
@@ -359,7 +360,7 @@ class WorkerFacts:
             text = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
             return Reason("data-in-memory", text)
         reason = why_on_device(code) or why_not_sent(code, forked=forked) or why_not_copied(code)
-        return reason or why_not_shared(code)
+        return reason or why_changed(code) or why_not_shared(code)
 
     def _why_not_read(self, loader: Loader) -> Reason | None:
         """Why the way in which it is read makes workers a loss."""

@@ -1,0 +1,310 @@
+"""Where reading an item changes what other readings see: the data set, the script, or an array that either holds.
+
+A worker changes its own copy. What a name of a function shares with the data set is followed in the order of the text:
+``points = self.points[index]`` is a view of an array, and ``points *= 0.5`` changes the data set.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.dataflow.flow import class_of
+from codemods.dataflow.names import bound_names, decorators, parameters, words
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import NOTHING, Sort, without_none
+from codemods.facts.reason import HERE, Reason
+from codemods.facts.workers.obstacles import opens
+from codemods.facts.workers.shared_state import CHANGING_METHODS
+from codemods.library.handles import opener
+from codemods.library.operators import Memory, operator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.workers.payload import WorkerCode
+
+    _Statement: TypeAlias = ast.Assign | ast.AugAssign | ast.AnnAssign
+
+_CHANGING_FUNCTIONS = words("builtins.setattr numpy.random.shuffle random.shuffle")
+# Functions of arrays whose result is in the memory of their argument, wherever that can be.
+_SHARING = words(
+    """
+    numpy.asanyarray numpy.asarray numpy.ascontiguousarray numpy.atleast_1d numpy.atleast_2d numpy.expand_dims
+    numpy.moveaxis numpy.ravel numpy.reshape numpy.squeeze numpy.swapaxes numpy.transpose torch.as_tensor
+    torch.from_numpy
+    """
+)
+_VIEWS = words("get iloc loc ravel swapaxes")
+"""Methods and attributes of arrays, tables and dictionaries that return what is in them."""
+_IMMUTABLE = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.EXTERNAL, Sort.FUNCTION, Sort.CLASS})
+_COPIED_BY = frozenset({Sort.MADE, Sort.TENSOR, Sort.HOST, Sort.BATCH, Sort.MOVED, Sort.CONTAINER})
+"""Indices that are arrays, masks or lists: what they select is copied."""
+_MOST_ROUNDS = 8
+
+
+def why_changed(code: WorkerCode, *, stay: bool = False) -> Reason | None:
+    """Where reading an item changes the data set or the script: a worker changes its own copy.
+
+    Args:
+        code: What runs in the workers.
+        stay: Whether the workers live on: then a cache of their own serves them.
+    """
+    changes = _Changes(code, stay)
+    for function in code.functions:
+        node = changes.of(function)
+        if node is not None:
+            text = "reading an item changes the data set or the script, and a worker changes only its own copy"
+            return Reason("dataset-changes", f"{text} ({HERE})", (code.at(node),))
+    return None
+
+
+@dataclass(eq=False)
+class _Changes:
+    code: WorkerCode
+    stay: bool
+
+    @property
+    def _flow(self) -> Flow:
+        return self.code.flow
+
+    @cached_property
+    def _given(self) -> dict[Callee, frozenset[str]]:
+        """The parameters of the functions that are given something that is shared."""
+        found: dict[Callee, frozenset[str]] = {}
+        for _ in range(_MOST_ROUNDS):
+            before = dict(found)
+            for function in self.code.functions:
+                outer = _outer_names(self.code, function)
+                for node, names in self._shared(function, found.get(function, frozenset())):
+                    if isinstance(node, ast.Call):
+                        for callee, name in self._passed(node, outer | names):
+                            found[callee] = found.get(callee, frozenset()) | {name}
+            if found == before:
+                break
+        return found
+
+    def _passed(self, call: ast.Call, names: frozenset[str]) -> Iterator[tuple[Callee, str]]:
+        """The parameters of functions that run in the workers to which a call passes something that is shared."""
+        for callee in self._flow.values(call.func):
+            function = self._function(callee)
+            if function is None or function not in self.code.functions:
+                continue
+            is_bound = self._flow.owner(function) is not None and "staticmethod" not in decorators(function)
+            given = [each.arg for each in parameters(function)][is_bound:]
+            passed = [*zip(given, call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
+            yield from ((function, name) for name, node in passed if name in given and self._is_shared(node, names))
+
+    def _function(self, callee: Value) -> Callee | None:
+        """The function of the project that a call of the value runs first."""
+        if callee.sort is Sort.INSTANCE and callee.of is not None and isinstance(callee.of.site, ast.ClassDef):
+            methods = (self._flow.method(callee.of.site, name) for name in ("__call__", "forward"))
+            return next((each for each in methods if each is not None), None)
+        return callee.site if isinstance(callee.site, FUNCTIONS) else None
+
+    def of(self, function: Callee) -> ast.AST | None:
+        """Where the function changes what other readings see."""
+        outer = _outer_names(self.code, function)
+        for node, names in self._shared(function, self._given.get(function, frozenset())):
+            if isinstance(node, ast.Global):
+                return node
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+                if self._is_written(function, node, outer, names):
+                    return node
+            elif isinstance(node, ast.Call) and self._changes(node, outer | names):
+                return node
+        return None
+
+    def _shared(self, function: Callee, given: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+        """The statements and calls of a function, each with its own names for what is shared there."""
+        outer, names = _outer_names(self.code, function), given
+        nodes = [each for each in walk(function) if isinstance(each, (*_FOLLOWED, ast.For))]
+        for node in sorted(nodes, key=_end):
+            yield node, names
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                always = not isinstance(function, ast.Lambda) and node in function.body
+                for target in _targets(node):
+                    for name, value in _named(target, node.value):
+                        if self._is_shared(value, outer | names):
+                            names |= {name}
+                        elif always:
+                            names -= {name}
+            elif isinstance(node, ast.For) and self._is_shared(node.iter, outer | names):
+                names |= {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
+
+    def _is_shared(self, node: ast.expr, names: frozenset[str]) -> bool:
+        """Whether what the expression is may be held, or be in the memory of what is held, by what the names are."""
+        if isinstance(node, ast.Name):
+            return node.id in names
+        if isinstance(node, ast.Attribute):
+            return self._is_shared(node.value, names)
+        if isinstance(node, ast.Subscript):
+            is_copied = isinstance(node.slice, ast.Compare) or any(map(_copies, self._flow.values(node.slice)))
+            return not is_copied and not self._is_made_when_read(node.value) and self._is_shared(node.value, names)
+        if isinstance(node, ast.IfExp):
+            return self._is_shared(node.body, names) or self._is_shared(node.orelse, names)
+        return isinstance(node, ast.Call) and self._returns_shared(node, names)
+
+    def _is_made_when_read(self, node: ast.expr) -> bool:
+        """Whether items of the expression are read from a file, or are what code of their own makes."""
+        values = without_none(self._flow.values(node))
+        return any(each.sort is Sort.INSTANCE or opener(each.name) is not None for each in values)
+
+    def _returns_shared(self, call: ast.Call, names: frozenset[str]) -> bool:
+        """Whether what the call returns may be held, or be in the memory of what is held, by what the names are."""
+        functions = [each.site for each in self._flow.values(call.func) if isinstance(each.site, FUNCTIONS)]
+        if functions:
+            return any(self._hands_out(each) for each in functions)
+        operand, method = self._operand(call)
+        row = operator(method)
+        is_view = row is not None and row.memory in {Memory.VIEW, Memory.EITHER, Memory.SELF}
+        return operand is not None and (is_view or method in _VIEWS) and self._is_shared(operand, names)
+
+    def _operand(self, call: ast.Call) -> tuple[ast.expr | None, str]:
+        """What the call of a library's function or method works on, and the operator that it is, if it is one."""
+        called = _names(self._flow, call)
+        if not called:
+            func = call.func
+            return (func.value, func.attr) if isinstance(func, ast.Attribute) else (None, "")
+        first = call.args[0] if call.args else None
+        if called <= _SHARING:
+            return first, "view"
+        tensors = {each.rpartition(".")[2] for each in called if each.startswith("torch.")}
+        return first, min(tensors, default="")
+
+    def _hands_out(self, function: Callee) -> bool:
+        """Whether a function of the project returns something that its object holds: ``return self.items[index]``."""
+        outer = _outer_names(self.code, function)
+        returned = (each.value for each in walk(function) if isinstance(each, ast.Return) and each.value is not None)
+        plain = (each for each in returned if not isinstance(each, (ast.Call, ast.IfExp)))
+        return any(self._is_shared(each, outer) for each in plain)
+
+    def _is_written(self, function: Callee, node: _Statement, outer: frozenset[str], own: frozenset[str]) -> bool:
+        """Whether a statement writes into something that is shared, and more than what only this reading sees."""
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            is_text = isinstance(node.value, ast.JoinedStr) or isinstance(getattr(node.value, "value", None), str)
+            values = without_none(self._flow.before(node).get(node.target.id, NOTHING))
+            is_number = bool(values) and all(each.sort in _IMMUTABLE for each in values)
+            return node.target.id in own and not is_text and not is_number
+        stored = [each for each in _stored(node) if _root(each) in outer | own]
+        # `self.file = h5py.File(path)` on the first use: each worker opens its own.
+        if not stored or opens(self._flow, function, node.value):
+            return False
+        return not all(self._is_own_affair(function, node, each) for each in stored)
+
+    def _is_own_affair(self, function: Callee, node: ast.stmt, target: ast.expr) -> bool:
+        """Whether no other reading, nor the script, sees what the statement writes, or may do without."""
+        if isinstance(node, ast.AugAssign):
+            return False
+        if isinstance(target, ast.Subscript):
+            held = target.value
+            is_cached = self.stay and not self.code.draws and isinstance(held, ast.Attribute)
+            return is_cached and _is_key(function, target.slice) and self._is_read_in_workers(held)
+        if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name):
+            return False
+        is_flag = isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is True
+        return (is_flag and self._is_read_in_workers(target)) or self._is_scratch(function, node, target)
+
+    def _is_read_in_workers(self, attribute: ast.expr) -> bool:
+        """Whether only functions that run in the workers read the attribute, or those that make the data set."""
+        readers = [module.function(each) for module, each in self._reads(attribute)]
+        return all(each in self.code.functions or getattr(each, "name", "") == "__init__" for each in readers)
+
+    def _is_scratch(self, function: Callee, node: ast.stmt, target: ast.Attribute) -> bool:
+        """Whether each call of the function writes the attribute before it reads it, and nothing else reads it."""
+        if isinstance(function, ast.Lambda) or node not in function.body:
+            return False
+        reads = self._reads(target)
+        return all(module.function(each) is function and _end(each) > _end(node) for module, each in reads)
+
+    def _reads(self, attribute: ast.expr) -> Iterator[tuple[Module, ast.Attribute]]:
+        """Where an attribute of that name is read of an object of the data set's classes, or of what is not known."""
+        for module in self._flow.modules:
+            for node in module.nodes(ast.Attribute):
+                if node.attr == getattr(attribute, "attr", "") and isinstance(node.ctx, ast.Load):
+                    values = self._flow.values(node.value)
+                    if any(each.sort is Sort.UNKNOWN or class_of(each) in self.code.classes for each in values):
+                        yield module, node
+
+    def _changes(self, call: ast.Call, names: frozenset[str]) -> bool:
+        """Whether a call of a library's function or method changes something that is shared."""
+        called = _names(self._flow, call)
+        if called & _CHANGING_FUNCTIONS:
+            return bool(call.args) and _root(call.args[0]) in names
+        written = next((each.value for each in call.keywords if each.arg == "out"), None)
+        if written is not None and self._is_shared(written, names):
+            return True
+        operand, method = self._operand(call)
+        row = operator(method)
+        in_place = row is not None and row.memory is Memory.SELF and method != "requires_grad_"
+        if in_place and operand is not None and self._is_shared(operand, names):
+            return True
+        return method in CHANGING_METHODS and not called and _root(call.func) in names
+
+
+_FOLLOWED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Call, ast.Global)
+
+
+def _end(node: ast.AST) -> tuple[int, int, bool]:
+    """Where the node ends; a loop where its first statement begins; what is in a statement comes before that."""
+    if isinstance(node, ast.For):
+        return node.iter.end_lineno or 0, node.iter.end_col_offset or 0, True
+    return getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0), isinstance(node, ast.stmt)
+
+
+def _named(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The names that an assignment binds, each with the expression that it comes from."""
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value] * len(target.elts)
+        for each, part in zip(target.elts, parts, strict=False):
+            yield from _named(each, part)
+
+
+def _copies(value: Value) -> bool:
+    return value.sort in _COPIED_BY and value.name != "tuple"
+
+
+def _is_key(function: Callee, node: ast.expr) -> bool:
+    """Whether it is a parameter of the function that it does not bind again: the index."""
+    bound = {each.id for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    given = {each.arg for each in parameters(function)}
+    return isinstance(node, ast.Name) and node.id in given - bound
+
+
+def _targets(statement: _Statement) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _stored(statement: _Statement) -> Iterator[ast.expr]:
+    """The attributes and items that the statement writes; not ``self.size`` of ``x[: self.size] = 0``."""
+    for target in _targets(statement):
+        for each in walk(target):
+            if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
+                yield each
+
+
+def _outer_names(code: WorkerCode, function: Callee) -> frozenset[str]:
+    """The names in the function that stand for what it does not make itself: its object, and names of the module."""
+    outside = bound_names(code.flow.module_of(function).tree) - bound_names(function)
+    arguments = (*function.args.posonlyargs, *function.args.args)
+    if code.flow.owner(function) in code.classes and arguments and getattr(function, "name", "") != "__init__":
+        outside |= {arguments[0].arg}
+    return outside
+
+
+def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
+    return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
+
+
+def _root(node: ast.expr) -> str:
+    """The name that an attribute or item is reached from: ``self.cache[i].data`` → ``self``."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
