@@ -31,6 +31,7 @@ from codemods.dataflow.values import (
     unknown,
     without_none,
 )
+from codemods.library.datasets import transform_position
 from codemods.library.handles import opener
 from codemods.library.kinds import (
     HUGGING_FACE,
@@ -47,6 +48,7 @@ from codemods.library.kinds import (
 )
 from codemods.library.operators import Memory, attribute, joins
 from codemods.library.processes import threads_and_processes
+from codemods.library.transforms import COMPOSERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -471,6 +473,11 @@ class TorchSemantics:
             return argument(flow, owner.site, 0, "dataset")
         if owner.name in WRAPPERS and name in {"module", "_orig_mod"}:
             return argument(flow, owner.site, 0, "module")
+        if owner.name in COMPOSERS and name == "transforms":
+            return argument(flow, owner.site, 0, name)
+        position = transform_position(owner.name) if name == "transform" else None
+        if position is not None:
+            return argument(flow, owner.site, position, name)
         return None
 
 

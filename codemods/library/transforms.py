@@ -14,6 +14,10 @@ TRANSFORMS = (
     "monai.transforms.",
 )
 """Packages of transforms."""
+COMPOSERS = frozenset(
+    f"torchvision.transforms.{name}" for name in ("Compose", "RandomApply", "RandomChoice", "RandomOrder")
+) | {"albumentations.Compose", "albumentations.OneOf", "albumentations.SomeOf", "albumentations.Sequential"}
+"""Those that are made with a list of others, which they have in their attribute ``transforms``."""
 
 
 class Size(enum.Enum):

@@ -367,6 +367,29 @@ def test_workers_stay_although(before: str) -> None:
 
 PROMISES = {
     "random: it shuffles": ("shuffle=True", "", Promise.RANDOM),
+    "random: a transform is appended": (
+        "",
+        "transform = transforms.Compose([])\ndata = datasets.MNIST('data', transform=transform)\n"
+        "transform.transforms.append(transforms.RandomCrop(3))\n",
+        Promise.RANDOM,
+    ),
+    "random: a transform is inserted in that of the data set": (
+        "",
+        "data = datasets.MNIST('data', transform=transforms.Compose([transforms.ToTensor()]))\n"
+        "data.transform.transforms.insert(0, transforms.RandAugment(2, 9))\n",
+        Promise.RANDOM,
+    ),
+    "random: the data set is given a transform later": (
+        "",
+        "data = datasets.MNIST('data')\ndata.transform = transforms.RandomCrop(3)\n",
+        Promise.RANDOM,
+    ),
+    "bitwise: what is appended draws nothing": (
+        "",
+        "transform = transforms.Compose([])\ndata = datasets.MNIST('data', transform=transform)\n"
+        "transform.transforms.append(transforms.CenterCrop(3))\n",
+        Promise.BITWISE,
+    ),
     "random: it may shuffle": ("shuffle=opt.shuffle", "", Promise.RANDOM),
     "random: a sampler draws": ("sampler=torch.utils.data.RandomSampler(data)", "", Promise.RANDOM),
     "random: another loader shuffles": ("", "other = DataLoader(data, shuffle=True)\n", Promise.RANDOM),

@@ -97,6 +97,8 @@ class WorkerCode:
         ):
             for argument in (*value.site.args, *(each.value for each in value.site.keywords)):
                 yield from without_none(self.flow.values(argument))
+            for values in self.flow.attributes(value.site).values():  # `data.transform = …`, after it was made
+                yield from without_none(values)
 
     def _entries(self, value: Value) -> Iterator[Callee]:
         """The project's functions through which workers use an object."""
