@@ -119,6 +119,7 @@ class _Work:
         self._current = {each: each.text.removeprefix(_MARK) for each in texts}
         self._original: dict[Text, Module] = {}
         self._sites: dict[Text, list[Site]] = {each: [] for each in texts}
+        self._targets: dict[Text, Target] = {}
         self._faults: dict[Text, FileError] = {}
 
     def run(self) -> None:
@@ -163,6 +164,7 @@ class _Work:
         """Notes the sites of a module, and returns the edits that are carried out there."""
         settings = text.settings
         assert settings is not None  # noqa: S101 - for mypy: only such modules get here
+        self._targets[text] = script.target
         original_lines = None if self._is_original(text) else _original_lines(self._original[text], script.module)
         accepted = placing.Accepted()
         rewritten: set[tuple[str, ast.AST]] = set()
@@ -192,7 +194,7 @@ class _Work:
             return self._faults[text]
         mark = text.text[: len(text.text) - len(text.text.removeprefix(_MARK))]
         sites = sorted(self._sites[text], key=lambda site: (site.line, site.column))
-        notes = tuple(_notes(text.settings.target, sites)) if text.settings is not None else ()
+        notes = tuple(_notes(self._targets.get(text, UNKNOWN), sites))
         return Rewrite(text.path, text.text, mark + self._current[text], tuple(sites), notes)
 
 

@@ -252,7 +252,7 @@ def _add(found: re.Match[str], lower: list[Version], upper: list[Version]) -> No
     next_major, next_minor = (version[0] + 1, 0), (version[0], version[1] + 1)
     if operator in {"<", "<="}:
         upper.append(version if operator == "<" and (patch or "0") in {"0", "*", "x"} else next_minor)
-    elif operator != "!=":
+    elif operator != "!=" and not (is_any_minor and version < _SECOND):
         lower.append(version)
     if operator == "^":
         upper.append(next_major if version[0] else next_minor)

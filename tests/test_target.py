@@ -26,6 +26,7 @@ def write(path: Path, text: str) -> None:
         pytest.param("requirements.txt", "torch==1.7.1+cu110\n", (1, 7), (1, 8), id="pinned to a local build"),
         pytest.param("requirements.txt", "torch==2.1.0.dev20230301\n", (2, 1), (2, 2), id="pinned to a nightly"),
         pytest.param("requirements.txt", "torch==2.*\n", (2, 0), (3, 0), id="any of a major version"),
+        pytest.param("requirements.txt", "torch==1.*\n", None, (2, 0), id="any of torch 1"),
         pytest.param("requirements.txt", "torch~=1.13.0\n", (1, 13), (1, 14), id="compatible release"),
         pytest.param("requirements.txt", "torch~=1.12.1+cu113\n", (1, 12), (1, 13), id="compatible local build"),
         pytest.param("requirements.txt", "torch~=1.7\n", (1, 7), (2, 0), id="compatible with all that follow"),

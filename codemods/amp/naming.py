@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from codemods.facts.devices.conditions import Conditions
     from codemods.facts.reach import Reach
     from codemods.facts.script import Script
+    from codemods.facts.target import Version
 
+NEW_SCALER: Version = (2, 3)
+OLD_SCALER: Version = (1, 10)
+"""The torch that has the gradient scaler by its new name, and the one that has the blocks beside its old one."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -58,6 +62,11 @@ class Names:
                 raise LeftError("no-name", f"the name {candidates[0]} is taken")
             found.append(name)
         return cls(*found)
+
+
+def min_of_scaler(script: Script) -> Version:
+    """The torch that has the gradient scaler by the name that is written: the old one warns since torch 2.4."""
+    return NEW_SCALER if script.target.allows(NEW_SCALER) else OLD_SCALER
 
 
 @dataclass(eq=False)
@@ -143,8 +152,10 @@ class Wording:
     def _scaler(self, anchor: ast.stmt, *tests: str) -> list[str]:
         """The lines that make the scaler, enabled where all of the tests hold."""
         quote, enabled = self.script.quote(self.script.module), " and ".join(filter(None, tests))
-        start = f"{self._prefix}{self.names.scaler} = {self.torch('torch.amp.GradScaler', anchor)}("
-        arguments = f"{quote}cuda{quote}, enabled={enabled}" if enabled else f"{quote}cuda{quote}"
+        is_new = min_of_scaler(self.script) == NEW_SCALER
+        scaler = self.torch("torch.amp.GradScaler" if is_new else "torch.cuda.amp.GradScaler", anchor)
+        start = f"{self._prefix}{self.names.scaler} = {scaler}("
+        arguments = ", ".join([*([f"{quote}cuda{quote}"] * is_new), *([f"enabled={enabled}"] if enabled else [])])
         if anchor.col_offset + len(start + arguments) < WIDEST:
             return [f"{start}{arguments})"]
         return [start, f"    {arguments}", ")"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import placement
 from codemods.dataflow.flow import Flow
 from codemods.dataflow.values import Sort, Value, instance
+from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders
 from codemods.facts.devices.devices import DeviceKind, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings, transfers
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.source import Module
+    from codemods.facts.target import Version
 
 _STOPS_WORKERS = (2, 13)
 """The first torch that tells workers that stay to stop before Python waits for them at its end."""
@@ -111,8 +113,8 @@ class Script:
     """All that may run in one process with it, itself too; the same ones in the same order for each of them."""
     entries: tuple[Module, ...]
     """Those of them that are run as ``__main__``."""
-    target: Target
-    """The torch that it is known to be run on."""
+    told: Target
+    """What the user or the files beside the script say of the torch that it is run on."""
     whole: Whole
     """What is known of the whole project, other scripts too, whatever the module whose sites are sought."""
 
@@ -134,10 +136,23 @@ class Script:
     def seen_from(self, module: Module, target: Target = UNKNOWN) -> Script:
         """The same facts, to seek the sites of another of the modules."""
         other = copy(self)
-        other.module, other.target = module, target
-        for fact in ("fails_today", "determinism"):
+        other.module, other.told = module, target
+        for fact in ("target", "fails_today", "determinism"):
             other.__dict__.pop(fact, None)  # of all facts those that ask the module, or ask it first
         return other
+
+    @cached_property
+    def target(self) -> Target:
+        """The torch that the script is known to be run on."""
+        target = self.told
+        for demanded in asserted(self.flow, self.modules):
+            target = target.narrowed(demanded)
+        return target
+
+    @cached_property
+    def newest_used(self) -> Version:
+        """The torch that has everything that the script names, also where it does without."""
+        return newest_used(self.flow, self.modules)
 
     @cached_property
     def fails_today(self) -> Failure | None:

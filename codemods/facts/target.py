@@ -20,7 +20,7 @@ class Target:
     below: Version | None = None
     """The script runs on a version before this one."""
     source: str = ""
-    """Where a file beside the script says so; empty where nothing is known, or the user said it."""
+    """Where the script or a file beside it says so; empty where nothing is known, or the user said it."""
     unread: tuple[str, ...] = ()
     """What such files say of torch in words that are not understood, and where."""
 
@@ -39,6 +39,14 @@ class Target:
         if self.known is not None:
             return self.known >= version
         return self.below is None or version < self.below
+
+    def narrowed(self, demanded: Target) -> Target:
+        """The same for a script that demands something of torch itself; what the user said stands above that."""
+        if self.known is not None and not self.source:
+            return self
+        known = [each for each in (self.known, demanded.known) if each is not None]
+        below = [each for each in (self.below, demanded.below) if each is not None]
+        return Target(max(known, default=None), min(below, default=None), demanded.source or self.source, self.unread)
 
 
 UNKNOWN = Target()

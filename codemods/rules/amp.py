@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codemods.amp.naming import Names
+from codemods.amp.naming import Names, min_of_scaler
 from codemods.amp.plan import Site
 from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
@@ -69,7 +69,7 @@ class Amp(Codemod):
 
     promise = Promise.PRECISION
     gain = "1.2-2x with large matrix products, below 1x for small networks"
-    min_torch = (2, 3)
+    min_torch = (1, 10)
     needs_cuda = True
     causes = words(
         """
@@ -305,7 +305,9 @@ for x in torch.randn(4, 16, 8).cuda():
         module, place = site.script.module, site.group[0].statement
         try:
             needs: Need = "bf16" if site.is_only_wide else "cuda"
-            return self.rewrites(module, place, (note or Words("")).following(_MESSAGE), *site.edits(), needs=needs)
+            since = None if site.form == "bf16" else min_of_scaler(site.script)
+            why = (note or Words("")).following(_MESSAGE)
+            return self.rewrites(module, place, why, *site.edits(), needs=needs, since=since)
         except LeftError as left:
             return self.left(module, place, left.reason)
 

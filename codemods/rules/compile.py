@@ -40,6 +40,8 @@ _SINGLE = Reason("nothing-to-gain", "it is a single layer: there is nothing to f
 _OWN = Reason("own-method", "its class has a compile of its own")
 _TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
 _NEW_TF32 = "fp32_precision"
+_SECOND_NAME = (2, 0)
+"""The torch that has ``torch.compile``; a model's own method came later."""
 
 
 class Compile(Codemod):
@@ -301,7 +303,9 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         edits: list[Edit] = [Insert(module, place.anchor, code, "after")]
         edits.extend(Replace(module, call.func, new) for call in calls)
         drawing = draws(each.model)
-        return self.rewrites(module, site, _message(name.id, drawing=drawing), *edits, redraws=drawing)
+        return self.rewrites(
+            module, site, _message(name.id, drawing=drawing), *edits, redraws=drawing, since=_SECOND_NAME
+        )
 
     def _only_methods(self, script: Script, called: Sequence[Called]) -> Iterator[Finding]:
         """Models that training iterations use, but do not call."""

@@ -30,6 +30,8 @@ _MESSAGE = "gradients are filled with zeros instead of dropped"
 _DEFAULT = (2, 0)
 """The torch from which ``set_to_none`` is the default."""
 _INTRODUCED = (1, 7)
+_FIRST = (0, 4)
+"""The torch that runs what is written without ``set_to_none``."""
 _NO_GAIN = "none on torch >= 2.0, 0-2 % before"
 _GRAPHS = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
 _ANNOTATIONS = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
@@ -47,7 +49,8 @@ class ZeroGradNone(Codemod):
         One pass over the memory of all gradients less, and the next backward writes instead of adding. Since torch 2.0
         it is the default of ``zero_grad()``: there only ``set_to_none=False`` and zeroing by hand cost something. Where
         the script is known to run on torch 2 (``--target-torch``, a requirement beside it), plain calls are left alone;
-        where nothing is known, they are made explicit if every parameter surely gets a gradient, and no more is said.
+        where nothing is known, and the script uses nothing that torch 2 brought, they are made explicit if every
+        parameter surely gets a gradient, and no more is said.
 
     When it is left:
         A parameter may get no gradient in an iteration: a zero gradient still applies momentum and weight decay, a
@@ -161,6 +164,7 @@ for x in torch.randn(10, 8, 4):
                         call,
                         f"{doubles[call]} zeroes the same gradients",
                         Remove(module, module.statement(call)),
+                        since=_FIRST,
                     )
                 else:
                     yield from self._call(script, module, call, call.func)
@@ -181,7 +185,7 @@ for x in torch.randn(10, 8, 4):
         given = next((each for each in call.keywords if each.arg == "set_to_none"), None)
         value = given.value if given is not None else call.args[0] if call.args else None
         if value is None:
-            if not _drops_by_default(script):
+            if not _drops_by_default(script) and (script.target.known or script.newest_used) < _DEFAULT:
                 yield from self._plain(script, module, call, func)
         elif isinstance(value, ast.Constant) and not value.value:
             reason = _why_not_zeroable(script, func) or _why_not_exactly(script, call, _zeroable(script, func.value))
@@ -227,8 +231,8 @@ for x in torch.randn(10, 8, 4):
         reason = _why_not_exactly(script, loop, owners)
         if reason is not None:
             return self.left(module, loop, reason)
-        if owner is None or not is_all:
-            return self.rewrites(module, loop, _MESSAGE, *_dropped_in_place(module, loop))
+        if owner is None or not is_all or not script.target.allows(_INTRODUCED):
+            return self.rewrites(module, loop, _MESSAGE, *_dropped_in_place(module, loop), since=_FIRST)
         argument = "" if _drops_by_default(script) else "set_to_none=True"
         edit = Replace(module, whole, f"{{owner}}.zero_grad({argument})", (("owner", owner),))
         return self.rewrites(module, whole, _MESSAGE, edit)

@@ -2799,3 +2799,23 @@ for x in torch.randn(4, 16, 8):
     graph.replay()
 """
     check_leaves(Amp, code, "the script captures CUDA graphs itself (line 8)")
+
+
+@pytest.mark.parametrize("target", [(1, 10), (2, 2)])
+def test_before_2_3_the_scaler_has_its_old_name(target: tuple[int, int]) -> None:
+    example = Amp.examples[0]
+    assert isinstance(example, Rewrites)
+    new, old = 'torch.amp.GradScaler("cuda", enabled=', "torch.cuda.amp.GradScaler(enabled="
+    assert new in example.after
+
+    check_rewrites(Amp, example.before, example.after.replace(new, old), target)
+
+
+def test_before_1_10_there_is_no_autocast_to_16_bits() -> None:
+    example = Amp.examples[0]
+    assert isinstance(example, Rewrites)
+    because = "needs torch 1.10, and the script may run on an older one: "
+
+    check_leaves(
+        Amp, example.before, because + "the forward pass runs in 32 bits, without the GPU's 16-bit units", (1, 9)
+    )

@@ -148,6 +148,19 @@ def test_silent(zeroing: str) -> None:
     check_silent(ZeroGradNone, loop(zeroing))
 
 
+def test_silent_beside_what_torch_2_brought() -> None:
+    code = script("if hasattr(torch, 'compile'):\n    model = torch.compile(model)\n")
+    code += loop("optimizer.zero_grad()").removeprefix(HEAD)
+
+    check_silent(ZeroGradNone, code)
+
+
+def test_gradients_are_dropped_in_place_before_zero_grad_could() -> None:
+    zeroing = "for p in model.parameters():\n    p.grad.zero_()"
+
+    check_rewrites(ZeroGradNone, loop(zeroing), loop(zeroing.replace("p.grad.zero_()", "p.grad = None")), (1, 6))
+
+
 def test_silent_on_torch_2() -> None:
     check_silent(ZeroGradNone, loop("optimizer.zero_grad()"), TORCH_2)
 
