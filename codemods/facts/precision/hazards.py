@@ -18,7 +18,7 @@ from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.library.hooks import is_given_gradients
 from codemods.library.kinds import Kind, described, kind
-from codemods.library.operators import Autocast, operator
+from codemods.library.operators import Autocast, Result, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -342,8 +342,16 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
                 yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
             if isinstance(scaled.op, ast.MatMult) and _makes_sparse(reach.flow):
                 yield Hazard(where, scaled, f"{where.code(scaled)} {_OF_SPARSE}")
+        yield from _of_comparisons(where, node)
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
+
+
+def _of_comparisons(where: Module, node: ast.AST) -> Iterator[Hazard]:
+    """``x.type() == "torch.cuda.FloatTensor"``."""
+    for compared in own(node, ast.Compare):
+        if any(isinstance(each, ast.Constant) and each.value == _WIDE_ON_CUDA for each in ast.walk(compared)):
+            yield Hazard(where, compared, f"{where.code(compared)} {_ASKS_FOR_BITS}", remedy=_ASK_THE_DEVICE)
 
 
 def _products(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
@@ -372,6 +380,8 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     if name == "einsum" and len({ast.dump(each) for each in call.args[1:]}) < len(call.args[1:]):
         yield f"{module.code(call)} {_GRAM}", False, _WITHOUT_AUTOCAST
+    if name == "isinstance" and any(each.name == _WIDE_ON_CUDA for each in _asked(flow, call)):
+        yield f"{module.code(call)} {_ASKS_FOR_BITS}", False, _ASK_THE_DEVICE
     for external in externals:
         if external.startswith(_WITHOUT_KERNELS) or external in _WITHOUT_KERNEL:
             yield f"{external} has no 16-bit kernel", False, ""
@@ -391,6 +401,18 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
         yield from _of_method(flow, call, call.func, externals)
         if _is_product(name) and _makes_sparse(flow):
             yield f"{name}() {_OF_SPARSE}", False, ""
+
+
+_WIDE_ON_CUDA = "torch.cuda.FloatTensor"
+_ASKS_FOR_BITS = "is false for 16 bits:"
+_ASK_THE_DEVICE = "ask is_cuda or the dtype instead"
+
+
+def _asked(flow: Flow, call: ast.Call) -> Iterator[Value]:
+    """What the second argument of ``isinstance`` may be, or its elements."""
+    for given in call.args[1:]:
+        for each in given.elts if isinstance(given, ast.Tuple) else (given,):
+            yield from flow.values(each)
 
 
 def _is_product(name: str) -> bool:
@@ -414,11 +436,40 @@ def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: s
         yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False, _CONVERT
     if externals:
         return
+    if name == "numpy" and not call.args and _may_be_narrow(flow, function.value):
+        yield "an array is made from a tensor in 16 bits:", False, "call .float() before"
     is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(function.value))
     if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
         yield f".{name}() has no 16-bit kernel", False, ""
     if name.endswith("_") and _is_product(name[:-1]):
         yield f".{name}() is not cast by autocast;", False, f"use {name[:-1]}()"
+
+
+def _may_be_narrow(flow: Flow, node: ast.expr) -> bool:
+    """Whether a tensor may have 16 bits, as far as the methods show by which it is made of another one.
+
+    A name is followed to what is assigned to it; a parameter may be anything.
+    """
+    while True:
+        match node:
+            case ast.Call(ast.Attribute(base, name)):
+                row = operator(name)
+                if row is not None and (row.is_wide or row.has_no_floats):
+                    return False
+                if row is None or any(each.sort is Sort.EXTERNAL for each in flow.values(node.func)):
+                    return row is None or row.carries_graph
+                node = base
+            case ast.Subscript(ast.Call(ast.Attribute(_, name)), ast.Constant(1)):
+                row = operator(name)
+                return row is None or row.result not in {Result.INDEXED, Result.REDUCED}
+            case ast.Attribute(base, "data" | "T") | ast.Subscript(base):
+                node = base
+            case ast.Compare():
+                return False
+            case ast.Name():
+                return any(each.sort in {*TENSOR_SORTS, Sort.UNKNOWN} for each in flow.values(node))
+            case _:
+                return True
 
 
 @lasting  # each product asks
