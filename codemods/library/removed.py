@@ -42,6 +42,10 @@ torch 2.0     torch.linalg.lstsq has taken its place
     lstsq
 torch 2.0     torch.linalg.solve has taken its place
     solve
+torch 2.14    torch.linalg.qr has taken its place
+    qr
+torch 2.14    torch.linalg.cholesky has taken its place
+    cholesky
 torch 2.0     torch.linalg.matrix_rank has taken its place
     matrix_rank
 torchvision.transforms 1.13     it is called Resize now
