@@ -79,14 +79,19 @@ def trained(name: str, options: dict[str, Any], form: dict[str, bool], dtype: to
     return [value.detach() for value in values]
 
 
+def tried(name: str, options: dict[str, Any], form: dict[str, bool]) -> list[torch.Tensor] | dict[str, str]:
+    """The parameters after some steps, or the refusal: Adagrad has a fused form for the CPU alone in torch 2.11."""
+    try:
+        return trained(name, options, form, torch.float32)
+    except RuntimeError as error:
+        return raised(error)
+
+
 def numerics(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Whether two forms agree bit for bit, how far they differ, and how far each is from 64 bits."""
-    results, refused = {}, {}
-    for form, chosen in FORMS.items():
-        try:
-            results[form] = trained(name, options, chosen, torch.float32)
-        except RuntimeError as error:  # Adagrad has a fused form for the CPU alone in torch 2.11
-            refused[form] = raised(error)
+    outcomes = {form: tried(name, options, chosen) for form, chosen in FORMS.items()}
+    results = {form: outcome for form, outcome in outcomes.items() if isinstance(outcome, list)}
+    refused = {form: outcome for form, outcome in outcomes.items() if isinstance(outcome, dict)}
     exact = trained(name, options, FORMS["single"], torch.float64)
     pairs = (
         ("foreach", "single"),
