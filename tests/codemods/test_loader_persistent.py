@@ -170,6 +170,20 @@ data = Images()
 STAY = "workers that stay serve one reading at a time"
 FIRST_COPY = "its data set changes between epochs, and workers that stay keep the first copy"
 LEFT = {
+    "one is kept for each of many": (
+        (
+            "loaders = []\nfor fold in range(5):\n    loaders.append(DataLoader(data, 64, num_workers=2))\n"
+            "for epoch in range(9):\n    for loader in loaders:\n        for x, y in loader:\n            print(x)\n"
+        ),
+        "one is made for each item of a list, and the workers of all would stay (line 14)",
+    ),
+    "one is made for each split, in each epoch": (
+        (
+            "for epoch in range(9):\n    for split in ['train', 'val']:\n"
+            "        loader = DataLoader(data, 64, num_workers=2)\n        for x, y in loader:\n            print(x)\n"
+        ),
+        "it is made anew in each pass of a loop (line 13)",
+    ),
     "it is made anew for each epoch": (
         (
             "for epoch in range(9):\n    loader = DataLoader(data, 64, num_workers=2)\n    for x, y in loader:\n"
@@ -348,6 +362,25 @@ def test_a_loader_with_an_iterator_of_its_own_keeps_its_workers() -> None:
 
 
 STILL = {
+    "one is made for each run, and read in its epochs": (
+        "for run in range(opt.runs):\n    loader = DataLoader(data, 64, num_workers=2)\n"
+        "    for epoch in range(9):\n        for x, y in loader:\n            print(x)\n"
+    ),
+    "a function makes one for each run": (
+        "def made():\n    return DataLoader(data, 64, num_workers=2), 3\n\n\n"
+        "for run in range(opt.runs):\n    loader, size = made()\n"
+        "    for epoch in range(9):\n        for x, y in loader:\n            print(x)\n"
+    ),
+    "one is made for each of two splits, and read in epochs": (
+        "sets = {'train': data, 'val': data}\nloaders = {}\nfor name, split in sets.items():\n"
+        "    loaders[name] = DataLoader(split, 64, num_workers=2)\n"
+        "for epoch in range(9):\n    for name in loaders:\n        for x, y in loaders[name]:\n            print(x)\n"
+    ),
+    "each run trains in a function": (
+        "def train(seed):\n    loader = DataLoader(data, 64, num_workers=2)\n"
+        "    for epoch in range(9):\n        for x, y in loader:\n            print(x)\n\n\n"
+        "for seed in range(5):\n    train(seed)\n"
+    ),
     "a method only reads its data set": OWN + MADE + EPOCHS.replace("9):\n", "9):\n    data.first()\n"),
     "its data set is changed once before": MADE + "data.transform = transforms.PILToTensor()\n" + EPOCHS,
     "an epoch is left early": MADE + EPOCHS + "        break\n",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NONE, Sort
 from codemods.facts.data.reads import How, tops
-from codemods.facts.loops import around, loop_around, module_of, runs
+from codemods.facts.loops import REPEATING, around, loop_around, module_of, runs
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.obstacles import why_unknown
@@ -34,13 +34,9 @@ _MOST_TOGETHER = 3
 def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
     """Why the loader's workers should not outlive an epoch; None where they can."""
     flow, loader = script.flow, code.loader
-    made = loop_around(flow, loader.module, loader.call)
-    if made is not None:
-        return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (loader.at(made),))
-    many = next((each for each in loader.module.ancestors(loader.call) if _is_long(each)), None)
-    if many is not None:
-        text = f"one is made for each item of a list, and the workers of all would stay ({HERE})"
-        return Reason("made-in-loop", text, (loader.at(loader.call),))
+    again = _why_made_again(flow, loader)
+    if again is not None:
+        return again
     seeding = loader.arguments.get("worker_init_fn")
     if seeding is not None and seeding.values != {NONE}:
         text = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
@@ -53,12 +49,74 @@ def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
     )
 
 
-def _is_long(node: ast.AST) -> bool:
-    """Whether it makes more than ``{phase: … for phase in ["train", "val"]}``."""
-    if not isinstance(node, (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)):
+def _why_made_again(flow: Flow, loader: Loader) -> Reason | None:
+    """Where the loader is made anew for each epoch, or so many are made that the workers of all would be too many.
+
+    One that a loop makes, over splits, folds or runs, may be read in each of the epochs of a pass of that loop.
+    """
+    loops = [each for each in _repeating(flow, loader.module, loader.call) if not isinstance(each, _COMPREHENSIONS)]
+    if loops and not any(_is_read_again(flow, each, loops, loader) for each in loader.passes):
+        return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (loader.at(loops[0]),))
+    is_replaced = _is_named_anew(flow, loader.module, loader.call)
+    within = [each for each in loader.module.ancestors(loader.call) if isinstance(each, _COMPREHENSIONS)]
+    several = [*(each.generators[0].iter for each in within), *([] if is_replaced else map(_iterated, loops))]
+    if all(each is not None and _are_few(flow, each) for each in several):
+        return None
+    text = f"one is made for each item of a list, and the workers of all would stay ({HERE})"
+    return Reason("made-in-loop", text, (loader.at(loader.call),))
+
+
+def _is_named_anew(flow: Flow, module: Module, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether names alone refer to what the node makes, which refer to the next one in the next pass of a loop."""
+    above = module.parent(node)
+    if isinstance(above, ast.Tuple):
+        above = module.parent(above)
+    if isinstance(above, ast.Assign):
+        parts = (part for each in above.targets for part in getattr(each, "elts", (each,)))
+        return all(isinstance(each, ast.Name) for each in parts)
+    function = module.function(node)
+    if not isinstance(above, ast.Return) or function is None or function in seen:
         return False
-    items = node.generators[0].iter
-    return not isinstance(items, (ast.List, ast.Tuple, ast.Set)) or len(items.elts) > _MOST_TOGETHER
+    callers = flow.callers(function)
+    return bool(callers) and all(
+        _is_named_anew(flow, module_of(flow, each), each, seen | {function}) for each in callers
+    )
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)
+
+
+def _repeating(flow: Flow, module: Module, node: ast.AST, given: Value | None = None) -> list[ast.AST]:
+    """The loops that run the node more than once, from the inside out."""
+    return [
+        above
+        for above, below in around(flow, module, node, given=given)
+        if isinstance(above, REPEATING) and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ()))
+    ]
+
+
+def _is_read_again(flow: Flow, reading: Pass, loops: Sequence[ast.AST], loader: Loader) -> bool:
+    """Whether a loop that does not make the loader anew runs the reading again."""
+    return any(each not in loops for each in _repeating(flow, reading.module, reading.node, loader.value))
+
+
+def _iterated(loop: ast.AST) -> ast.expr | None:
+    """What the loop goes over; None of one that has no end in sight."""
+    return getattr(loop, "iter", None)
+
+
+def _are_few(flow: Flow, items: ast.expr) -> bool:
+    """Whether these are no more than training, validation and test: ``["train", "val"]``, ``data_sets.items()``."""
+    if isinstance(items, ast.Call) and isinstance(items.func, ast.Attribute) and items.func.attr in _OF_DICTIONARIES:
+        items = items.func.value
+    if isinstance(items, ast.Call) and [each.name for each in flow.values(items.func)] == ["builtins.range"]:
+        return len(items.args) == 1 and getattr(items.args[0], "value", _MOST_TOGETHER + 1) <= _MOST_TOGETHER
+    found = flow.values(items)
+    keys = [flow.keys(each) for each in found if each.sort is Sort.CONTAINER]
+    return len(keys) == len(found) > 0 and all(len(each) <= _MOST_TOGETHER and None not in each for each in keys)
+
+
+_OF_DICTIONARIES = frozenset({"items", "keys", "values"})
 
 
 def _why_changed_outside(flow: Flow, loader: Loader) -> Reason | None:
