@@ -268,7 +268,9 @@ class _Tree:
         }
         self._local.clear()
         imported = {each for targets in own.values() for each in targets}
-        scripts = dict.fromkeys(path for path in own if path not in imported or _GUARD.search(self._read(path)))
+        # What stands under the guard of a module is its self-test, unless that file is asked for.
+        guarded = {path for path in self._named if path in own and _GUARD.search(self._read(path))}
+        scripts = dict.fromkeys(path for path in own if path not in imported or path in guarded)
         seen: set[tuple[_Search, str]] = set()
         reached: set[str] = set()
         # What no script reaches, but for a circle of imports, starts a search of its own.

@@ -173,11 +173,12 @@ class Codemod(ABC):
         """Every site of the rule in the script, rewritten or left."""
 
     def sites(self, script: Script) -> Iterator[Finding]:
-        """What ``find`` finds; of a script that fails before any change one site, which says so."""
+        """What ``find`` finds in code that runs; of a script that fails before any change one site, which says so."""
         failure = script.fails_today
+        found = (each for each in self.find(script) if script.runs(each.module, each.node))
         if failure is None:
-            yield from self.find(script)
-        elif next(iter(self.find(script)), None) is not None:
+            yield from found
+        elif next(found, None) is not None:
             remedy = f"fix first: {failure.because}"
             because = Reason("fails-today", "the script fails before any change;", remedy=remedy)
             yield self.left(script.module, failure.node, because)

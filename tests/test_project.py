@@ -166,17 +166,21 @@ def test_unless_followed_only_what_is_named_is_asked(tree: Path) -> None:
     assert {each.path: each.asked for each in found[0].parts} == {"a.py": True, "utils.py": False}
 
 
+GUARDED = 'if __name__ == "__main__":\n    pass'
+
+
 @pytest.mark.parametrize(
-    ("utils", "is_entry"),
+    ("utils", "named", "is_entry"),
     [
-        pytest.param("", False, id="a module"),
-        pytest.param('if __name__ == "__main__":\n    pass', True, id="a module that may be run"),
+        pytest.param("", ["a.py", "utils.py"], False, id="a module"),
+        pytest.param(GUARDED, ["a.py"], False, id="a module with a self-test"),
+        pytest.param(GUARDED, ["a.py", "utils.py"], True, id="a module that may be run, and is asked for"),
     ],
 )
-def test_what_is_run(tree: Path, utils: str, *, is_entry: bool) -> None:
+def test_what_is_run(tree: Path, utils: str, named: list[str], *, is_entry: bool) -> None:
     write(tree, a="import utils", utils=utils)
 
-    found = projects(["a.py"])
+    found = projects(named)
 
     assert part(found, "a.py").is_entry
     assert part(found, "utils.py").is_entry is is_entry

@@ -13,6 +13,7 @@ from codemods.dataflow.flow import Flow
 from codemods.dataflow.values import Sort, Value, instance
 from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders
+from codemods.facts.data.reads import tops
 from codemods.facts.devices.devices import DeviceKind, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings, transfers
 from codemods.facts.failures import Failure, failure
@@ -320,6 +321,13 @@ class Script:
             for module in self.modules
             for call in module.nodes(ast.Call)
         )
+
+    def runs(self, module: Module, node: ast.AST) -> bool:
+        """Whether code may run: not what only the main guard of a module runs that is imported, its self-test."""
+        if module in self.entries:
+            return True
+        found = list(tops(self.flow, module, node))
+        return not found or any(not each.is_guarded or each.module in self.entries for each in found)
 
     # How the script says things.
 

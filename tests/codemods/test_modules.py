@@ -216,3 +216,34 @@ def test_determinism_asked_for_in_the_script_itself_too() -> None:
     assert _project(CudnnBenchmark, train=asking + _TRAIN, model=asking + _MODEL) == {
         "train": ["determinism requested (line 3)"]
     }
+
+
+_SELF_TEST = """
+
+def demo():
+    net = make_net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer.zero_grad(set_to_none=False)
+    net(torch.randn(2, 1, 28, 28).cuda()).sum().backward()
+    optimizer.step()
+
+
+if __name__ == "__main__":
+    demo()
+"""
+
+
+def test_the_self_test_of_a_module_does_not_run_with_those_that_import_it() -> None:
+    model = "import torch\n" + _MODEL + _SELF_TEST
+
+    assert "model" not in _project(ZeroGradNone, model=model)
+    assert "model" in _project(
+        ZeroGradNone, model=model, train=_TRAIN.replace("make_net\n", "demo, make_net\n") + "demo()\n"
+    )
+    assert "train" in _project(ZeroGradNone, train=model)
+
+
+def test_what_a_self_test_shares_with_the_script_runs() -> None:
+    engine = _ENGINE + '\n\nif __name__ == "__main__":\n    train_one_epoch(None, [], None)\n'
+
+    assert _project(ZeroGradNone, engine=engine) == {"engine": ["        optimizer.zero_grad(set_to_none=True)"]}
