@@ -126,7 +126,8 @@ def from_json(data: list[Any]) -> Said:
 
 
 def _site(data: list[Any]) -> Site:
-    rule, line, column, end_line, end_column, message, promise, gain, fails, edits, redraws, spots, code, remedy = data
+    rule, line, column, end_line, end_column, message, promise, gain, fails, edits, redraws, spots, *rest = data
+    code, remedy, needs = rest
     return Site(
         rule,
         line,
@@ -142,4 +143,5 @@ def _site(data: list[Any]) -> Site:
         spots=tuple(Spot(start, end, tuple(lines), last) for start, end, lines, last in spots),
         code=code,
         remedy=remedy,
+        needs=needs,
     )
