@@ -221,7 +221,7 @@ class Site:
         array = formats.leaves_torch(block)
         if array is not None:
             text = f"an array is made from a tensor in 16 bits ({HERE})"
-            raise LeftError("leaves-in-16-bits", text, at(self.script.module, array))
+            raise LeftError("leaves-in-16-bits", text, located(self.script, array))
         found: list[str] = []
         for escape in uses.escapes(block):
             text = ast.unparse(escape.target)

@@ -2271,7 +2271,7 @@ for value in losses():
     loss.backward()
     optimizer.step()
 """,
-        "an array is made from a tensor in 16 bits: call .float() before (line 13)",
+        "an array is made from a tensor in 16 bits (line 13)",
     ),
     "something unknown that leaves the block": (
         """\

@@ -237,7 +237,6 @@ METHODS = _plain(
     torch.stack([x, x])
     torch.split(x, 2)[0]
     torch.ge(x, 0).float() * x
-    torch.unique(x.detach().round())
     torch.meshgrid(x[0], x[1])[0]
     torch.lerp(x, x * 2, 0.5)
     torch.erfinv(torch.tanh(x))

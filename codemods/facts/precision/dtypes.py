@@ -253,7 +253,7 @@ class Formats:
         self.names[text] = max(self.names.get(text, Format.OTHER), format_)
 
     def leaves_torch(self, statements: Iterable[ast.stmt]) -> ast.Call | None:
-        """Where a 16-bit tensor becomes an array, which bf16 cannot."""
+        """Where a 16-bit tensor becomes an array, which bf16 cannot: in the statements, or in what they call."""
         for call in (each for statement in statements for each in own(statement, ast.Call)):
             if (
                 isinstance(call.func, ast.Attribute)
@@ -266,7 +266,17 @@ class Formats:
             )
             if is_numpy and any(self.of(each) is not Format.OTHER for each in call.args):
                 return call
+            inside = self._leaves_torch_inside(call)
+            if inside is not None:
+                return inside
         return None
+
+    def _leaves_torch_inside(self, call: ast.Call) -> ast.Call | None:
+        if self._depth >= _DEEPEST:
+            return None
+        bodies = ((self._inside(each, call), each.body) for each in self._run_by(call) if isinstance(each.body, list))
+        found = (inner.leaves_torch(body) for inner, body in bodies)
+        return next((each for each in found if each is not None), None)
 
     # Expressions.
 

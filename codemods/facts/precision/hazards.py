@@ -18,7 +18,7 @@ from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.library.hooks import is_given_gradients
 from codemods.library.kinds import Kind, described, kind
-from codemods.library.operators import Autocast, Result, operator
+from codemods.library.operators import Autocast, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -436,40 +436,11 @@ def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: s
         yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False, _CONVERT
     if externals:
         return
-    if name == "numpy" and not call.args and _may_be_narrow(flow, function.value):
-        yield "an array is made from a tensor in 16 bits:", False, "call .float() before"
     is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(function.value))
     if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
         yield f".{name}() has no 16-bit kernel", False, ""
     if name.endswith("_") and _is_product(name[:-1]):
         yield f".{name}() is not cast by autocast;", False, f"use {name[:-1]}()"
-
-
-def _may_be_narrow(flow: Flow, node: ast.expr) -> bool:
-    """Whether a tensor may have 16 bits, as far as the methods show by which it is made of another one.
-
-    A name is followed to what is assigned to it; a parameter may be anything.
-    """
-    while True:
-        match node:
-            case ast.Call(ast.Attribute(base, name)):
-                row = operator(name)
-                if row is not None and (row.is_wide or row.has_no_floats):
-                    return False
-                if row is None or any(each.sort is Sort.EXTERNAL for each in flow.values(node.func)):
-                    return row is None or row.carries_graph
-                node = base
-            case ast.Subscript(ast.Call(ast.Attribute(_, name)), ast.Constant(1)):
-                row = operator(name)
-                return row is None or row.result not in {Result.INDEXED, Result.REDUCED}
-            case ast.Attribute(base, "data" | "T") | ast.Subscript(base):
-                node = base
-            case ast.Compare():
-                return False
-            case ast.Name():
-                return any(each.sort in {*TENSOR_SORTS, Sort.UNKNOWN} for each in flow.values(node))
-            case _:
-                return True
 
 
 @lasting  # each product asks
