@@ -15,7 +15,7 @@ from codemods.editing.values import Insert, Replace
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
-from codemods.facts.models.compilability import draws, why_not_traced
+from codemods.facts.models.compilability import draws, pads_to_the_longest, why_not_traced, why_recompiled
 from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.placement import Home, home, twins, unknown_models, unwrapped
 from codemods.facts.models.trained import Called, called_models, given_to_process, late_hook, traced_by
@@ -536,7 +536,10 @@ def _why_not(script: Script, called: Called, twice: ast.Call | None) -> Reason |
     if tf32 is not None:
         text = f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} ({HERE})"
         return Reason("inductor-fault", text, (at(script.module, tf32),))
-    return why_not_traced(called.model)
+    reason = why_not_traced(called.model)
+    if reason is None and pads_to_the_longest(script.flow, script.modules):
+        reason = why_recompiled(called.model)
+    return reason
 
 
 def _in_framework(name: str) -> Reason:

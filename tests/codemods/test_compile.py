@@ -398,6 +398,99 @@ def test_not_compiling_through_kernels_of_other_libraries() -> None:
     check_leaves(Compile, head + "model = Net().to(device)\n" + TRAINING, because)
 
 
+BREAKS = {
+    "a Variable": (
+        "        x = x + torch.autograd.Variable(torch.zeros(8, device=x.device))\n",
+        "forward makes a Variable, which ends the graph: "
+        "write the tensor itself: Variable does nothing since torch 0.4 (line 15)",
+    ),
+    "a new leaf": (
+        "        x = x + torch.zeros(8, device=x.device, requires_grad=True)\n",
+        "forward makes a tensor that requires gradients, which ends the graph: "
+        "make it before the model is called (line 15)",
+    ),
+    "a tensor made a leaf": (
+        "        x = torch.relu(x).requires_grad_()\n",
+        "forward makes a tensor that requires gradients, which ends the graph: "
+        "make it before the model is called (line 15)",
+    ),
+}
+TYPED = {
+    "a size": "torch.cuda.FloatTensor(x.size())",
+    "a shape": "torch.cuda.FloatTensor(x.shape)",
+    "a part of a shape": "torch.FloatTensor(x.shape[1:])",
+    "a generic tensor": "torch.Tensor(x.size())",
+    "a size by name": "torch.cuda.FloatTensor(size)",
+}
+
+
+@pytest.mark.parametrize(("line", "because"), BREAKS.values(), ids=BREAKS)
+def test_not_compiling_a_forward_with(line: str, because: str) -> None:
+    code = HEAD.replace(FORWARD, line + FORWARD) + "model = Net().to(device)\n" + TRAINING
+    check_leaves(Compile, code, because)
+
+
+@pytest.mark.parametrize("made", TYPED.values(), ids=TYPED)
+def test_not_compiling_a_typed_constructor_of(made: str) -> None:
+    """Dynamo makes a tensor of two elements of it, and the script dies: seen with torch 2.12, 2.14 and 2.15."""
+    lines = f"        size = x.size()\n        x = x + {made}.normal_()\n"
+    code = HEAD.replace(FORWARD, lines + FORWARD) + "model = Net().to(device)\n" + TRAINING
+    because = (
+        f"forward calls {made.partition('(')[0]}(size), which takes the size for data once it is compiled: "
+        "write torch.empty(size, device=...) (line 16)"
+    )
+    check_leaves(Compile, code, because)
+
+
+@pytest.mark.parametrize("made", ["torch.FloatTensor(*x.size())", "torch.FloatTensor(16, 8)", "x.new(x.size())"])
+def test_compiling_other_legacy_constructors(made: str) -> None:
+    head = HEAD.replace(FORWARD, f"        x = x + {made}.normal_().to(x.device)\n" + FORWARD)
+    drawing = head + "model = Net().to(device)\n"
+    check_rewrites(Compile, drawing + TRAINING, drawing + WHERE_CUDA + TRAINING)
+
+
+LENGTHS = {
+    "the size of a kernel": (
+        "        x = F.max_pool1d(x, x.size(2))\n",
+        "batches are padded to lengths of their own, which set the size of a kernel (line 15)",
+    ),
+    "the size of a kernel, by name and shape": (
+        "        x = F.avg_pool1d(x, kernel_size=x.shape[-1])\n",
+        "batches are padded to lengths of their own, which set the size of a kernel (line 15)",
+    ),
+    "the passes of a loop": (
+        "        for i in range(x.size(1)):\n            x = x + i\n",
+        "batches are padded to lengths of their own, each of which unrolls a loop anew (line 15)",
+    ),
+}
+PADDED = """\
+def join(items):
+    return nn.utils.rnn.pad_sequence(items)
+
+
+"""
+
+
+@pytest.mark.parametrize(("line", "because"), LENGTHS.values(), ids=LENGTHS)
+def test_not_compiling_where_a_length_decides(line: str, because: str) -> None:
+    head = HEAD.replace(FORWARD, line + FORWARD)
+    code = head + PADDED + "model = Net().to(device)\n" + TRAINING
+    check_leaves(Compile, code, because)
+
+    # Images of one size have one graph; a padded convolution pads no batch.
+    fixed = head + "model = Net().to(device)\nfilter = nn.Conv1d(1, 1, 3, padding=1)\n"
+    assert any(site.rewrites for site in run(Compile, fixed + TRAINING).sites)
+
+
+def test_compiling_padded_batches_whose_length_decides_nothing() -> None:
+    head = HEAD.replace(FORWARD, "        x = x.view(x.size(0), x.size(1))\n" + FORWARD) + PADDED
+    check_rewrites(
+        Compile,
+        head + "model = Net().to(device)\n" + TRAINING,
+        head + "model = Net().to(device)\n" + WHERE_CUDA + TRAINING,
+    )
+
+
 LEFT = {
     "DataParallel copies the model": (
         "model = nn.DataParallel(Net().to(device))\n",

@@ -13,10 +13,10 @@ from codemods.library.kinds import described
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.models.layers import Model
 
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
@@ -30,6 +30,17 @@ _FALLS_BACK = (
 
 # Its backward formula has no symbolic sizes: the second size of a batch, such as the last one's, raises.
 _ONE_SIZE = frozenset({"torch.nn.functional.affine_grid", "torch.affine_grid_generator"})
+
+
+_ENDS = "which ends the graph:"
+_TYPED = frozenset(
+    f"torch.{device}{name}Tensor"
+    for device in ("", "cuda.")
+    for name in ("", "Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
+)
+_POOLS = frozenset(
+    f"torch.nn.functional.{name}_pool{dimensions}d" for name in ("max", "avg", "lp") for dimensions in (1, 2, 3)
+)
 
 
 def draws(model: Model) -> bool:
@@ -102,22 +113,132 @@ def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
 
 
 def _call_breaks(flow: Flow, call: ast.Call) -> Reason | None:
-    for callee in flow.values(call.func):
-        if callee.sort not in {Sort.EXTERNAL, Sort.MADE}:
-            continue
-        if callee.name == "builtins.print":
-            return Reason("graph-break", "forward prints", remedy="take the print out of forward")
-        if callee.name in _CONVERTS and call.args and _is_tensor(flow, call.args[0]):
-            text = f"forward has data-dependent Python: {callee.name.removeprefix('builtins.')}() of a tensor"
-            return Reason("graph-break", text)
-        if has(callee.name, Trait.KERNELS) or callee.name.startswith(_FALLS_BACK):
-            return Reason("graph-break", f"forward calls {callee.name}, which is not compiled")
-        if callee.name in _ONE_SIZE:
-            text = f"forward calls {callee.name}, which fails compiled where batches differ in size"
-            return Reason("dynamic-shapes", text)
+    callees = (each for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE})
+    for name in sorted({each.name for each in callees}):
+        reason = _library_breaks(flow, call, name) or _makes_old_tensor(flow, call, name)
+        if reason is not None:
+            return reason
+    if _makes_a_leaf(flow, call):
+        text = f"forward makes a tensor that requires gradients, {_ENDS}"
+        return Reason("graph-break", text, remedy="make it before the model is called")
     if isinstance(call.func, ast.Attribute) and call.func.attr in _TO_PYTHON and not call.args:
         return Reason("graph-break", f"forward has data-dependent Python: .{call.func.attr}()")
     return None
+
+
+def _library_breaks(flow: Flow, call: ast.Call, name: str) -> Reason | None:
+    if name == "builtins.print":
+        return Reason("graph-break", "forward prints", remedy="take the print out of forward")
+    if name in _CONVERTS and call.args and _is_tensor(flow, call.args[0]):
+        text = f"forward has data-dependent Python: {name.removeprefix('builtins.')}() of a tensor"
+        return Reason("graph-break", text)
+    if has(name, Trait.KERNELS) or name.startswith(_FALLS_BACK):
+        return Reason("graph-break", f"forward calls {name}, which is not compiled")
+    if name in _ONE_SIZE:
+        text = f"forward calls {name}, which fails compiled where batches differ in size"
+        return Reason("dynamic-shapes", text)
+    return None
+
+
+def _makes_old_tensor(flow: Flow, call: ast.Call, name: str) -> Reason | None:
+    """What is left of torch 0.3: ``Variable(x)``, and ``torch.FloatTensor(x.size())``."""
+    if name == "torch.autograd.Variable":
+        text = f"forward makes a Variable, {_ENDS}"
+        return Reason("graph-break", text, remedy="write the tensor itself: Variable does nothing since torch 0.4")
+    if name in _TYPED and len(call.args) == 1 and _is_size(flow, call.args[0]):
+        text = f"forward calls {name}(size), which takes the size for data once it is compiled:"
+        return Reason("inductor-fault", text, remedy="write torch.empty(size, device=...)")
+    return None
+
+
+def _makes_a_leaf(flow: Flow, call: ast.Call) -> bool:
+    """Whether it is ``torch.zeros(3, requires_grad=True)`` or ``x.requires_grad_()``."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
+        return _is_tensor(flow, call.func.value)
+    given = [each.value for each in call.keywords if each.arg == "requires_grad"]
+    return any(isinstance(each, ast.Constant) and each.value is True for each in given) and any(
+        each.sort is Sort.EXTERNAL and each.name.startswith("torch.") for each in flow.values(call.func)
+    )
+
+
+def _is_size(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is the size of a tensor, or a part of it: ``x.size()``, ``x.shape[1:]``, or a name for that."""
+    match node:
+        case ast.Call(ast.Attribute(_, "size"), [], []) | ast.Attribute(_, "shape"):
+            return True
+        case ast.Subscript(whole, ast.Slice()):
+            return _is_size(flow, whole)
+        case ast.Call(func):
+            return any(each.name == "torch.Size" for each in flow.values(func))
+        case ast.Name(name):
+            module = next(each for each in flow.modules if each.holds(node))
+            given = [module.statement(each) for each in module.stores.get(name, ())]
+            own = [each for each in given if module.function(each) is module.function(node)]
+            return any(isinstance(each, ast.Assign) and _is_size(flow, each.value) for each in own)
+    return False
+
+
+def why_recompiled(model: Model) -> Reason | None:
+    """Why each new length of a sequence is compiled anew; None where lengths are not seen to decide anything.
+
+    A length that is the size of a kernel, or the number of passes of a loop, is a number of the graph. After eight
+    graphs the model runs uncompiled for good.
+    """
+    flow = model.flow
+    for function in _code(model):
+        for node in _own(function):
+            place = at(flow.module_of(function), node)
+            if isinstance(node, ast.Call) and any(each.name in _POOLS for each in flow.values(node.func)):
+                given = [*node.args[1:], *(each.value for each in node.keywords)]
+                if any(_holds_a_length(each) for each in given):
+                    text = f"batches are padded to lengths of their own, which set the size of a kernel ({HERE})"
+                    return Reason("dynamic-shapes", text, (place,))
+            if isinstance(node, ast.For) and _counts_a_length(flow, node.iter):
+                text = f"batches are padded to lengths of their own, each of which unrolls a loop anew ({HERE})"
+                return Reason("dynamic-shapes", text, (place,))
+    return None
+
+
+def _counts_a_length(flow: Flow, node: ast.expr) -> bool:
+    """``range(x.size(1))``."""
+    return (
+        isinstance(node, ast.Call)
+        and any(each.name == "builtins.range" for each in flow.values(node.func))
+        and any(_holds_a_length(each) for each in node.args)
+    )
+
+
+def _holds_a_length(node: ast.expr) -> bool:
+    """Whether it holds a size of a tensor that is not the number of its rows: ``x.size(2)``, ``x.shape[-1]``."""
+    for each in walk(node):
+        match each:
+            case ast.Call(ast.Attribute(_, "size"), [ast.Constant(int(axis))]) if axis:
+                return True
+            case ast.Call(ast.Attribute(_, "size"), [ast.UnaryOp()]):
+                return True
+            case ast.Subscript(ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), []), ast.Constant(0)):
+                pass
+            case ast.Subscript(ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), [])):
+                return True
+    return False
+
+
+def pads_to_the_longest(flow: Flow, modules: Iterable[Module]) -> bool:
+    """Whether batches are made whose sequences are as long as the longest of each."""
+    for module in modules:
+        for call in module.nodes(ast.Call):
+            if any(
+                each.name == "torch.nn.utils.rnn.pad_sequence"
+                or (each.name.startswith("torchtext.") and each.name.endswith("Iterator"))
+                for each in flow.values(call.func)
+            ):
+                return True
+            padding = [each.value for each in call.keywords if each.arg == "padding"]
+            if any(
+                isinstance(each, ast.Constant) and (each.value is True or each.value == "longest") for each in padding
+            ):
+                return True
+    return False
 
 
 def _is_decided_by_tensor(flow: Flow, test: ast.expr) -> bool:
