@@ -1376,3 +1376,43 @@ for x in torch.randn(4, 16, 8):
 def test_a_script_that_captures_its_training_itself_is_left() -> None:
     line = (HEAD + CAPTURED).splitlines().index("graph = torch.cuda.CUDAGraph()") + 1
     check_leaves(Compile, HEAD + CAPTURED, f"the script captures CUDA graphs itself (line {line})")
+
+
+ADVERSARIES = (
+    HEAD
+    + """\
+def slope(outputs, inputs):
+    (gradient,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+    return gradient.square().mean()
+
+
+maker, judge = Net().to(device), Net().to(device)
+for x in torch.randn(4, 16, 8, device=device):
+"""
+)
+CUT = {
+    "a leaf that is made without a graph": (
+        "    with torch.no_grad():\n        made = maker(x)\n    made.requires_grad_()\n"
+        "    (judge(x).mean() + slope(judge(made), made)).backward()\n"
+    ),
+    "what the gradient is taken by": "    made = x + maker(x)\n    (judge(x).mean() + slope(judge(made), made)).backward()\n",
+}
+
+
+@pytest.mark.parametrize("steps", CUT.values(), ids=CUT)
+def test_a_second_derivative_ends_at(steps: str) -> None:
+    code = ADVERSARIES + steps + "    maker(x).mean().backward()\n"
+
+    assert {(site.message.partition(" (")[0], site.rewrites) for site in run(Compile, code).sites} == {
+        ("each operation of maker is launched from Python, and none are fused", True),
+        ("gradient penalty / second derivative through judge", False),
+    }
+
+
+def test_a_second_derivative_goes_on_past_other_names() -> None:
+    code = ADVERSARIES + "    made = maker(x.requires_grad_())\n    slope(judge(made), x).backward()\n"
+
+    assert {site.message.partition(" (")[0] for site in run(Compile, code).sites} == {
+        "gradient penalty / second derivative through maker",
+        "gradient penalty / second derivative through judge",
+    }

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Libraries and functions that differentiate gradients, or transform functions in ways that are not followed.
 _TRANSFORMS = ("torch.func.", "functorch.", "torch.autograd.functional.", "torch.autograd.forward_ad.")
 _DETACHES = frozenset({"detach", "data", "item"})
+_NO_GRAPH = frozenset({"torch.no_grad", "torch.inference_mode"})
+_DEEPEST = 3
+"""Calls are followed back so far."""
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
 
 
@@ -134,13 +137,24 @@ class _Slice:
 
     def models(self, module: Module, call: ast.Call, outputs: list[ast.expr], inputs: list[ast.expr]) -> set[Value]:
         """The models between ``inputs`` and ``outputs`` of a call, the one within whose code it stands among them."""
-        self._stops = frozenset(each.id for node in inputs for each in walk(node) if isinstance(each, ast.Name))
+        self._stops = frozenset(self._names(module, inputs))
         for output in outputs:
             self._follow(module, output)
         for above in module.ancestors(call):
             if isinstance(above, ast.ClassDef):
                 self._found.update(value for value in self._instances(above) if kind(self._flow, value) is Kind.MODEL)
         return self._found
+
+    def _names(self, module: Module, inputs: list[ast.expr]) -> Iterator[str]:
+        """The names of what is differentiated by, in the function and, of its parameters, where it is called."""
+        todo = [(module, node, _DEEPEST) for node in inputs]
+        while todo:
+            where, node, depth = todo.pop()
+            for name in (each for each in walk(node) if isinstance(each, ast.Name)):
+                yield name.id
+                scope = where.function(name)
+                if scope is not None and depth:
+                    todo += ((*found, depth - 1) for found in _arguments(self._flow, scope, name.id))
 
     def _instances(self, class_: ast.ClassDef) -> Iterator[Value]:
         """The objects of the class that the script makes."""
@@ -187,12 +201,27 @@ class _Slice:
             return
         scope = module.function(name)
         for target in module.stores.get(written, ()):
-            given = getattr(module.statement(target), "value", None)
-            if given is not None and (isinstance(name, ast.Attribute) or module.function(target) is scope):
+            statement = module.statement(target)
+            given = getattr(statement, "value", None)
+            if (
+                given is not None
+                and not self._is_without_graph(module, statement)
+                and (isinstance(name, ast.Attribute) or module.function(target) is scope)
+            ):
                 self._follow(module, given)
         if scope is not None and isinstance(name, ast.Name):
             for where, argument in _arguments(self._flow, scope, name.id):
                 self._follow(where, argument)
+
+    def _is_without_graph(self, module: Module, statement: ast.stmt) -> bool:
+        """Whether the statement stands under ``torch.no_grad()``."""
+        return any(
+            each.name in _NO_GRAPH
+            for above in module.ancestors(statement)
+            if isinstance(above, ast.With)
+            for item in above.items
+            for each in self._flow.values(item.context_expr)
+        )
 
 
 def _arguments(flow: Flow, function: Callee, parameter: str) -> Iterator[tuple[Module, ast.expr]]:
