@@ -214,6 +214,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         ready: list[tuple[Called, Home]] = []
         left: dict[Value, ast.AST] = {}
         on_cpu: list[Called] = []
+        said: set[tuple[ast.AST, str]] = set()
         for each in called:
             place = home(script.flow, script.modules, each.model.value)
             if not _is_asked_for(script, each, place):
@@ -226,7 +227,11 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 on_cpu.append(each)
             else:
                 left[each.model.value] = _site(script, each)
-                yield self.left(script.module, left[each.model.value], reason)
+                # Of models among which the script chooses, a reason that is the same for all is said once.
+                where = place.anchor if isinstance(place, Home) else left[each.model.value]
+                if (where, reason.text) not in said:
+                    said.add((where, reason.text))
+                    yield self.left(script.module, left[each.model.value], reason)
         named = {value for _, place in ready for value in script.flow.values(place.name)}
         for each in on_cpu:
             if each.model.value not in named:
@@ -320,9 +325,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 site = model.site or (call if callee.name == "forward" else None)
                 if kind(script.flow, model) is Kind.MODEL and site is not None and script.may_use_cuda:
                     done.add(model)
-                    how = "call the model itself" if callee.name == "forward" else "move that into forward()"
                     text = f"only __call__ is compiled, and the training calls {callee.name}() ({HERE}):"
-                    reason = Reason("not-called", text, (at(script.module, call),), how)
+                    reason = Reason("not-called", text, (at(script.module, call),), _how_to_call(script, callee))
                     yield self.left(script.module, site if script.module.holds(site) else call, reason)
 
     def _not_known(self, script: Script) -> Iterator[Finding]:
@@ -404,6 +408,22 @@ def _owners(script: Script) -> Iterator[ast.expr]:
         for node in walk(made.call):
             if isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
                 yield node.value
+
+
+def _how_to_call(script: Script, method: Value) -> str:
+    """What to do where the training calls another method than the one that is compiled."""
+    if method.name == "forward":
+        return "call the model itself"
+    trains = any(module.function(call) is method.site for module, call in script.backwards)
+    steps = method.site is not None and any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "step"
+        and may(script.flow, script.flow.values(node.func.value), Kind.OPTIMIZER)
+        for node in walk(method.site)
+    )
+    # An optimizer has no place in what is compiled.
+    return f"let {method.name}() call a model to compute its loss" if trains or steps else "move that into forward()"
 
 
 def _why_unknown(script: Script, owner: ast.expr) -> Reason:

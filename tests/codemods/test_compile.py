@@ -1416,3 +1416,57 @@ def test_a_second_derivative_goes_on_past_other_names() -> None:
         "gradient penalty / second derivative through maker",
         "gradient penalty / second derivative through judge",
     }
+
+
+def test_what_trains_itself_is_not_to_be_moved_into_forward() -> None:
+    code = """\
+import torch
+from torch import nn
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(8, 8))
+        self.optimizer = torch.optim.Adam([self.weight])
+
+    def update(self, x):
+        loss = (x @ self.weight).square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+agent = Agent().cuda()
+for x in torch.randn(4, 16, 8).cuda():
+    agent.update(x)
+"""
+    because = (
+        "only __call__ is compiled, and the training calls update() (line 20): "
+        "let update() call a model to compute its loss"
+    )
+    check_leaves(Compile, code, because)
+
+
+def test_of_architectures_to_choose_from_one_reason_is_said_once() -> None:
+    code = (
+        HEAD
+        + """\
+import sys
+
+class Wide(Net):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+if sys.argv[1] == "net":
+    model = Net()
+else:
+    model = Wide()
+model = model.to(device)
+model = nn.DataParallel(model)
+"""
+    )
+    (site,) = run(Compile, code + TRAINING).sites
+
+    assert site.code == "data-parallel"
