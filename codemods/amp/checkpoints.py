@@ -1,70 +1,144 @@
-"""The scaler's state in checkpoints: saved and loaded beside the optimizer's."""
+"""The scaler's state in checkpoints: saved and loaded beside the optimizer's, or neither of both."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.editing.values import AddItem, Insert
 from codemods.library.kinds import Kind, may
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Values
     from codemods.editing.values import Edit
     from codemods.facts.script import Script
 
-
-def checkpoints(script: Script, scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit]:
-    """Saves and loads the scaler's state where the optimizer's is, as far as the scaler is seen there."""
-    module, flow = script.module, script.flow
-    for call in module.nodes(ast.Call):
-        if not isinstance(call.func, ast.Attribute) or not may(flow, flow.values(call.func.value), Kind.OPTIMIZER):
-            continue
-        statement = module.statement(call)
-        scaler = scaler_at(statement)
-        if scaler is None:
-            continue
-        if call.func.attr == "state_dict":
-            yield from _saved(module, call, scaler)
-        elif call.func.attr == "load_state_dict" and isinstance(statement, ast.Expr) and len(call.args) == 1:
-            yield from _loaded(script, statement, call.args[0], scaler)
+_STATES = frozenset({"state_dict", "load_state_dict"})
 
 
-def _saved(module: Module, call: ast.Call, scaler: str) -> Iterator[Edit]:
-    dictionary = module.parent(call)
-    if isinstance(dictionary, ast.Dict) and sum(".state_dict()" in ast.unparse(each) for each in dictionary.values) > 1:
-        key = dictionary.keys[dictionary.values.index(call)]
-        if isinstance(key, ast.Constant) and isinstance(key.value, str) and _is_first_optimizer(dictionary, key.value):
-            yield AddItem(module, dictionary, _key(key.value), f"{scaler}.state_dict()")
+@dataclass(frozen=True, eq=False)
+class End:
+    """Where an optimizer's state is saved in a dictionary, or loaded from one."""
+
+    module: Module
+    call: ast.Call
+    optimizer: ast.expr
+    key: str | None
+    """The scaler's key beside the optimizer's; None where that is computed."""
+    is_saved: bool
+    is_editable: bool
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement in which it stands."""
+        return self.module.statement(self.call)
 
 
-def _is_first_optimizer(dictionary: ast.Dict, key: str) -> bool:
-    """Whether it is the first of several optimizers that the dictionary holds: there is one scaler."""
-    keys = [
-        each.value for each in dictionary.keys if isinstance(each, ast.Constant) and "opt" in str(each.value).lower()
-    ]
-    return keys[:1] == [key]
+def ends(script: Script, optimizers: Values) -> tuple[End, ...]:
+    """Where the state of these optimizers is saved, and where it is loaded; only what has both ends, all to be edited.
+
+    What is saved and never loaded, or the other way round, would be a part of checkpoints that nothing reads or writes.
+    """
+    found = list(_ends(script, optimizers))
+    saves = [each for each in found if each.is_saved and _is_first(script, each)]
+    saved = {each.key for each in saves}
+    loads = list(_one_a_checkpoint([each for each in found if not each.is_saved], saved))
+    loaded = {each.key for each in loads}
+    if None in saved | loaded:
+        return ()
+    closed = {each.key for each in (*saves, *loads) if not each.is_editable}
+    return tuple(each for each in (*saves, *loads) if each.key in (saved & loaded) - closed)
 
 
-def _loaded(script: Script, statement: ast.stmt, argument: ast.expr, scaler: str) -> Iterator[Edit]:
-    module = script.module
-    if (
-        not isinstance(argument, ast.Subscript)
-        or not isinstance(argument.slice, ast.Constant)
-        or not isinstance(argument.slice.value, str)
-    ):
-        return
-    container, key, quote = module.code(argument.value), _key(argument.slice.value), script.quote(module)
-    if not container.isidentifier():
-        return
-    code = f"if {container}.get({quote}{key}{quote}):\n    {scaler}.load_state_dict({container}[{quote}{key}{quote}])"
-    yield Insert(module, statement, code, "after")
+def checkpoints(script: Script, found: Sequence[End], scaler_at: Callable[[ast.stmt], str | None]) -> Iterator[Edit]:
+    """Saves and loads the scaler's state at these ends, if the scaler is seen at all of them."""
+    scalers = {end: scaler_at(end.statement) for end in found}
+    for end, scaler in scalers.items() if all(scalers.values()) else ():
+        dictionary = end.module.parent(end.call)
+        if isinstance(dictionary, ast.Dict):
+            yield AddItem(end.module, dictionary, end.key or "", f"{scaler}.state_dict()")
+        elif isinstance(end.call.args[0], ast.Subscript):
+            quote = script.quote(end.module)
+            container, key = end.module.code(end.call.args[0].value), f"{quote}{end.key}{quote}"
+            code = f"if {container}.get({key}):\n    {scaler}.load_state_dict({container}[{key}])"
+            yield Insert(end.module, end.statement, code, "after")
 
 
-def _key(optimizer: str) -> str:
-    """The scaler's key beside the optimizer's: ``optimizer_state_dict`` → ``scaler_state_dict``."""
+def _ends(script: Script, optimizers: Values) -> Iterator[End]:
+    flow = script.flow
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            if not isinstance(call.func, ast.Attribute) or call.func.attr not in _STATES:
+                continue
+            values = flow.values(call.func.value)
+            if may(flow, values, Kind.OPTIMIZER) and values & optimizers:
+                here = module is script.module
+                read = _saved(module, call) if call.func.attr == "state_dict" else _loaded(module, call)
+                for key, is_editable in read:
+                    is_saved = call.func.attr == "state_dict"
+                    yield End(module, call, call.func.value, key, is_saved, is_editable and here)
+
+
+def _saved(module: Module, call: ast.Call) -> Iterator[tuple[str | None, bool]]:
+    """The scaler's key beside the optimizer's, and whether it can be added there; nothing where there is no dictionary.
+
+    A dictionary that holds nothing else is the optimizer's own.
+    """
+    match module.parent(call):
+        case ast.Dict(keys, values) as dictionary:
+            key = _key(keys[values.index(call)])
+            is_shared = sum(".state_dict()" in ast.unparse(each) for each in dictionary.values) > 1
+            yield key, is_shared
+        case ast.keyword(str() as name):
+            yield _beside(name), False
+        case ast.Assign([ast.Subscript(_, index)]):
+            yield _key(index), False
+
+
+def _loaded(module: Module, call: ast.Call) -> Iterator[tuple[str | None, bool]]:
+    """The same for ``optimizer.load_state_dict(checkpoint["optimizer"])``."""
+    statement = module.statement(call)
+    match call.args:
+        case [ast.Subscript(container, index)]:
+            is_statement = isinstance(statement, ast.Expr) and statement.value is call
+            yield _key(index), is_statement and isinstance(container, ast.Name)
+        case [ast.Call(ast.Attribute(_, "get" | "pop"), [index, *_])]:
+            yield _key(index), False
+
+
+def _is_first(script: Script, end: End) -> bool:
+    """Whether it is the first of the optimizers in its dictionary: there is one scaler."""
+    dictionary = end.module.parent(end.call)
+    for value in dictionary.values if isinstance(dictionary, ast.Dict) else ():
+        match value:
+            case ast.Call(ast.Attribute(of, "state_dict")) if may(script.flow, script.flow.values(of), Kind.OPTIMIZER):
+                return value is end.call
+    return True
+
+
+def _one_a_checkpoint(loads: Sequence[End], saved: set[str | None]) -> Iterator[End]:
+    """Of the optimizers that are loaded from one checkpoint the one beside which the scaler is saved, or the first."""
+    groups: dict[tuple[ast.AST | None, str], list[End]] = {}
+    for each in loads:
+        argument = each.call.args[0]
+        container = ast.unparse(argument.value) if isinstance(argument, ast.Subscript) else ""
+        groups.setdefault((each.module.function(each.call), container), []).append(each)
+    for group in groups.values():
+        yield next((each for each in group if each.key in saved), group[0])
+
+
+def _key(optimizer: ast.expr | None) -> str | None:
+    """The scaler's key beside the optimizer's; None where that is computed."""
+    is_text = isinstance(optimizer, ast.Constant) and isinstance(optimizer.value, str)
+    return _beside(str(optimizer.value)) if isinstance(optimizer, ast.Constant) and is_text else None
+
+
+def _beside(optimizer: str) -> str:
+    """``optimizer_state_dict`` → ``scaler_state_dict``."""
     for word in ("optimizer", "optim", "opt"):
         if optimizer.startswith(word) and not optimizer[len(word) :][:1].isalpha():
             rest = optimizer[len(word) :]

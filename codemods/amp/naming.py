@@ -115,7 +115,7 @@ class Wording:
         for anchor in home.anchors:
             condition = self._condition(anchor)
             self._add(Insert(module, anchor, self._header(home, anchor, condition), "after"))
-        for receiver in home.receivers:
+        for receiver in (*home.receivers, *home.keepers):
             self._add(AddParameter(module, receiver, self.names.scaler))
         for call in home.passing:
             scaler = self.scaler_at(module.statement(call)) or self.names.scaler
@@ -191,7 +191,7 @@ class Wording:
         if home is None:
             return None
         function = self.script.module.function(place)
-        if function in home.receivers:
+        if function in home.receivers or function in home.keepers:
             return self.names.scaler
         return f"{self._prefix}{self.names.scaler}" if self._is_seen(place) else None
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codemods.amp.checkpoints import checkpoints
+from codemods.amp.checkpoints import checkpoints, ends
 from codemods.amp.naming import Wording
 from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp.regions import BCE, WITH_LOGITS, Blocks
@@ -24,6 +24,7 @@ from codemods.facts.training.iterations import EventKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from codemods.amp.checkpoints import End
     from codemods.amp.naming import Names
     from codemods.amp.regions import Piece
     from codemods.amp.scaler_scope import Home
@@ -90,6 +91,7 @@ class Site:
             self.phases.reach,
             only_wide=self.is_only_wide,
         )
+        kept = self._kept(scaling, wording)
         wording.write()
         self._wrap(pieces, blocks, wording)
         for phase in self.group:
@@ -98,7 +100,7 @@ class Site:
         self._validate(wording)
         if home is not None:
             self._edits.extend(scaling.edits(wording.scaler_at))
-            self._edits.extend(checkpoints(self.script, wording.scaler_at))
+            self._edits.extend(checkpoints(self.script, kept, wording.scaler_at))
         return (*wording.edits, *self._edits)
 
     @property
@@ -132,6 +134,22 @@ class Site:
             return Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
         except LeftError as left:
             raise LeftError.of(left.reason.followed(";", remedy=NO_SCALER)) from None
+
+    def _kept(self, scaling: Scaling, wording: Wording) -> tuple[End, ...]:
+        """Where the scaler's state is saved and loaded: the functions that do so are handed the scaler if need be."""
+        home = wording.home
+        if home is None:
+            return ()
+        found = ends(self.script, frozenset(value for step in scaling.steps for value in step.values))
+        homes = Homes(self.script, self.phases.reach)
+        try:
+            for end in found:
+                if wording.scaler_at(end.statement) is None:
+                    wording.home = homes.handed_on(wording.home or home, end.optimizer, end.statement)
+        except LeftError:
+            wording.home = home  # Checkpoints stay without it: the scale is found again in a few steps.
+            return ()
+        return found
 
     def _bce(self) -> ast.Call | None:
         """A ``binary_cross_entropy`` of probabilities.

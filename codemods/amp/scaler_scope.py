@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.amp.reasons import LeftError
 from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import walk
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, at
@@ -39,6 +40,8 @@ class Home:
     """The calls that are to pass it on."""
     receivers: tuple[FunctionNode, ...] = ()
     """The functions that are to take it as a parameter."""
+    keepers: tuple[FunctionNode, ...] = ()
+    """Those that take it only to save its state, or to load it."""
 
 
 class Homes:
@@ -76,6 +79,26 @@ class Homes:
         if scope is not None and set(names) & set(_parameters(scope)):
             return self._through_parameters(scope, names, uses, depth)
         return self._in_scope(scope, names, uses)
+
+    def handed_on(self, home: Home, optimizer: ast.expr, use: ast.stmt) -> Home:
+        """The same home, from where the scaler is also handed to the function of a statement that saves or loads it.
+
+        Raises:
+            LeftError: when it cannot be.
+        """
+        other = self.find([optimizer], [use])
+        keepers = tuple(each for each in other.receivers if each not in home.receivers)
+        takers = {*home.receivers, *home.keepers, *keepers}
+        for call in other.passing:
+            function = self._module.function(call)
+            owner = self._flow.owner(function) if isinstance(function, _FUNCTIONS) else None
+            is_seen = function in takers or (owner is not None and owner is home.owner)
+            if not is_seen and not any(
+                dominates(self._module, each, self._module.statement(call)) for each in home.anchors
+            ):
+                raise LeftError(_NO_PLACE, f"the scaler would not be seen in {HERE}", at(self._module, call))
+        passing = _unique([*home.passing, *other.passing])
+        return replace(home, passing=passing, keepers=_unique([*home.keepers, *keepers]))
 
     def _names(self, node: ast.expr) -> Iterator[str]:
         """The names and attributes of ``self`` that the expression stands for.

@@ -381,7 +381,7 @@ model.load_state_dict(checkpoint["model_state"])
 optimizer.load_state_dict(checkpoint["optimizer_state"])
 """,
         """\
-state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
 for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     x, y = x.to(device), y.to(device)
     optimizer.zero_grad()
@@ -1015,6 +1015,10 @@ class Trainer:
             path,
         )
 
+    def load(self, path):
+        state = torch.load(path)
+        self.optimizer.load_state_dict(state["opt"])
+
 
 torch.manual_seed(0)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -1062,6 +1066,12 @@ class Trainer:
             },
             path,
         )
+
+    def load(self, path):
+        state = torch.load(path)
+        self.optimizer.load_state_dict(state["opt"])
+        if state.get("scaler"):
+            self.scaler.load_state_dict(state["scaler"])
 
 
 torch.manual_seed(0)

@@ -285,9 +285,11 @@ def computes_in_half(script: Script, models: Iterable[Value]) -> Reason | None:
         return Reason("data-parallel", f"{name} ({HERE}) {_IN_FP16}", (located(script, call),))
     for model in in_order(frozenset(models)):
         recurrent = Model(script.flow, model).recurrent
-        if recurrent is not None and isinstance(recurrent.site, ast.Call):
+        # `self` is made at no single place.
+        site = recurrent and (recurrent.site or (recurrent.of and recurrent.of.site))
+        if recurrent is not None and isinstance(site, (ast.expr, ast.stmt)):
             text = f"{described(recurrent)} ({HERE}) {_IN_FP16}"
-            return Reason("computes-in-fp16", text, (located(script, recurrent.site),))
+            return Reason("computes-in-fp16", text, (located(script, site),))
     return None
 
 
