@@ -14,7 +14,7 @@ from codemods.amp.scaler import Scaling
 from codemods.amp.scaler_scope import Homes
 from codemods.dataflow.names import bound_names
 from codemods.editing.values import Insert, Replace, Surround, Wrap
-from codemods.facts.precision.dtypes import Format, Formats, Uses, vanishing
+from codemods.facts.precision.dtypes import Format, Formats, Uses, old_against_new, vanishing
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located
 from codemods.facts.reach import own
@@ -187,6 +187,9 @@ class Site:
             tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
             if self.form != "bf16" and tiny is not None:
                 raise LeftError.of(tiny.because.followed(";", remedy=BF16_CAN))
+            stale = old_against_new(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
+            if stale is not None:
+                raise LeftError.of(stale.because)
             inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
                 text = f"{BCE}, and a model computes it ({HERE});"
