@@ -20,6 +20,7 @@ from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, Words, at
 from codemods.facts.training.iterations import EventKind
+from codemods.library.kinds import Kind, why
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,6 +178,12 @@ class Site:
         for phase in self.group:
             if phase.why_not is not None:
                 raise LeftError.of(phase.why_not)
+            unseen = self.phases.unseen(phase)
+            if unseen is not None:
+                module, call = unseen
+                why_not = why(self.script.flow, self.script.flow.values(call.func), Kind.MODEL)
+                text = f"what {module.code(call.func)} computes is not seen ({HERE}): {why_not}"
+                raise LeftError("unknown-model", text, at(module, call))
             for hazard in hazards(self.phases.reach, self.script.module, phase.code):
                 if self.form != "bf16" or not hazard.only_fp16:
                     because = hazard.because

@@ -2374,7 +2374,7 @@ def train(model, optimizer: torch.optim.Optimizer):
         loss.backward()
         optimizer.step()
 """,
-        "what steps in line 10 is not known; --amp bf16 needs no scaler",
+        "what model computes is not seen (line 8): 'model' is a parameter of train(), which nothing in this file calls",
     ),
     "names that are taken": (
         """\
@@ -2452,7 +2452,6 @@ BF16_CAN = {
     "a mask too large for fp16",
     "a mask made of ones",
     "a function that other code calls",
-    "a function that nothing calls",
     "an optimizer in a list",
     "no place for the scaler",
 }

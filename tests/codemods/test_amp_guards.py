@@ -940,9 +940,9 @@ def test_a_model_that_is_not_trained_stays_as_it_is(form: AmpForm) -> None:
 
 OF_OTHERS = """\
 import torch
-from networks import Transformer
+from timm import create_model
 
-model = Transformer().cuda()
+model = create_model("vit_tiny").cuda()
 optimizer = torch.optim.Adam(model.parameters())
 for _ in range(6):
     model.train()
@@ -966,10 +966,18 @@ def test_a_model_of_another_library_that_is_moved() -> None:
     )
 
 
-def test_an_optimizer_of_another_library() -> None:
-    code = OF_OTHERS.replace("Transformer\n", "Lion, Transformer\n").replace("torch.optim.Adam", "Lion")
+def test_a_model_of_a_library_that_is_not_known_is_left() -> None:
+    code = OF_OTHERS.replace("timm", "networks").replace('create_model("vit_tiny")', "create_model()")
+    because = "it comes from networks.create_model(), which is not known to be a model"
 
-    assert rewritten(code, "fp16") == (code, {f"what steps in line 11 is not known{OF_FP16}"})
+    assert rewritten(code, "bf16") == (code, {f"what model computes is not seen (line 9): {because}"})
+
+
+def test_an_optimizer_of_another_library() -> None:
+    code = OF_OTHERS.replace("create_model\n", "create_model\nfrom lions import Lion\n")
+    code = code.replace("torch.optim.Adam", "Lion")
+
+    assert rewritten(code, "fp16") == (code, {f"what steps in line 12 is not known{OF_FP16}"})
 
 
 @functools.cache

@@ -57,7 +57,9 @@ MIXED = "compares what was computed in 32 bits with what 16 bits give"
         pytest.param("ratio = torch.exp(logp - old_logp)", "torch.exp(logp - old_logp)", id="a function"),
         pytest.param("ratio = (logp - old_logp).exp()", "(logp - old_logp).exp()", id="a method"),
         pytest.param("ratio = (old_logp - logp).exp()", "(old_logp - logp).exp()", id="the other way round"),
-        pytest.param("ratio = torch.exp(logp - old_logp.detach())", "torch.exp(logp - old_logp.detach())", id="detached"),
+        pytest.param(
+            "ratio = torch.exp(logp - old_logp.detach())", "torch.exp(logp - old_logp.detach())", id="detached"
+        ),
     ],
 )
 def test_old_against_new_is_left(ratio: str, shown: str) -> None:

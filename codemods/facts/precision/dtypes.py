@@ -537,7 +537,9 @@ class _Origins:
     def may_be_tensors(self, *nodes: ast.expr) -> bool:
         """Whether none of them is known to be a number of Python."""
         values = [self.flow.values(each) for each in nodes if not isinstance(each, ast.Constant)]
-        return len(values) == len(nodes) and not any(some and all(each.sort in {Sort.LITERAL, Sort.CHOICE} for each in some) for some in values)
+        return len(values) == len(nodes) and not any(
+            some and all(each.sort in {Sort.LITERAL, Sort.CHOICE} for each in some) for some in values
+        )
 
     def _given(self, node: ast.expr | None) -> Iterator[ast.expr]:
         """What the name is given in the scope."""

@@ -192,6 +192,22 @@ class Phases:
         direct = {each.of if each.sort is Sort.METHOD and each.of is not None else each for each in found}
         return frozenset(direct) or self.models_in(nodes)
 
+    def unseen(self, phase: Phase) -> tuple[Module, ast.Call] | None:
+        """A call of what may be a model that is not seen, outside of models' own code; None where all of them are."""
+        for module, part in self.reach.code(phase.module, phase.code):
+            owner = self._flow.owner(part) if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
+            if owner is not None and kind(self._flow, self._script.instance_of(owner)) is Kind.MODEL:
+                continue
+            for call in own(part, ast.Call):
+                if not is_model_call(self._flow, call) and not self._is_called_like_a_model(call):
+                    continue
+                if any(self._is_unseen(each) for each in self._flow.values(call.func)):
+                    return module, call
+        return None
+
+    def _is_unseen(self, value: Value) -> bool:
+        return value.sort in {Sort.UNKNOWN, Sort.MADE} and kind(self._flow, value) is None
+
     def _any_model_call(self, node: ast.AST) -> bool:
         return any(self.calls_model(each) for each in own(node, ast.Call))
 
