@@ -13,7 +13,9 @@ from codemods.amp.regions import BCE, WITH_LOGITS, Blocks
 from codemods.amp.scaler import Scaling
 from codemods.amp.scaler_scope import Homes
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.source import LOOPS
 from codemods.editing.values import Insert, Replace, Surround, Wrap
+from codemods.facts.loops import around, place
 from codemods.facts.precision.dtypes import Format, Formats, Uses, old_against_new, vanishing
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located
@@ -33,10 +35,13 @@ if TYPE_CHECKING:
     from codemods.editing.values import Edit
     from codemods.facts.devices.conditions import Conditions
     from codemods.facts.precision.dtypes import Escape
+    from codemods.facts.precision.hazards import Hazard
     from codemods.facts.script import Script
     from codemods.facts.training.iterations import TrainingIteration
     from codemods.facts.training.loss_regions import Block, Phase, Phases
 
+_OF_A_TRAINING = 2
+"""Loops around the steps of a training: over epochs, over batches."""
 _SATURATED = "gradients of binary_cross_entropy of a sigmoid are no numbers in fp16"
 
 
@@ -132,9 +137,27 @@ class Site:
         if reason is not None:
             raise LeftError.of(reason.followed(";", remedy=NO_SCALER))
         try:
-            return Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
+            home = Homes(self.script, self.phases.reach).find([each.optimizer for each in scaling.steps], scaling.uses)
         except LeftError as left:
             raise LeftError.of(left.reason.followed(";", remedy=NO_SCALER)) from None
+        reason = self._why_made_again(home)
+        if reason is not None:
+            raise LeftError.of(reason.followed(";", remedy=NO_SCALER))
+        return home
+
+    def _why_made_again(self, home: Home) -> Reason | None:
+        """A loop that makes an optimizer for a few steps in each pass: each time the scaler would skip the first ones.
+
+        Trainings one after the other, as those of a cross-validation, have loops over epochs and over batches.
+        """
+        flow, module = self.script.flow, self.script.module
+        for anchor in home.anchors:
+            outer = [each for each, _ in around(flow, module, anchor) if isinstance(each, LOOPS)]
+            inner = {each for each, _ in around(flow, module, self.group[0].call) if isinstance(each, LOOPS)}
+            if outer and len(inner.difference(outer)) < _OF_A_TRAINING:
+                text = f"the scaler would be made anew in each pass of a loop ({HERE}), and skip its first steps"
+                return Reason("made-in-loop", text, (place(flow, outer[0]),))
+        return None
 
     def _kept(self, scaling: Scaling, wording: Wording) -> tuple[End, ...]:
         """Where the scaler's state is saved and loaded: the functions that do so are handed the scaler if need be."""
@@ -176,27 +199,13 @@ class Site:
             text = f"the line search of LBFGS needs losses of 32 bits ({HERE})"
             raise LeftError("breaks-in-16-bits", text, located(self.script, search))
         for phase in self.group:
-            if phase.why_not is not None:
-                raise LeftError.of(phase.why_not)
-            unseen = self.phases.unseen(phase)
-            if unseen is not None:
-                module, call = unseen
-                why_not = why(self.script.flow, self.script.flow.values(call.func), Kind.MODEL)
-                text = f"what {module.code(call.func)} computes is not seen ({HERE}): {why_not}"
-                raise LeftError("unknown-model", text, at(module, call))
-            for hazard in hazards(self.phases.reach, self.script.module, phase.code):
+            reason = phase.why_not or self._why_unseen(phase)
+            if reason is not None:
+                raise LeftError.of(reason)
+            for hazard in self._hazards(phase):
                 if self.form != "bf16" or not hazard.only_fp16:
                     because = hazard.because
                     raise LeftError.of(because.followed(";", remedy=BF16_CAN) if hazard.only_fp16 else because)
-            kept = leak(self.phases.reach, self.script.modules, self.script.module, self._under_autocast)
-            if kept is not None:
-                raise LeftError.of(kept.because)
-            tiny = vanishing(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
-            if self.form != "bf16" and tiny is not None:
-                raise LeftError.of(tiny.because.followed(";", remedy=BF16_CAN))
-            stale = old_against_new(self.phases.reach, self.phases.calls_model, self.script.module, phase.code)
-            if stale is not None:
-                raise LeftError.of(stale.because)
             inside = bce_in_model(self.phases.reach, phase.code)
             if inside is not None:
                 text = f"{BCE}, and a model computes it ({HERE});"
@@ -205,6 +214,27 @@ class Site:
         if not self.conditions.are_about_cuda:
             nothing = Reason("no-cuda", "no CUDA: this loop moves neither its model nor its batches to a CUDA device")
             raise LeftError.of(self.conditions.why_not or nothing)
+
+    def _why_unseen(self, phase: Phase) -> Reason | None:
+        """Why a model that the phase calls is not seen, whatever it does."""
+        unseen = self.phases.unseen(phase)
+        if unseen is None:
+            return None
+        module, call = unseen
+        because = why(self.script.flow, self.script.flow.values(call.func), Kind.MODEL)
+        text = f"what {module.code(call.func)} computes is not seen ({HERE}): {because}"
+        return Reason("unknown-model", text, (at(module, call),))
+
+    def _hazards(self, phase: Phase) -> Iterator[Hazard]:
+        """What breaks under autocast in the phase, and beside it."""
+        reach, calls_model, module = self.phases.reach, self.phases.calls_model, self.script.module
+        yield from hazards(reach, module, phase.code)
+        found = (
+            leak(reach, self.script.modules, module, self._under_autocast),
+            vanishing(reach, calls_model, module, phase.code),
+            old_against_new(reach, calls_model, module, phase.code),
+        )
+        yield from (each for each in found if each is not None)
 
     @property
     def _under_autocast(self) -> list[ast.AST]:

@@ -74,9 +74,9 @@ class Amp(Codemod):
     causes = words(
         """
         breaks-in-16-bits captured computes-in-fp16 custom-autograd data-parallel done-already double-backward
-        fp16-range framework gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities no-cuda
-        no-name no-place-for-scaler other-precision several-optimizers step-closure step-without-backward torchscript
-        unknown-device unknown-loss unknown-model unknown-optimizer unseen-step
+        fp16-range framework gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities
+        made-in-loop no-cuda no-name no-place-for-scaler other-precision several-optimizers step-closure
+        step-without-backward torchscript unknown-device unknown-loss unknown-model unknown-optimizer unseen-step
         """
     )
     tolerance = 1e-2  # numbers of 16 bits
