@@ -2537,11 +2537,25 @@ def test_what_is_made_on_the_device_is_about_cuda() -> None:
     [
         "scaler = torch.amp.GradScaler()\n",
         "from torch.cuda.amp import autocast\nwith autocast():\n    pass\n",
-        "import apex\n",
+        "import apex\nmodel, optimizer = apex.amp.initialize(model, optimizer)\n",
+        "from apex import amp as mixed\nmodel, optimizer = mixed.initialize(model, optimizer)\n",
+        "from apex import *\n",
     ],
 )
 def test_mixed_precision_that_is_there_is_left_alone(code: str) -> None:
     check_silent(Amp, HEAD + code + STEP)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import apex\n",
+        "from apex import amp\n",
+        "try:\n    from apex import amp\nexcept ImportError:\n    pass\n",
+    ],
+)
+def test_an_import_of_apex_that_nothing_uses_is_no_mixed_precision(code: str) -> None:
+    assert "torch.autocast" in rewritten(HEAD + code + STEP, "auto")
 
 
 def test_another_function_s_cuda_is_not_this_one_s() -> None:

@@ -133,13 +133,14 @@ def _capture_in(flow: Flow, module: Module) -> ast.AST | None:
 
 @lasting  # a module is asked about for each that imports it
 def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
-    for alias in module.nodes(ast.alias):
-        if alias.name.partition(".")[0] == "apex":
-            return alias
-    for start in module.nodes(ast.ImportFrom):
-        if (start.module or "").partition(".")[0] == "apex":
-            return start
     names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
+    of_apex = _from_apex(module)
+    if "*" in of_apex:
+        return module.tree
+    for read in names:
+        # An import that nothing uses is no mixed precision.
+        if isinstance(read, ast.Name) and read.id in of_apex and isinstance(read.ctx, ast.Load):
+            return read
     for name in names:
         written = name.attr if isinstance(name, ast.Attribute) else name.id
         is_autocast = written in _AUTOCAST or any(
@@ -149,6 +150,14 @@ def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
         if is_autocast and not _only_switches_off(module.parent(name)):
             return name
     return None
+
+
+def _from_apex(module: Module) -> frozenset[str]:
+    """The names that imports from apex bind; its layers and optimizers have number formats of their own, too."""
+    starts = (each for each in module.nodes(ast.ImportFrom) if (each.module or "").partition(".")[0] == "apex")
+    found = [alias for start in starts for alias in start.names]
+    found += [each for each in module.nodes(ast.alias) if each.name.partition(".")[0] == "apex"]
+    return frozenset(each.asname or each.name.partition(".")[0] for each in found)
 
 
 def _only_switches_off(call: ast.AST | None) -> bool:
