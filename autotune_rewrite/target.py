@@ -13,13 +13,13 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codemods.facts.target import UNKNOWN, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from codemods.facts.target import Version
 
@@ -76,7 +76,7 @@ def parse(text: str) -> Version:
 def find(directory: Path) -> Target:
     """What the nearest requirements at or above an absolute directory say, up to the project's root."""
     for each in _up_to_root(directory):
-        said = _in_directory(each, directory)
+        said = _in_directory(each)
         if said:
             return _weakest(said)
     return UNKNOWN
@@ -95,11 +95,13 @@ def _up_to_root(directory: Path) -> tuple[Path, ...]:
 # What the files say.
 
 
-def _in_directory(directory: Path, asked: Path) -> list[_Said]:
-    """What the files of one directory say of torch, with their names as seen from the one that is asked about."""
+def _in_directory(directory: Path) -> list[_Said]:
+    """What the files of one directory say of torch, with their names as seen from the current one."""
 
     def said(path: Path, bounds: Iterable[str]) -> list[_Said]:
-        return [_Said(each.strip(), os.path.relpath(path, asked)) for each in bounds]
+        # On Windows there is no way from one drive to another.
+        shown = os.path.relpath(path) if path.drive == Path.cwd().drive else str(path)
+        return [_Said(each.strip(), shown) for each in bounds]
 
     # A lock says what is installed, whatever the requirements would also allow.
     locked = [one for name in LOCKS for one in said(directory / name, _locked(name, _read(directory / name)))]

@@ -175,8 +175,9 @@ def test_the_target_is_what_the_requirements_beside_the_script_guarantee(
     ],
 )
 def test_of_several_files_the_oldest_torch_counts(
-    tmp_path: Path, files: dict[str, str], known: tuple[int, int] | None, source: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], known: tuple[int, int] | None, source: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     for file, text in files.items():
         write(tmp_path / file, text)
 
@@ -185,7 +186,8 @@ def test_of_several_files_the_oldest_torch_counts(
     assert (found.known, found.source) == (known, source)
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "requirements.txt", "numpy\ntorch>=two\n")
     write(tmp_path / "setup.py", "setup(install_requires=['torch==1.4'])\n")
 
@@ -195,7 +197,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert found.known == (1, 4)
 
 
-def test_requirements_count_up_to_the_project_root(tmp_path: Path) -> None:
+def test_requirements_count_up_to_the_project_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "requirements.txt", "torch>=2.1\n")
     write(tmp_path / "project/.git/HEAD", "")
     write(tmp_path / "project/examples/train.py", "")
@@ -206,7 +209,7 @@ def test_requirements_count_up_to_the_project_root(tmp_path: Path) -> None:
     target.find.cache_clear()
 
     found = target.find(tmp_path / "project/examples")
-    assert (found.known, found.source) == ((2, 2), "../requirements.txt, line 1: torch>=2.2")
+    assert (found.known, found.source) == ((2, 2), "project/requirements.txt, line 1: torch>=2.2")
 
 
 def test_the_nearest_requirement_counts(tmp_path: Path) -> None:
