@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
-    from codemods.dataflow.source import Callee
+    from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
 
 _COPIED = "an array that nothing else holds is copied to make a tensor"
@@ -49,7 +49,7 @@ class AsTensor(Codemod):
         elsewhere, a view of a data set whose batches are not copied together. It is not certain that it is an array, or
         that the arrays of a list have one number format, or that there is one at all in it. The legacy constructor may
         be given a single integer, of which it makes a size. The copy happens anyway, to another device or number
-        format. Outside of loops and data sets nothing is gained.
+        format. Outside of loops and data sets only what is read from files, and lists of arrays, are looked at.
 
     Results:
         The same values in the same number format, bit for bit.
@@ -128,7 +128,8 @@ for i in range(100):
         module = script.module
         for call in module.nodes(ast.Call):
             name = _maker(script, call)
-            if name is not None and _is_repeated(script, call):
+            is_repeated = name is not None and _is_repeated(script, call)
+            if name is not None and (is_repeated or _is_large(arrays, module, call, name)):
                 finding = self._site(script, arrays, call, legacy=name != _COPYING)
                 if finding is not None:
                     yield finding
@@ -184,13 +185,15 @@ for i in range(100):
         elif given is not None and array.format is not None and given != array.format:
             text = f"it is copied once, from {array.format} to {given}, in either form"
             reason = Reason("nothing-to-gain", text)
+        elif array.is_locked:
+            text = "it is copied once in either form: the array of an image cannot be written to"
+            reason = Reason("nothing-to-gain", text)
         elif not is_alone(arrays, module, call, array) and not is_copied(
             script.flow, script.loaders, module, call, given
         ):
             reason = _shared(call, array)
         elif not array.is_dense and not is_stacked(script.flow, script.loaders, module, call):
-            text = "its elements may not lie in the order of its axes, as those of a copy do"
-            reason = Reason("other-result", text)
+            reason = Reason("other-result", "its elements may have gaps between them, which those of a copy have not")
         if reason is not None:
             return self.left(module, call, reason)
         holes = [("data", data), *((str(name), node) for name, node in wanted.items())]
@@ -274,6 +277,16 @@ def _is_repeated(script: Script, call: ast.Call) -> bool:
     return any(each in collates or _makes_items(script, each) for each in functions)
 
 
+def _is_large(arrays: Arrays, module: Module, call: ast.Call, name: str) -> bool:
+    """Whether what is copied once may be large: what was read from a file, or many arrays element by element."""
+    (data,) = call.args
+    array = arrays.array(module, data)
+    if array is not None:
+        return array.is_read and name == _COPYING
+    items = arrays.list_of(module, data)
+    return items is not None and (items.is_read or isinstance(data, (ast.Name, ast.ListComp)))
+
+
 def _makes_items(script: Script, function: Callee) -> bool:
     """Whether it is ``__getitem__`` or the like of a data set."""
     if getattr(function, "name", "") not in {"__getitem__", "__getitems__", "__iter__"}:
@@ -285,12 +298,20 @@ def _makes_items(script: Script, function: Callee) -> bool:
 def _is_number(script: Script, node: ast.expr) -> bool:
     """Whether it is a number, a text or the user's choice, of which there is nothing to copy."""
     values = script.flow.values(node)
-    if isinstance(node, ast.Name) and _counts(script, node.id):
+    if isinstance(node, ast.Name) and (_counts(script, node.id) or _is_index(script, node)):
         return True
     return bool(values) and all(
         each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
         for each in values
     )
+
+
+def _is_index(script: Script, name: ast.Name) -> bool:
+    """Whether it is the index that a data set is asked for."""
+    function = script.module.function(name)
+    if function is None or getattr(function, "name", "") != "__getitem__" or not _makes_items(script, function):
+        return False
+    return [each.arg for each in function.args.args[1:2]] == [name.id]
 
 
 def _is_list(script: Script, node: ast.expr) -> bool:

@@ -30,6 +30,24 @@ def test_examples_that_are_left(example: Leaves) -> None:
 
 
 FORMS = {
+    **{
+        f"its elements lie in another order: {array}": (
+            f"    x = torch.tensor({array})\n",
+            f"    x = torch.as_tensor({array})\n",
+        )
+        for array in (
+            "np.ones((4, 3)).T",
+            "np.ones((4, 3)).T * 2",
+            "np.exp(np.ones((4, 3)).T)",
+            "np.ones((4, 3)).T.astype(np.float32)",
+            "np.ones((4, 3)).swapaxes(0, 1)",
+            "np.array(np.ones((4, 3)).T)",
+        )
+    },
+    "its name goes on to the tensor": (
+        "    x = np.ones((2, 3))\n    x -= x.mean()\n    x[0] = 1\n    x = torch.tensor(x.transpose(1, 0))\n",
+        "    x = np.ones((2, 3))\n    x -= x.mean()\n    x[0] = 1\n    x = torch.as_tensor(x.transpose(1, 0))\n",
+    ),
     "a new array": ("    x = torch.tensor(np.zeros((2, 3)))\n", "    x = torch.as_tensor(np.zeros((2, 3)))\n"),
     "the result of an operation": (
         "    a = np.arange(6)\n    x = torch.tensor(a / 255.0)\n    print(a)\n",
@@ -284,20 +302,34 @@ LEFT = {
     **{
         f"a gap between its elements: {array}": (
             f"    x = torch.tensor({array})\n",
-            "its elements may not lie in the order of its axes, as those of a copy do",
+            "its elements may have gaps between them, which those of a copy have not",
         )
         for array in (
-            "np.ones((4, 3)).T",
             "np.ones((4, 3))[:, 1:]",
             "np.ones((4, 3))[::2]",
-            "np.ones((4, 3)).T * 2",
-            "np.exp(np.ones((4, 3)).T)",
-            "np.ones((4, 3)).T.astype(np.float32)",
-            "np.ones((4, 3)).swapaxes(0, 1)",
-            "np.array(np.ones((4, 3)).T)",
-            "np.load('x.npy')",
+            "np.ones((4, 3)).T[1:, 1:]",
         )
     },
+    "an image whose array cannot be written to": (
+        "    from PIL import Image\n\n    image = np.asarray(Image.open(str(i)))\n    x = torch.tensor(image.transpose(2, 0, 1)).float()\n",
+        "it is copied once in either form: the array of an image cannot be written to",
+    ),
+    "what may be the memory of a tensor": (
+        "    x = torch.tensor(load(i).detach().cpu().numpy())\n",
+        "the tensor would share its memory with what load(i).detach().cpu() returns, and that may be kept there",
+    ),
+    "a name that a function reads whenever it runs": (
+        "    a = np.ones(3)\n    show = lambda: print(a)\n    a = torch.tensor(a[0:2])\n    show()\n",
+        left_elsewhere("a"),
+    ),
+    "a name whose array is kept before": (
+        "    a = np.ones(3)\n    kept.append(a)\n    a = torch.tensor(a)\n",
+        left_elsewhere("a"),
+    ),
+    "a name whose view is kept before": (
+        "    a = np.ones(3)\n    kept = a[1:]\n    a = torch.tensor(a)\n    kept += 1\n",
+        left_elsewhere("a"),
+    ),
     "it is drawn anew only now and then": (
         "    if i % 2 == 0:\n        noise = np.random.randn(4, 8)\n    x = torch.tensor(noise)\n    x += 1\n",
         "the tensor would share its memory with 'noise', which is used elsewhere",
@@ -620,3 +652,57 @@ def test_what_a_function_returns_is_an_array_where_all_its_ends_are() -> None:
 )
 def test_what_a_function_returns_is_left_where(code: str, because: str) -> None:
     check_leaves(AsTensor, code, because)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "np.load('x.npy')",
+        "np.loadtxt('x.txt')",
+        "np.genfromtxt('x.csv', delimiter=',').astype(np.float32)",
+        "(np.load('x.npy') - 5) / 2",
+        "np.load('x.npy', allow_pickle=True)",
+    ],
+)
+def test_what_is_read_from_a_file_may_be_large_outside_of_loops_too(read: str) -> None:
+    before = f"{HEAD}x = torch.tensor({read})\n"
+
+    check_rewrites(AsTensor, before, before.replace("torch.tensor", "torch.as_tensor"))
+
+
+def test_a_file_that_is_used_elsewhere_is_left_outside_of_loops_too() -> None:
+    check_leaves(AsTensor, HEAD + "a = np.load('x.npy')\nx = torch.tensor(a)\nprint(a.sum())\n", left_elsewhere("a"))
+
+
+def test_a_list_of_arrays_is_slow_outside_of_loops_too() -> None:
+    before = HEAD + "parts = [np.zeros(3), np.ones(3)]\nx = torch.tensor(parts)\n"
+
+    check_rewrites(AsTensor, before, before.replace("torch.tensor(parts)", "torch.from_numpy(np.array(parts))"))
+
+
+def test_the_index_of_an_item_is_a_number() -> None:
+    check_silent(
+        AsTensor,
+        HEAD
+        + "class Data(Dataset):\n    def __getitem__(self, index):\n        return torch.tensor(index)\n\n\n"
+        + "loader = DataLoader(Data())\n",
+    )
+
+
+def test_images_become_tensors_without_a_second_copy() -> None:
+    before = """\
+from PIL import Image
+
+
+class Data(Dataset):
+    def __getitem__(self, index):
+        image = np.array(Image.open(f"{index}.png"))
+        image = image.astype(np.float32) / 255
+        image = torch.tensor(image.transpose(2, 0, 1))
+        return image
+
+
+loader = DataLoader(Data())
+"""
+
+    check_rewrites(AsTensor, HEAD + before, (HEAD + before).replace("torch.tensor", "torch.as_tensor"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NONE, Sort, Value
+from codemods.facts.data.arrays import set_before
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.loops import REPEATING
@@ -23,20 +24,24 @@ if TYPE_CHECKING:
     from codemods.facts.data.loaders import Loader
 
 _METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
+# What arrays compute by themselves, as numbers or new arrays.
+_COMPUTES = frozenset({"sum", "mean", "std", "var", "min", "max", "any", "all", "argmax", "argmin", "item", "tolist"})
 _CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
 
 
 def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bool:
     """Whether nothing but the tensor that the call makes will hold the array's memory, or look at it."""
-    (data,) = call.args
+    name = array.owner
     if array.is_new:
         return True
-    if not isinstance(data, ast.Name) or array.owner is not data:
+    if not isinstance(name, ast.Name) or name not in walk(call.args[0]):
         return False
-    scope = module.function(data) or module.tree
-    names = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == data.id]
+    if _is_passed_on(arrays, module, call, name):
+        return True
+    scope = module.function(name) or module.tree
+    names = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == name.id]
     stores = [each for each in names if isinstance(each.ctx, ast.Store)]
-    others = [each for each in names if each is not data and each not in stores]
+    others = [each for each in names if each is not name and each not in stores]
     if len(stores) != 1 or not all(_reads_metadata(module, each) for each in others):
         return False
     binding = module.statement(stores[0])
@@ -46,6 +51,53 @@ def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bo
         return False  # a pass may find the array of an earlier one
     made = arrays.array(module, binding.value)
     return made is not None and made.is_new
+
+
+def _is_passed_on(arrays: Arrays, module: Module, call: ast.Call, name: ast.Name) -> bool:
+    """Whether the tensor takes the name of an array that was made in the same suite, and that nothing else holds.
+
+    ``x = np.array(image); x -= mean; x = torch.tensor(x.transpose(2, 0, 1))``
+    """
+    statement = module.statement(call)
+    made = set_before(module, name)
+    scope = module.function(name)
+    if made is None or not isinstance(statement, (ast.Assign, ast.Return)):
+        return False
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if targets and not (len(targets) == 1 and isinstance(targets[0], ast.Name) and targets[0].id == name.id):
+        return False
+    known = arrays.array(module, made)
+    if known is None or not known.is_new:
+        return False
+    suite = module.suite(statement)
+    first, last = (
+        next(at for at, each in enumerate(suite) if each is one) for one in (module.statement(made), statement)
+    )
+    between = [each for part in suite[first + 1 : last + 1] for each in walk(part)]
+    reads = [each for each in between if isinstance(each, ast.Name) and each.id == name.id and each is not name]
+    if any(module.function(each) is not scope for each in walk(scope or module.tree) if _is_named(each, name.id)):
+        return False  # a function inside reads it whenever it runs
+    return all(isinstance(each.ctx, ast.Store) or _only_computes(arrays, module, each) for each in reads)
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _only_computes(arrays: Arrays, module: Module, name: ast.Name) -> bool:
+    """Whether what reads the array makes a new one, or a number, or writes into it: nothing that lives on holds it."""
+    if _reads_metadata(module, name):
+        return True
+    above = module.parent(name)
+    if isinstance(above, ast.Subscript) and above.value is name and not isinstance(above.ctx, ast.Load):
+        return True
+    if isinstance(above, (ast.BinOp, ast.UnaryOp, ast.Compare)):
+        return True
+    method = module.parent(above) if isinstance(above, ast.Attribute) else above
+    if isinstance(above, ast.Attribute) and above.attr in _COMPUTES and isinstance(method, ast.Call):
+        return method.func is above and not any(each.arg == "out" for each in method.keywords)
+    computed = arrays.array(module, method) if isinstance(method, ast.Call) else None
+    return computed is not None and computed.is_new
 
 
 def _reads_metadata(module: Module, name: ast.Name) -> bool:

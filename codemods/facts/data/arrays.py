@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -88,13 +88,26 @@ _COMPUTE = frozenset(
         "empty_like",
     }
 )
+# Functions that read arrays from files, as 64-bit numbers where nothing else is asked for, and ``load``.
+_FROM_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile"})
+# Those of other libraries.
+_READERS = frozenset(
+    {
+        "cv2.imread",
+        "cv2.imdecode",
+        "imageio.imread",
+        "imageio.v2.imread",
+        "imageio.v3.imread",
+        "matplotlib.image.imread",
+    }
+    | {"matplotlib.pyplot.imread", "skimage.io.imread", "tifffile.imread"}
+)
 # The same memory as the argument where that is possible.
 _VIEWS = frozenset(
     {"asarray", "ascontiguousarray", "squeeze", "expand_dims", "reshape", "transpose", "moveaxis", "swapaxes", "ravel"}
 )
 _VIEW_METHODS = frozenset({"reshape", "transpose", "squeeze", "ravel", "swapaxes"})
-_TURNED = frozenset({"transpose", "moveaxis", "swapaxes"})
-# Their results lie in the order of their axes, whatever they are given.
+# Their results have no gaps, whatever they are given.
 _LAID_OUT = frozenset({"ravel", "ascontiguousarray", "flatten", "copy", "repeat"})
 _NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum"})
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
@@ -115,7 +128,11 @@ class Array:
     has_axes: bool = False
     """Whether it has one dimension or more for certain, and is no single number."""
     is_dense: bool = False
-    """Whether its elements lie in the order of its axes, without gaps: those of a slice or a transpose do not."""
+    """Whether its elements lie without gaps, as those of a copy do: those of a slice may not."""
+    is_read: bool = False
+    """Whether its numbers come from a file, of which there may be gigabytes."""
+    is_locked: bool = False
+    """Whether it cannot be written to, as the array of an image's memory: tensors of it warn."""
 
 
 class Arrays:
@@ -143,12 +160,13 @@ class Arrays:
                 return self._computed(module, left, right)
             case ast.UnaryOp(ast.USub(), operand):
                 inner = self.array(module, operand)
-                return None if inner is None else replace(inner, is_new=True, owner=None)
+                return None if inner is None else replace(inner, is_new=True, owner=None, is_locked=False)
             case ast.Subscript(value):
                 return self._item(module, value, node.slice)
             case ast.Attribute(value, "T"):
-                inner = self.array(module, value)
-                return None if inner is None else replace(inner, is_dense=False)
+                return self.array(module, value)
+            case ast.Attribute(value, "values") if self._is_frame(value):
+                return Array(owner=node, has_axes=True, is_dense=True, is_read=True)
             case ast.Name() | ast.Attribute():
                 return self._named(module, node)
         return None
@@ -159,6 +177,8 @@ class Arrays:
         for callee in self._flow.values(call.func):
             if callee.sort is Sort.EXTERNAL and callee.name.startswith("numpy."):
                 return self._function(module, callee.name.removeprefix("numpy."), call)
+            if callee.sort is Sort.EXTERNAL and callee.name in _READERS:
+                return Array(None, is_new=True, has_axes=True, is_dense=True, is_read=True)
             if callee.sort is Sort.FUNCTION and isinstance(callee.site, ast.FunctionDef):
                 return self._returned(callee.site, call) if len(self._flow.values(call.func)) == 1 else None
         return self._method(module, call, call.func) if isinstance(call.func, ast.Attribute) else None
@@ -167,6 +187,8 @@ class Arrays:
         keywords = {each.arg for each in call.keywords}
         if keywords & {"out", "copy", "order", "like", None}:
             return None
+        if name in _FROM_FILES:
+            return self._from_file(name, call, keywords)
         if name in _RANDOM_FLOATS:
             sizes = [*call.args[_RANDOM_FLOATS[name] :], *(each.value for each in call.keywords if each.arg == "size")]
             is_number = not sizes or any(self._flow.values(each) & {NONE} for each in sizes)
@@ -181,26 +203,58 @@ class Arrays:
             default = inner.format if name == "array" and inner is not None else None
             axes = name not in {"array", "full"} or isinstance(call.args[0], _SEQUENCES)
             axes = axes or (name == "array" and inner is not None and inner.has_axes)
-            of_list = name == "array" and self._is_list(module, call.args[0])
-            is_dense = of_list or name in {"full", "arange"} or (inner is not None and inner.is_dense)
+            is_read = inner is not None and inner.is_read
             given = self._given_format(call, _CONSTRUCTORS[name], default)
-            return Array(given, is_new=True, has_axes=axes, is_dense=is_dense)
+            axes = axes or self._is_image(call.args[0])
+            return Array(given, is_new=True, has_axes=axes, is_dense=True, is_read=is_read)
         if name in FORMATS:
             # `np.float32(a)` converts, unless it is that already.
             inner = self.array(module, call.args[0])
             is_new = inner is not None and inner.format not in {None, name}
             axes, is_dense = inner is not None and inner.has_axes, inner is not None and inner.is_dense
             return Array(name, is_new, call.args[0], axes, is_dense)
-        if name == "load":
-            # An archive's arrays are new, too; what is pickled, or mapped from the file, is another matter.
-            return Array(is_new=True) if not keywords and len(call.args) == 1 else None
+        return self._of_arrays(module, name, call, keywords)
+
+    def _from_file(self, name: str, call: ast.Call, keywords: set[str | None]) -> Array | None:
+        """An array that is read from a file: an archive's are new, too, but not what is mapped from the file."""
+        is_mapped = name == "load" and ("mmap_mode" in keywords or len(call.args) > 1)
+        given = None if name == "load" else self._given_format(call, 1, "float64")
+        return None if is_mapped or not call.args else Array(given, is_new=True, is_dense=True, is_read=True)
+
+    def _of_arrays(self, module: Module, name: str, call: ast.Call, keywords: set[str | None]) -> Array | None:
+        """What a function makes of arrays: a new one, or the same memory in another shape."""
+        if name == "asarray" and self._is_image(call.args[0]):
+            converts = "dtype" in keywords or len(call.args) > 1
+            given = self._given_format(call, 1, None)
+            return Array(given, is_new=True, has_axes=True, is_dense=True, is_locked=not converts)
         arrays = [self.array(module, each) for each in call.args if not isinstance(each, ast.Constant)]
         if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
             return None
         if name in _COMPUTE:
-            return Array(_same_float(arrays), is_new=True, has_axes=_any_axes(arrays), is_dense=_all_dense(arrays))
+            return self._new(_same_float(arrays), arrays)
         (viewed,) = arrays if name in _VIEWS and len(arrays) == 1 else (None,)
         return None if viewed is None else replace(viewed, is_dense=_is_laid_out(name, viewed))
+
+    @staticmethod
+    def _new(format_: str | None, parts: Sequence[Array | None]) -> Array:
+        """The array that is computed from some others."""
+        is_read = any(each is not None and each.is_read for each in parts)
+        return Array(format_, is_new=True, has_axes=_any_axes(parts), is_dense=True, is_read=is_read)
+
+    def _is_of(self, node: ast.expr, packages: str | tuple[str, ...]) -> bool:
+        """Whether it is an object that a library made."""
+        values = without_none(self._flow.values(node))
+        return bool(values) and all(each.sort is Sort.MADE and each.name.startswith(packages) for each in values)
+
+    def _is_frame(self, node: ast.expr) -> bool:
+        """Whether it is a table of pandas, or a part of one: ``frame``, ``frame["x"]``, ``frame.iloc[:, 1:]``."""
+        while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in {"loc", "iloc"}):
+            node = node.value
+        return self._is_of(node, "pandas.")
+
+    def _is_image(self, node: ast.expr) -> bool:
+        """Whether it is an image of Pillow's, whose array cannot be written to."""
+        return self._is_of(node, ("PIL.Image.", "torchvision.transforms.functional.to_pil_image"))
 
     def _returned(self, function: ast.FunctionDef, call: ast.Call) -> Array | None:
         """What a function of the project returns at each of its ends; it may keep hold of that."""
@@ -217,13 +271,18 @@ class Arrays:
         formats = {each.format for each in found}
         format_ = next(iter(formats)) if len(formats) == 1 else None
         axes = all(each.has_axes for each in found)
-        return Array(format_, owner=call, has_axes=axes, is_dense=_all_dense(found))
+        is_read, is_locked = any(each.is_read for each in found), any(each.is_locked for each in found)
+        return Array(
+            format_, owner=call, has_axes=axes, is_dense=_all_dense(found), is_read=is_read, is_locked=is_locked
+        )
 
     def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
         if func.attr == "numpy" and not call.args:
-            owners = without_none(self._flow.values(func.value))
-            tensors = bool(owners) and all(each.sort in TENSOR_SORTS for each in owners)
-            return Array(owner=func.value) if tensors else None
+            # Whatever has such a method is a tensor, of PyTorch or of another library.
+            is_projects = any(isinstance(each.site, FUNCTIONS) for each in self._flow.values(func))
+            return None if is_projects else Array(owner=func.value)
+        if func.attr == "to_numpy" and self._is_frame(func.value):
+            return Array(owner=call, has_axes=True, is_dense=True, is_read=True)
         inner = self.array(module, func.value)
         if inner is None:
             return None
@@ -231,11 +290,13 @@ class Arrays:
             # Without ``copy=False`` the result is always new.
             kept = any(each.arg == "copy" for each in call.keywords) or len(call.args) > 1
             given = self._given_format(call, 0, None)
-            return None if kept else Array(given, is_new=True, has_axes=inner.has_axes, is_dense=inner.is_dense)
+            return None if kept else self._new(given, [inner])
         is_dense = _is_laid_out(func.attr, inner)
         if func.attr in _VIEW_METHODS:
             return replace(inner, has_axes=func.attr == "ravel", is_dense=is_dense)
-        return replace(inner, is_new=True, owner=None, is_dense=is_dense) if func.attr in _NEW_METHODS else None
+        if func.attr not in _NEW_METHODS:
+            return None
+        return replace(inner, is_new=True, owner=None, is_dense=True, is_locked=False)
 
     def _given_format(self, call: ast.Call, position: int | None, default: str | None) -> str | None:
         given = [each.value for each in call.keywords if each.arg == "dtype"]
@@ -268,8 +329,7 @@ class Arrays:
                 return None  # of an array and a tensor, PyTorch makes a tensor
         # A Python number keeps the format of floats; that of integers may change.
         both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
-        is_dense = _all_dense(each for each in (one, other) if each is not None)
-        return Array(_same_float(both), is_new=True, has_axes=_any_axes([one, other]), is_dense=is_dense)
+        return replace(self._new(_same_float(both), [one, other]), has_axes=_any_axes([one, other]))
 
     def _is_list(self, module: Module, node: ast.expr) -> bool:
         """Whether it is a list or a tuple for certain, and no array."""
@@ -300,7 +360,8 @@ class Arrays:
             not isinstance(each, (ast.Name, ast.Constant)) for each in parts
         )
         is_dense = inner.is_dense and not is_gap
-        return Array(inner.format, inner.is_new, None if inner.is_new else inner.owner or value, is_dense=is_dense)
+        owner = None if inner.is_new else inner.owner or value
+        return replace(inner, owner=owner, has_axes=False, is_dense=is_dense)
 
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         """What all assignments of the name say; it is held by the name."""
@@ -323,7 +384,11 @@ class Arrays:
         shared = next((each.owner for each in found if each.owner is not None), None)
         axes = all(each.has_axes for each in found)
         format_ = next(iter(formats)) if len(formats) == 1 else None
-        return Array(format_, owner=shared or node, has_axes=axes, is_dense=_all_dense(found))
+        is_read, is_locked = any(each.is_read for each in found), any(each.is_locked for each in found)
+        owner = shared or node
+        return Array(
+            format_, owner=owner, has_axes=axes, is_dense=_all_dense(found), is_read=is_read, is_locked=is_locked
+        )
 
     def _is_later(self, node: ast.expr, given: ast.expr) -> bool:
         """Whether a name is given a tensor there that it never is here: ``x = torch.Tensor(x)``, and no loop around."""
@@ -341,7 +406,7 @@ class Arrays:
         if node.id in self._written_from_inside(module):
             yield module, None
             return
-        before = _set_before(module, node)
+        before = set_before(module, node)
         if before is not None:
             yield module, before
             return
@@ -500,7 +565,7 @@ class Arrays:
                     yield module, None
 
 
-def _set_before(module: Module, name: ast.Name) -> ast.expr | None:
+def set_before(module: Module, name: ast.Name) -> ast.expr | None:
     """What a statement before this one, of the same suite, gives to the name, where none in between may do so too."""
     statement = module.statement(name)
     # What these bind, or run later, is another matter.
@@ -511,6 +576,8 @@ def _set_before(module: Module, name: ast.Name) -> ast.expr | None:
     index = next((i for i, each in enumerate(suite) if each is statement), 0)
     for each in reversed(suite[:index]):
         stores = [part for part in walk(each) if isinstance(part, ast.Name) and part.id == name.id]
+        if isinstance(each, ast.AugAssign) and each.target in stores:
+            continue  # in place: it stays what it is
         if any(not isinstance(part.ctx, ast.Load) for part in stores):
             is_plain = isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in stores
             return each.value if is_plain and isinstance(each, ast.Assign) else None
@@ -546,8 +613,8 @@ def _same_float(arrays: list[Array | None]) -> str | None:
 
 
 def _is_laid_out(name: str, array: Array) -> bool:
-    """Whether what the function or method makes of the array lies in the order of its axes."""
-    return name in _LAID_OUT or (array.is_dense and name not in _TURNED)
+    """Whether what the function or method makes of the array has no gaps."""
+    return name in _LAID_OUT or array.is_dense
 
 
 def _all_dense(arrays: Iterable[Array | None]) -> bool:
