@@ -84,10 +84,15 @@ class Blocks:
 
         Autocast keeps the weights in 16 bits until the block ends; those that were made without gradients get none.
         """
-        if not switches_gradients_off(self.script.flow, statement):
+        if not switches_gradients_off(self.script.flow, statement) and not self._is_evaluated(statement):
             return False
         others = [each for each in phase.code if each is not statement]
         return bool(self.phases.called([statement]) & self.phases.called(others))
+
+    def _is_evaluated(self, statement: ast.stmt) -> bool:
+        """Whether gradients are of no use in the statement, or in a part of it, and can be switched off there."""
+        parts = {each for region in self.script.evaluations if region.why_not is None for each in region.statements}
+        return any(each in parts for each in own(statement, ast.stmt))
 
     def is_outside(self, phase: Phase) -> bool:
         """Whether the loss is computed in the backward's own expression and has to be computed outside of a block."""

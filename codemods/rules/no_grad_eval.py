@@ -25,7 +25,7 @@ _MESSAGE = "evaluation keeps every activation for a backward pass that never com
 
 
 class NoGradEval(Codemod):
-    """Evaluates under ``torch.no_grad()``: as a decorator of an evaluation function, or around inlined evaluation.
+    """Computes what is never differentiated under ``torch.no_grad()``: as a decorator, or around some statements.
 
     Why it is faster:
         With gradients on, each operation notes how to differentiate it and keeps its inputs. Without, activations are
@@ -33,8 +33,9 @@ class NoGradEval(Codemod):
 
     When it is left:
         The code also trains, needs gradients itself (adversarial examples, saliency, gradient penalties), keeps tensors
-        for later or returns them to code that trains on them. A missing ``model.eval()`` is not added: it changes
-        results.
+        for later or returns them to code that trains on them. The model runs once only. Where a parameter says whether
+        a function trains, ``torch.set_grad_enabled(train)`` serves both. A missing ``model.eval()`` is not added: it
+        changes results.
 
     Results:
         The same values, bit for bit, for convolutional, linear and GRU networks. Without gradients, layers of
@@ -157,16 +158,17 @@ def evaluate_attack(images, labels):
         edits: list[Edit] = [
             RemoveArgument(module, call, each) for call in volatile for each in call.keywords if each.arg == "volatile"
         ]
-        name = script.spelled(module, "torch.no_grad", region.node)
+        switch = "torch.set_grad_enabled" if region.flag else "torch.no_grad"
+        name = script.spelled(module, switch, region.node)
         if name is None:
             if not is_free_for(module, "torch", "torch"):
                 text = "torch cannot be named where it would be needed"
                 return self.left(module, region.node, Reason("no-name", text))
-            name = "torch.no_grad"
+            name = switch
             edits.append(Import(module, "import torch"))
         if region.function is not None:
             edits.append(Decorate(module, region.function, f"{name}()"))
         else:
-            edits.append(Wrap(module, region.statements, f"with {name}():"))
+            edits.append(Wrap(module, region.statements, f"with {name}({region.flag}):"))
         promise = Promise.BITWISE if region.is_exact else Promise.PRECISION
         return self.rewrites(module, region.node, _MESSAGE, *edits, promise=promise)

@@ -389,10 +389,10 @@ REWRITES = {
         def show(image):
             print(image)
 
-        out = model(loader[0][0])
+        out = [model(x) for x, y in loader]
         show(out)
         import json
-        print(json.dumps(model(loader[1][0]).tolist()))
+        print(json.dumps([model(x).tolist() for x, y in loader]))
         """,
         """\
         model.eval()
@@ -401,11 +401,11 @@ REWRITES = {
             print(image)
 
         with torch.no_grad():
-            out = model(loader[0][0])
+            out = [model(x) for x, y in loader]
         show(out)
         import json
         with torch.no_grad():
-            print(json.dumps(model(loader[1][0]).tolist()))
+            print(json.dumps([model(x).tolist() for x, y in loader]))
         """,
     ),
     "inlined, break and continue": (
@@ -461,17 +461,19 @@ REWRITES = {
     ),
     "not after model.train()": (
         """\
-        model.eval()
-        print(model(loader[0][0]).argmax(1))
-        model.train()
-        print(model(loader[0][0]).argmax(1))
+        for x, y in loader:
+            model.eval()
+            print(model(x).argmax(1))
+            model.train()
+            criterion(model(x), y).backward()
         """,
         """\
-        model.eval()
-        with torch.no_grad():
-            print(model(loader[0][0]).argmax(1))
-        model.train()
-        print(model(loader[0][0]).argmax(1))
+        for x, y in loader:
+            model.eval()
+            with torch.no_grad():
+                print(model(x).argmax(1))
+            model.train()
+            criterion(model(x), y).backward()
         """,
     ),
     "a scheduler only looks at the loss": (
@@ -702,11 +704,279 @@ REWRITES = {
             return q_value.max(1)[1].item()
         """,
         """\
+        @torch.no_grad()
         def act(state):
-            with torch.no_grad():
-                state = Variable(state)
-                q_value = model(state)
+            state = Variable(state)
+            q_value = model(state)
             return q_value.max(1)[1].item()
+        """,
+    ),
+    "every few steps, in the training loop": (
+        """\
+        for step, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            out = model(x)
+            criterion(out, y).backward()
+            optimizer.step()
+            if step % 2 == 0:
+                out = model(loader[0][0])
+                loss = criterion(out, loader[0][1])
+                print(loss.item(), (out.argmax(1) == y).sum())
+        """,
+        """\
+        for step, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            out = model(x)
+            criterion(out, y).backward()
+            optimizer.step()
+            if step % 2 == 0:
+                with torch.no_grad():
+                    out = model(loader[0][0])
+                    loss = criterion(out, loader[0][1])
+                print(loss.item(), (out.argmax(1) == y).sum())
+        """,
+    ),
+    "samples are saved between iterations": (
+        TRAIN
+        + """\
+    fake = model(torch.ones(1, 4))
+    print(fake.detach())
+""",
+        TRAIN
+        + """\
+    with torch.no_grad():
+        fake = model(torch.ones(1, 4))
+    print(fake.detach())
+""",
+    ),
+    "an action is an array in the end": (
+        """\
+        class Agent:
+            def choose(self, state):
+                return model(torch.from_numpy(state)).detach().cpu().numpy()
+
+            def learn(self, x, y):
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+
+        agent = Agent()
+        for x, y in loader:
+            print(agent.choose(x.numpy()))
+            agent.learn(x, y)
+        """,
+        """\
+        class Agent:
+            @torch.no_grad()
+            def choose(self, state):
+                return model(torch.from_numpy(state)).detach().cpu().numpy()
+
+            def learn(self, x, y):
+                optimizer.zero_grad()
+                criterion(model(x), y).backward()
+                optimizer.step()
+
+        agent = Agent()
+        for x, y in loader:
+            print(agent.choose(x.numpy()))
+            agent.learn(x, y)
+        """,
+    ),
+    "validation calls what training calls": (
+        """\
+        def process(x, y):
+            return criterion(model(x), y), y
+
+        def vali():
+            model.eval()
+            total = 0
+            for x, y in loader:
+                loss, _ = process(x, y)
+                total += loss.item()
+            model.train()
+            return total
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            process(x, y)[0].backward()
+            optimizer.step()
+        print(vali())
+        """,
+        """\
+        def process(x, y):
+            return criterion(model(x), y), y
+
+        @torch.no_grad()
+        def vali():
+            model.eval()
+            total = 0
+            for x, y in loader:
+                loss, _ = process(x, y)
+                total += loss.item()
+            model.train()
+            return total
+
+        for x, y in loader:
+            optimizer.zero_grad()
+            process(x, y)[0].backward()
+            optimizer.step()
+        print(vali())
+        """,
+    ),
+    "a method of the model computes the loss": (
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.layer(x)
+
+            def loss(self, x, y):
+                return criterion(self(x), y)
+
+        net = Net()
+        for x, y in loader:
+            net.loss(x, y).backward()
+            print(net.loss(x, y).item())
+        """,
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.layer(x)
+
+            def loss(self, x, y):
+                return criterion(self(x), y)
+
+        net = Net()
+        for x, y in loader:
+            net.loss(x, y).backward()
+            with torch.no_grad():
+                print(net.loss(x, y).item())
+        """,
+    ),
+    "V2: a parameter says whether it trains": (
+        """\
+        def iteration(batches, train=True):
+            total = 0
+            for x, y in batches:
+                out = model(x)
+                loss = criterion(out, y)
+                if train:
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                total += loss.item()
+            return total
+
+        iteration(loader)
+        iteration(loader, train=False)
+        """,
+        """\
+        def iteration(batches, train=True):
+            total = 0
+            for x, y in batches:
+                with torch.set_grad_enabled(train):
+                    out = model(x)
+                    loss = criterion(out, y)
+                if train:
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                total += loss.item()
+            return total
+
+        iteration(loader)
+        iteration(loader, train=False)
+        """,
+    ),
+    "the discriminator's step does not train the generator": (
+        """\
+        critic = nn.Linear(3, 1)
+        for x, y in loader:
+            fake = model(x)
+            loss = critic(fake.detach()).mean() - critic(torch.ones(2, 3)).mean()
+            loss.backward()
+            target = model(x).detach()
+            critic(target).mean().backward()
+            fake = model(x)
+            critic(fake).mean().backward()
+        """,
+        """\
+        critic = nn.Linear(3, 1)
+        for x, y in loader:
+            with torch.no_grad():
+                fake = model(x)
+            loss = critic(fake.detach()).mean() - critic(torch.ones(2, 3)).mean()
+            loss.backward()
+            with torch.no_grad():
+                target = model(x).detach()
+            critic(target).mean().backward()
+            fake = model(x)
+            critic(fake).mean().backward()
+        """,
+    ),
+    "what is decorated with it needs no block": (
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.layer(x)
+
+            def predict(self, x):
+                return self(x).argmax(1)
+
+        net = Net()
+        for x, y in loader:
+            criterion(net(x), y).backward()
+            net.eval()
+            print(net.predict(x))
+            net.train()
+        """,
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(4, 3)
+
+            def forward(self, x):
+                return self.layer(x)
+
+            @torch.no_grad()
+            def predict(self, x):
+                return self(x).argmax(1)
+
+        net = Net()
+        for x, y in loader:
+            criterion(net(x), y).backward()
+            net.eval()
+            print(net.predict(x))
+            net.train()
+        """,
+    ),
+    "it is logged": (
+        """\
+        import logging
+
+        for step, (x, y) in enumerate(loader):
+            criterion(model(x), y).backward()
+            logging.info("%d: %s", step, model(x).argmax(1))
+        """,
+        """\
+        import logging
+
+        for step, (x, y) in enumerate(loader):
+            criterion(model(x), y).backward()
+            with torch.no_grad():
+                logging.info("%d: %s", step, model(x).argmax(1))
         """,
     ),
 }
@@ -801,12 +1071,105 @@ LEAVES = {
         """,
         f"a tensor computed in it may be trained on later (line {N + 5})",
     ),
-    "sampling between iterations is no evaluation": (
+    "a graph goes into code that is not seen": (
+        """\
+        from engine import backward_of
+
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            backward_of(loss)
+        """,
+        None,
+    ),
+    "a graph goes into a closure that an optimizer calls": (
+        """\
+        solver = torch.optim.LBFGS(model.parameters())
+        for x, y in loader:
+            out = model(x)
+
+            def closure():
+                loss = criterion(out, y)
+                loss.backward()
+                return loss
+
+            solver.step(closure)
+        """,
+        None,
+    ),
+    "a graph is used by the next pass": (
+        """\
+        last = None
+        for x, y in loader:
+            if last is not None:
+                criterion(last, y).backward()
+            last = model(x)
+        """,
+        None,
+    ),
+    "a graph goes into a method that keeps it": (
+        """\
+        class Memory:
+            def remember(self, out):
+                self.out = out
+
+        memory = Memory()
+        for x, y in loader:
+            memory.remember(model(x))
+            criterion(memory.out, y).backward()
+        """,
+        None,
+    ),
+    "a parameter says whether it trains, and the loss is returned": (
+        """\
+        def iteration(x, y, train=True):
+            loss = criterion(model(x), y)
+            if train:
+                loss.backward()
+            return loss
+
+        for x, y in loader:
+            iteration(x, y)
+            iteration(x, y, train=False)
+        """,
+        None,
+    ),
+    "one last forward": (
         TRAIN
         + """\
-    fake = model(torch.ones(1, 4))
-    print(fake.detach())
+model.eval()
+print(model(loader[0][0]).argmax(1))
 """,
+        "it computes a graph that nobody asks for, but only once",
+    ),
+    "what it calls is decorated with it": (
+        """\
+        @torch.no_grad()
+        def predict(x):
+            return model(x).argmax(1)
+
+        for x, y in loader:
+            model.eval()
+            print(predict(x))
+        """,
+        None,
+    ),
+    "it is printed once": (
+        """\
+        print(model(loader[0][0]))
+        """,
+        "it computes a graph that nobody asks for, but only once",
+    ),
+    "it is tried out once": (
+        """\
+        print(model(torch.ones(2, 4)).shape)
+        """,
+        None,
+    ),
+    "results are compared": (
+        """\
+        for x, y in loader:
+            torch.testing.assert_close(model(x), model(x))
+        """,
         None,
     ),
     "V1: a generator would leave gradients off for whoever asks": (
@@ -1195,7 +1558,7 @@ LEAVES = {
 
         print(Net()(loader[0][0]))
         """,
-        None,
+        "it computes a graph that nobody asks for, but only once",
     ),
     "a unit test": (
         """\
@@ -1339,7 +1702,7 @@ LEAVES = {
     ),
     "a suite on the header's line": (
         """\
-        if loader: model.eval(); print(model(loader[0][0]))
+        if loader: model.eval(); print([model(x) for x, y in loader])
         """,
         "the suite is written on the header's line",
     ),
@@ -1631,9 +1994,10 @@ print(decoder.sample(torch.randn(2, 4)))
 """
 
 
-def test_a_models_method_that_returns_indices_needs_no_graph() -> None:
-    before = script(DECODER.format(kept="word"))
-    check_rewrites(NoGradEval, before, before.replace("    def sample", "    @torch.no_grad()\n    def sample"))
+@pytest.mark.parametrize("name", ["sample", "indices"])
+def test_a_models_method_that_returns_indices_needs_no_graph(name: str) -> None:
+    before = script(DECODER.format(kept="word").replace("sample", name))
+    check_rewrites(NoGradEval, before, before.replace(f"    def {name}", f"    @torch.no_grad()\n    def {name}"))
 
 
 @pytest.mark.parametrize(
@@ -1642,9 +2006,8 @@ def test_a_models_method_that_returns_indices_needs_no_graph() -> None:
         DECODER.format(kept="h"),
         DECODER.format(kept="word").replace("x = self.embed", "self.bank[i] = h[0]; x = self.embed"),
         DECODER.format(kept="word").replace("x = self.embed", "self.last = h; x = self.embed"),
-        DECODER.format(kept="word").replace("sample", "indices"),
     ],
-    ids=["it returns what has a graph", "it writes into a bank", "it keeps a tensor", "its name says nothing"],
+    ids=["it returns what has a graph", "it writes into a bank", "it keeps a tensor"],
 )
 def test_a_models_method_serves_its_training_where(code: str) -> None:
     check_silent(NoGradEval, script(code))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import source
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import Sort, Value, Values
+from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.training.iterations import called_functions, is_backward, own
+from codemods.library.kinds import Kind, kind
 from codemods.library.operations import Parts, operation, parts
-from codemods.library.operators import attribute, function
+from codemods.library.operators import attribute, function, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ _PASSES_ON = frozenset(
 _KEEPS = frozenset(
     {"append", "appendleft", "extend", "add", "insert", "put", "put_nowait", "push", "store", "remember", "setdefault"}
 )
+_OF_CONTAINERS = frozenset({"update", "pop", "popleft", "index", "count"})
+_UNTRAINED = ("builtins.", "collections.", "itertools.", "tqdm.", "torch.", "torchvision.")
+# But these, and what compares results: nothing is gained where it does.
+_TRAINING = (
+    *("torch.autograd.backward", "torch.autograd.forward_ad.", "torch.autograd.functional.", "torch.autograd.grad"),
+    *("torch.distributed.autograd.", "torch.distributed.rpc.", "torch.func.", "torch.testing."),
+)
 # Objects of classes with such names show numbers to people; nothing is trained on them.
 _SHOWS = ("meter", "metric", "average", "logger", "tracker", "recorder", "writer", "progress", "statistic", "history")
 
@@ -78,15 +86,23 @@ class Graphs:
         makes: Whether a call's result carries a graph, whatever its arguments are.
         trains: Whether a function of the project computes gradients.
         outside: Whether the graphs of tensors that come from elsewhere matter too.
+        strict: Whether code that is not seen may keep what it is given, and train on it.
     """
 
     def __init__(
-        self, flow: Flow, makes: Callable[[ast.Call], bool], trains: Callable[[Callee], bool], *, outside: bool
+        self,
+        flow: Flow,
+        makes: Callable[[ast.Call], bool],
+        trains: Callable[[Callee], bool],
+        *,
+        outside: bool,
+        strict: bool = False,
     ) -> None:
         self.flow = flow
         self.makes = makes
         self.trains = trains
         self.outside = outside
+        self.strict = strict
         self._courses: dict[tuple[Callee, frozenset[str]], Course | None] = {}
 
     def function(self, function: Callee, carrying: frozenset[str] | None = None) -> Course:
@@ -342,6 +358,28 @@ class _Walk:
         # `on_output(output)`, called with `outputs.append`.
         if not receiver and any(each.sort is Sort.METHOD and each.name in _KEEPS for each in callees):
             self._kept = self._kept or call
+        if self._graphs.strict and not functions and not self._is_understood(call):
+            self._kept = self._kept or call
+
+    def _is_understood(self, call: ast.Call) -> bool:
+        """Whether code of a library is called that does not train on what it is given, or of a model or a loss."""
+        callees = without_none(self._flow.values(call.func))
+        if isinstance(call.func, ast.Attribute) and not any(each.sort is Sort.EXTERNAL for each in callees):
+            if call.func.attr in _KEEPS | _OF_CONTAINERS:
+                owners = self._flow.values(call.func.value)
+                return bool(owners) and all(each.sort in TENSOR_SORTS | {Sort.CONTAINER} for each in owners)
+            if operator(call.func.attr) is not None:
+                return True
+        return bool(callees) and all(self._is_known_not_to_train(each) for each in callees)
+
+    def _is_known_not_to_train(self, callee: Value) -> bool:
+        thing = callee.of if callee.sort is Sort.METHOD and callee.of is not None else callee
+        what = kind(self._flow, thing)
+        if what is not None:
+            return what in {Kind.MODEL, Kind.LOSS, Kind.SCHEDULER}
+        if thing.sort not in {Sort.EXTERNAL, Sort.MADE} or thing.name.startswith(_TRAINING):
+            return False
+        return thing.name.startswith(_UNTRAINED) or has(thing.name, Trait.GRAPHLESS)
 
     def _is_shown(self, function: Callee) -> bool:
         owner = self._flow.owner(function)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, instance, without_none
-from codemods.facts.autograd.graphs import Course, Graphs
 from codemods.facts.autograd.uses import called_forwards, needs_gradients
-from codemods.facts.loops import module_of
+from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.graph_uses import GraphUses, escape
 from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import Modes, given_arguments, is_named
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
@@ -33,6 +33,7 @@ Kept: TypeAlias = "tuple[Module, Reason]"
 
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _IN_BLOCKS = "write `with torch.no_grad():` around the calls of models, with no await inside"
+_ONCE = Reason("nothing-to-gain", "it computes a graph that nobody asks for, but only once")
 _GAP = 3
 """Regions of one suite are one region where no more statements than these stand between them."""
 _WORDS = (
@@ -71,6 +72,8 @@ class EvaluationRegion:
     """Where the project may keep tensors from inside a model's forward, which training may read."""
     why_not: Reason | None
     """Why it cannot do without gradients, or None where it can."""
+    flag: str = ""
+    """The parameter of its function that says whether it is to have gradients, as it trains then."""
 
     def beside(self, modules: Collection[Module]) -> EvaluationRegion:
         """The same region where only these modules run in one process with it, and train."""
@@ -110,19 +113,22 @@ class Evaluations:
         self._modules = modules
         self._iterations = iterations
         self._modes = Modes(flow, modules)
+        self._uses = GraphUses(flow, self._modes, iterations)
+        self._whole: dict[FunctionNode, EvaluationRegion | None] = {}
 
     def find(self) -> Iterator[EvaluationRegion]:
         """The regions, in the order of the text, without those that run without gradients already."""
         for module in self._modules:
             whole: set[Callee] = set()
             for function in self._functions(module):
-                region = self._function_region(module, function)
+                region = self._region_of(function)
                 if region is not None:
                     whole.add(function)
                     if region.calls:
                         yield region
             done: set[ast.stmt] = set()
-            for region in (*self._inlined(module, whole), *self._volatile(module, whole), *self._looped(module, whole)):
+            seekers = (self._inlined, self._volatile, self._looped, self._flagged, self._unused)
+            for region in (each for seek in seekers for each in seek(module, whole)):
                 nodes = (each for statement in region.statements for each in walk(statement))
                 if done.isdisjoint((*nodes, *module.ancestors(region.statements[0]))):
                     done.update(region.statements)
@@ -134,22 +140,43 @@ class Evaluations:
         found = [function for function, where, _ in self._flow.functions() if where is module]
         return sorted(found, key=lambda each: (each.lineno, each.col_offset))
 
+    def _region_of(self, function: FunctionNode) -> EvaluationRegion | None:
+        """The same as ``_function_region``, once for each function; None of one that is being looked at."""
+        if function not in self._whole:
+            self._whole[function] = None
+            self._whole[function] = self._function_region(self._flow.module_of(function), function)
+        return self._whole[function]
+
+    def _computes(self, call: ast.Call) -> bool:
+        """Whether the call computes a graph where gradients are on, and will do so after the change."""
+        if not self._uses.computes(call):
+            return False
+        called = [each for each in called_functions(self._flow, call) if isinstance(each, ast.FunctionDef)]
+        regions = [self._region_of(each) for each in called]
+        is_done = bool(called) and all(each is not None and each.why_not is None for each in regions)
+        return not is_done or len(called) < len(self._flow.values(call.func))
+
+    def _is_open(self, module: Module, call: ast.Call) -> bool:
+        return self._computes(call) and not self._modes.without_gradients(module, call)
+
     def _function_region(self, module: Module, function: FunctionNode) -> EvaluationRegion | None:
         """The region that the whole function is; without calls where it has no gradients already."""
+        if _is_unit_test(module, function) or self._is_frameworks(function):
+            return None
+        calls = [call for call in own(function, ast.Call) if self._computes(call)]
+        if not calls:
+            return None
         named = bool(_EVALUATES.search(function.name))
+        is_models = self._is_model_method(function)
         switches = [call for call in own(function, ast.Call) if self._modes.sets(call, "eval")]
-        if self._is_model_method(function):
+        if is_models:
             # Its other methods serve its training, but those that hand on no graph; a switched part is a frozen part.
             switches = [call for call in switches if ast.unparse(call.func) in {"self.eval", "self.train"}]
             named = named and self._hands_on_no_graph(function)
-        evaluates = bool(switches) or (function in self._called_after_eval and not self._is_model_method(function))
-        if not (named or evaluates) or _is_unit_test(module, function) or self._is_frameworks(function):
-            return None
-        calls = [call for call in own(function, ast.Call) if self._modes.calls(call)]
-        if not calls:
-            return None
         trains = self._iterations.training_functions.get(function)
         needs = needs_gradients(self._flow, function)
+        if not (named or switches) and (trains is not None or not self._is_unused(module, function, calls)):
+            return None
         if trains is not None and not (named and (needs is not None or _flag(function) is not None)):
             return None
         open_calls = [call for call in calls if not self._modes.without_gradients(module, call)]
@@ -160,9 +187,18 @@ class Evaluations:
             why_not = Reason("nothing-to-gain", "it only tries out a model that it makes, on numbers that it makes")
         return EvaluationRegion(self._flow, module, function, (), tuple(open_calls), self._kept_inside, why_not)
 
+    def _is_unused(self, module: Module, function: FunctionNode, calls: Sequence[ast.Call]) -> bool:
+        """Whether nothing may train on what models compute in the function, again and again, whatever its name."""
+        if function.name in MODULE_METHODS or escape(self._uses.strict.function(function)) is not None:
+            return False
+        return not self._flow.callers(function) or any(self._is_repeated(module, each) for each in calls)
+
+    def _is_repeated(self, module: Module, call: ast.Call) -> bool:
+        return loop_around(self._flow, module, call, REPEATING) is not None
+
     def _hands_on_no_graph(self, function: FunctionNode) -> bool:
         """Whether no tensor that it computes with a graph is returned, kept or trained on: ``sample()`` of indices."""
-        return needs_gradients(self._flow, function) is None and _escape(self._inside.function(function)) is None
+        return needs_gradients(self._flow, function) is None and escape(self._uses.inside.function(function)) is None
 
     def _tries_out(self, function: FunctionNode, call: ast.Call) -> bool:
         """Whether it is ``Net()(torch.randn(2, 3, 32, 32))``, as files that define models end with to see them run."""
@@ -217,7 +253,7 @@ class Evaluations:
         state = self._why_state(function)
         if state is not None:
             return state
-        course = self._inside.function(function)
+        course = self._uses.inside.function(function)
         if course.kept is not None:
             return self._keeps(function, course.kept)
         return self._why_result_not(function) if course.returned is not None else None
@@ -246,9 +282,9 @@ class Evaluations:
         for call in calls:
             module = self._module(call)
             statement = module.statement(call)
-            graphs = self._graphs(lambda each, call=call: each is call, outside=False)
+            graphs = self._uses.of(partial(is_, call), outside=False)
             course = graphs.statements(module, [statement])
-            used = _escape(course) or self._used_after(graphs, module, statement, course)
+            used = escape(course) or self._uses.used_after(graphs, module, statement, course)
             if used is not None:
                 text = f"what it returns may be trained on ({HERE})"
                 return Reason("graph-escapes", text, (self._at(function, used),))
@@ -307,24 +343,44 @@ class Evaluations:
 
     def _regions(self, module: Module, statements: Sequence[ast.stmt], models: Values) -> Iterator[EvaluationRegion]:
         """The stretches of the statements that call models, one of them at least."""
-        open_of = [
-            [
-                call
-                for call in own(each, ast.Call)
-                if self._modes.calls(call) and not self._modes.without_gradients(module, call)
-            ]
-            for each in statements
-        ]
+        open_of = [[call for call in own(each, ast.Call) if self._is_open(module, call)] for each in statements]
         with_calls = [index for index, calls in enumerate(open_of) if calls]
         while with_calls:
             first = last = with_calls.pop(0)
             while with_calls and with_calls[0] - last <= _GAP + 1:
                 last = with_calls.pop(0)
-            inside = tuple(statements[first : last + 1])
+            inside = self._with_losses(module, statements[first : last + 1], statements[last + 1 :])
             calls = tuple(call for each in open_of[first : last + 1] for call in each)
             if any(models & self._models_of(call) for call in calls):
                 why_not = self._why_region_not(module, inside)
+                if why_not is None and not any(self._is_repeated(module, each) for each in calls):
+                    why_not = _ONCE
                 yield EvaluationRegion(self._flow, module, None, inside, calls, self._kept_inside, why_not)
+
+    def _with_losses(
+        self, module: Module, run: Sequence[ast.stmt], following: Sequence[ast.stmt]
+    ) -> tuple[ast.stmt, ...]:
+        """The statements, and those directly behind them that go on computing from what they computed."""
+        names = self._uses.inside.statements(module, run).names
+        found = [*run]
+        for statement in following:
+            if not isinstance(statement, (ast.Assign, ast.AugAssign)) or self._iterations.why_trains(statement):
+                break
+            if any(self._is_open(module, each) for each in own(statement, ast.Call)):
+                break
+            before, names = names, self._uses.inside.statements(module, [statement], names).names
+            bound = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
+            reads = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Load)} & before
+            if not reads or not (bound & names or any(map(self._is_loss, own(statement, ast.Call)))):
+                break
+            found.append(statement)
+        return tuple(found)
+
+    def _is_loss(self, call: ast.Call) -> bool:
+        return any(kind(self._flow, each) is Kind.LOSS for each in self._flow.values(call.func)) or any(
+            each.sort is Sort.EXTERNAL and each.name.startswith("torch.nn.functional.") and "loss" in each.name
+            for each in self._flow.values(call.func)
+        )
 
     def _models_of(self, call: ast.Call) -> Values:
         values = self._flow.values(call.func)
@@ -338,7 +394,7 @@ class Evaluations:
         reason = next(filter(None, (*reasons, *map(self._why_state, statements))), None)
         if reason is not None:
             return reason
-        course = self._inside.statements(module, statements)
+        course = self._uses.inside.statements(module, statements)
         if course.kept is not None:
             return self._keeps(statements[0], course.kept)
         if course.returned is not None:
@@ -346,7 +402,7 @@ class Evaluations:
             reason = self._why_result_not(function) if function is not None else None
             if reason is not None:
                 return reason
-        used = self._used_after(self._outside, module, statements[-1], course)
+        used = self._uses.used_after(self._uses.outside, module, statements[-1], course)
         if used is not None:
             text = f"a tensor computed in it may be trained on later ({HERE})"
             return Reason("graph-escapes", text, (self._at(statements[0], used),))
@@ -471,6 +527,119 @@ class Evaluations:
         values = (value for each in given_arguments(call) for value in self._flow.values(each))
         return self._modes.calls(call) and any(value.sort in TENSOR_SORTS and value.of is not None for value in values)
 
+    # Functions that train where a parameter says so.
+
+    def _flagged(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """What ``def run(loader, train=True)`` computes before ``if train:`` and its backward."""
+        for function in self._functions(module):
+            if function in whole or self._is_no_place(module, function):
+                continue
+            for name in self._switched_off(function):
+                yield from self._before_training(module, function, name)
+
+    def _switched_off(self, function: FunctionNode) -> Iterator[str]:
+        """The parameters that are only read, and are True in some calls and False in others."""
+        arguments = function.args
+        names = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+        stored = {each.id for each in own(function, ast.Name) if not isinstance(each.ctx, ast.Load)}
+        for name in names:
+            values = self._flow.before(function.body[0]).get(name, frozenset())
+            known = [each.literal for each in values if each.sort is Sort.LITERAL]
+            is_switch = len(known) == len(values) and all(isinstance(each, bool) for each in known)
+            if name not in stored and is_switch and set(known) == {False, True}:
+                yield name
+
+    def _before_training(self, module: Module, function: FunctionNode, name: str) -> Iterator[EvaluationRegion]:
+        """The stretch that computes what is differentiated under ``if name:`` alone, and used for nothing else."""
+        course = self._uses.strict.function(function)
+        training = [call for call in own(function, ast.Call) if self._iterations.why_trains(call) is not None]
+        branches = [self._branch(module, call, name) for call in training]
+        branch = branches[0] if branches else None
+        if branch is None or any(each is not branch for each in branches) or course.kept or course.returned:
+            return
+        suite = module.suite(branch)
+        before = suite[: _index(suite, branch)]
+        computing = [
+            at for at, each in enumerate(before) if any(self._is_open(module, call) for call in own(each, ast.Call))
+        ]
+        if not computing:
+            return
+        run = self._with_losses(module, before[computing[0] : computing[-1] + 1], before[computing[-1] + 1 :])
+        calls = tuple(call for each in run for call in own(each, ast.Call) if self._computes(call))
+        needs = next(filter(None, (needs_gradients(self._flow, each) for each in run)), None)
+        why_not = self._needs(run[0], needs) if needs is not None else self._mixed_autocast(module, run[0], run[0])
+        why_not = why_not or next(filter(None, map(self._why_state, run)), None)
+        yield EvaluationRegion(self._flow, module, None, run, calls, self._kept_inside, why_not, name)
+
+    @staticmethod
+    def _branch(module: Module, call: ast.Call, name: str) -> ast.If | None:
+        """The ``if name:`` that the call stands under, if it stands under one."""
+        below: ast.AST = call
+        for above in module.ancestors(call):
+            if isinstance(above, FUNCTIONS):
+                return None
+            if isinstance(above, ast.If) and below in above.body and ast.unparse(above.test) == name:
+                return above
+            below = above
+        return None
+
+    # What nobody asks the gradients of, anywhere.
+
+    def _unused(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """The stretches of statements that compute a graph of which nothing comes, in training too."""
+        unused: dict[ast.stmt, None] = {}
+        used: set[ast.stmt] = set()
+        for call in module.nodes(ast.Call):
+            function = module.function(call)
+            if function in whole or isinstance(function, ast.Lambda) or not self._is_open(module, call):
+                continue
+            if function is not None and self._is_no_place(module, function):
+                continue
+            statement = module.statement(call)
+            if self._iterations.why_trains(statement) is not None:
+                continue
+            if self._uses.is_unused(module, call):
+                unused[statement] = None
+            else:
+                used.update((statement, *(each for each in module.ancestors(statement) if isinstance(each, ast.stmt))))
+        done: set[ast.stmt] = set()
+        for statement in unused:
+            if statement not in done and statement not in used:
+                run = self._neighbours(module, statement, unused.keys() - used)
+                done.update(run)
+                yield from self._often(module, run)
+
+    def _often(self, module: Module, run: list[ast.stmt]) -> Iterator[EvaluationRegion]:
+        """The stretch, which is left where it runs once; none where it only tries out a model then."""
+        calls = tuple(call for each in run for call in own(each, ast.Call) if self._computes(call))
+        if any(self._is_repeated(module, each) for each in calls):
+            suite = module.suite(run[0])
+            yield from self._stretch(module, self._with_losses(module, run, suite[_index(suite, run[-1]) + 1 :]))
+        elif not all(self._is_given_made(each) for each in calls):
+            yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), _ONCE)
+
+    def _is_given_made(self, call: ast.Call) -> bool:
+        """Whether the call is given nothing but tensors that are made for it: ``model(torch.randn(2, 3, 32, 32))``."""
+        given = given_arguments(call)
+        inputs = [value for each in given for value in self._flow.values(each)]
+        is_plain = all(isinstance(each, (ast.Name, ast.Call)) for each in given)
+        return is_plain and all(each.sort in {Sort.HOST, Sort.MOVED} and each.of is None for each in inputs)
+
+    def _neighbours(self, module: Module, first: ast.stmt, unused: Collection[ast.stmt]) -> list[ast.stmt]:
+        """The statement, and those after it up to the last one of these, as long as few stand between two of them."""
+        suite = module.suite(first)
+        start = last = _index(suite, first)
+        for index in range(start + 1, len(suite)):
+            if index - last > _GAP + 1 or isinstance(suite[index], _NOT_WRAPPED):
+                break
+            if self._iterations.why_trains(suite[index]) is not None:
+                break
+            if suite[index] in unused:
+                last = index
+            elif any(self._is_open(module, each) for each in own(suite[index], ast.Call)):
+                break
+        return suite[start : last + 1]
+
     # ``Variable(x, volatile=True)``.
 
     def _volatile(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
@@ -480,7 +649,7 @@ class Evaluations:
                 continue
             statement = module.statement(call)
             suite = module.suite(statement)
-            graphs = self._graphs(lambda each, call=call: each is call, outside=False)
+            graphs = self._uses.of(partial(is_, call), outside=False)
             names = graphs.statements(module, [statement]).names
             run = [statement]
             for each in suite[_index(suite, statement) + 1 :]:
@@ -499,8 +668,8 @@ class Evaluations:
 
     def _stretch(self, module: Module, statements: Sequence[ast.stmt]) -> Iterator[EvaluationRegion]:
         inside = tuple(statements)
-        calls = tuple(call for each in inside for call in own(each, ast.Call) if self._modes.calls(call))
-        if not any(self._modes.without_gradients(module, call) for call in calls):
+        calls = tuple(call for each in inside for call in own(each, ast.Call) if self._computes(call))
+        if calls and not any(self._modes.without_gradients(module, call) for call in calls):
             why_not = self._why_region_not(module, inside)
             yield EvaluationRegion(self._flow, module, None, inside, calls, self._kept_inside, why_not)
 
@@ -528,42 +697,6 @@ class Evaluations:
                 tensors = any(value.sort in _MAY_CARRY for value in self._flow.values(each))
                 if isinstance(each.ctx, ast.Store) and each.attr in read and tensors and not _is_detached(statement):
                     return each
-        return None
-
-    # Where tensors go.
-
-    def _graphs(self, makes: object, *, outside: bool) -> Graphs:
-        return Graphs(self._flow, makes, lambda each: each in self._iterations.training_functions, outside=outside)  # type: ignore[arg-type]
-
-    @cached_property
-    def _inside(self) -> Graphs:
-        """Follows what models compute."""
-        return self._graphs(self._makes_graph, outside=True)
-
-    @cached_property
-    def _outside(self) -> Graphs:
-        """Follows tensors that are there already."""
-        return self._graphs(lambda _: False, outside=False)
-
-    def _makes_graph(self, call: ast.Call) -> bool:
-        if not self._modes.calls(call):
-            owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
-            method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-            if method in MODULE_METHODS or not any(kind(self._flow, each) is Kind.MODEL for each in owners):
-                return False
-        return not self._modes.without_gradients(self._module(call), call)
-
-    def _used_after(self, graphs: Graphs, module: Module, last: ast.stmt, course: Course) -> ast.AST | None:
-        """Where a tensor is trained on, or leaves the function, after the statement."""
-        if not course.ever:
-            return None
-        after = _escape(graphs.after(module, last, course.names))
-        if after is not None:
-            return after
-        function = module.function(last)
-        for name in module.nodes(ast.Name):
-            if name.id in course.ever and isinstance(name.ctx, ast.Load) and _reads_from(module, name, function):
-                return name
         return None
 
     # What code does.
@@ -647,10 +780,6 @@ def _is_unit_test(module: Module, function: Callee) -> bool:
     return bool(in_file) and getattr(function, "name", "").startswith("test")
 
 
-def _escape(course: Course) -> ast.AST | None:
-    return course.trained or course.kept or course.returned
-
-
 def _names(node: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
     return (each for each in own(node, ast.expr) if isinstance(each, (ast.Name, ast.Attribute)))
 
@@ -664,18 +793,6 @@ def _flag(function: FunctionNode) -> str | None:
     """The parameter that says whether the function trains, if there is one."""
     arguments = function.args
     return next((each.arg for each in (*arguments.args, *arguments.kwonlyargs) if each.arg in _FLAGS), None)
-
-
-def _reads_from(module: Module, name: ast.Name, function: ast.AST | None) -> bool:
-    """Whether the name is read in a function inside ``function`` (None: the module) that takes it from there."""
-    here = module.function(name)
-    while here is not None and here is not function:
-        if name.id in bound_names(here):
-            return False
-        here = module.function(here)
-        if here is function:
-            return True
-    return False
 
 
 def _index(suite: Sequence[ast.stmt], statement: ast.stmt) -> int:

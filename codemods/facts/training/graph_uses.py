@@ -1,0 +1,137 @@
+"""Where the graphs go that models compute: to a backward, out of the code, or nowhere."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import bound_names
+from codemods.facts.autograd.graphs import Course, Graphs
+from codemods.facts.loops import module_of
+from codemods.facts.training.iterations import called_functions
+from codemods.library.kinds import MODULE_METHODS, Kind, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.facts.training.iterations import Iterations
+    from codemods.facts.training.modes import Modes
+
+
+class GraphUses:
+    """Follows the graphs of some modules' models."""
+
+    def __init__(self, flow: Flow, modes: Modes, iterations: Iterations) -> None:
+        self._flow = flow
+        self._modes = modes
+        self._iterations = iterations
+        self._handed_on: dict[Callee, bool] = {}
+
+    def of(self, makes: Callable[[ast.Call], bool], *, outside: bool, strict: bool = False) -> Graphs:
+        """What follows the graphs that some calls make; the arguments are those of ``Graphs``."""
+        training = self._iterations.training_functions
+        return Graphs(self._flow, makes, lambda each: each in training, outside=outside, strict=strict)
+
+    @cached_property
+    def inside(self) -> Graphs:
+        """Follows what models compute, and what is computed from tensors that come from elsewhere."""
+        return self.of(self._makes_graph, outside=True)
+
+    @cached_property
+    def outside(self) -> Graphs:
+        """Follows tensors that are there already."""
+        return self.of(lambda _: False, outside=False)
+
+    @cached_property
+    def strict(self) -> Graphs:
+        """The same as ``inside``; what is not seen may keep tensors and train on them."""
+        return self.of(self._makes_graph, outside=True, strict=True)
+
+    @cached_property
+    def _of_models(self) -> Graphs:
+        return self.of(self._makes_graph, outside=False)
+
+    def _makes_graph(self, call: ast.Call) -> bool:
+        if not self._modes.calls(call):
+            owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+            method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            if method in MODULE_METHODS or not any(kind(self._flow, each) is Kind.MODEL for each in owners):
+                return False
+        return not self._modes.without_gradients(module_of(self._flow, call), call)
+
+    @cached_property
+    def _running_models(self) -> frozenset[Callee]:
+        """The functions that call models, themselves or through others."""
+        found: set[Callee] = set()
+        todo: list[Callee] = []
+        for module in self._flow.modules:
+            for call in module.nodes(ast.Call):
+                function = module.function(call)
+                if function is not None and function not in found and self._modes.calls(call):
+                    found.add(function)
+                    todo.append(function)
+        while todo:
+            for call in self._flow.callers(todo.pop()):
+                above = module_of(self._flow, call).function(call)
+                if above is not None and above not in found:
+                    found.add(above)
+                    todo.append(above)
+        return frozenset(found)
+
+    def hands_on(self, function: Callee) -> bool:
+        """Whether the function returns what a model that it calls has computed, with the graph."""
+        if function not in self._handed_on:
+            self._handed_on[function] = (
+                function in self._running_models
+                and not self._modes.is_decorated(function)
+                and self._of_models.function(function, frozenset()).returned is not None
+            )
+        return self._handed_on[function]
+
+    def computes(self, call: ast.Call) -> bool:
+        """Whether the call computes a graph where gradients are on: of a model, or a function that hands one on."""
+        return self._modes.calls(call) or any(map(self.hands_on, called_functions(self._flow, call)))
+
+    def is_unused(self, module: Module, call: ast.Call) -> bool:
+        """Whether nothing that is seen or unseen may train on what the call computes."""
+        for function in called_functions(self._flow, call):
+            inside = self.strict.function(function)
+            if inside.trained is not None or inside.kept is not None:
+                return False
+        statement = module.statement(call)
+        graphs = self.of(lambda each: each is call, outside=False, strict=True)
+        course = graphs.statements(module, [statement])
+        return escape(course) is None and self.used_after(graphs, module, statement, course) is None
+
+    def used_after(self, graphs: Graphs, module: Module, last: ast.stmt, course: Course) -> ast.AST | None:
+        """Where a tensor is trained on, or leaves the function, after the statement."""
+        if not course.ever:
+            return None
+        after = escape(graphs.after(module, last, course.names))
+        if after is not None:
+            return after
+        function = module.function(last)
+        for name in module.nodes(ast.Name):
+            if name.id in course.ever and isinstance(name.ctx, ast.Load) and _reads_from(module, name, function):
+                return name
+        return None
+
+
+def escape(course: Course) -> ast.AST | None:
+    """Where a graph is trained on, or leaves the code."""
+    return course.trained or course.kept or course.returned
+
+
+def _reads_from(module: Module, name: ast.Name, function: ast.AST | None) -> bool:
+    """Whether the name is read in a function inside ``function`` (None: the module) that takes it from there."""
+    here = module.function(name)
+    while here is not None and here is not function:
+        if name.id in bound_names(here):
+            return False
+        here = module.function(here)
+        if here is function:
+            return True
+    return False
