@@ -58,7 +58,7 @@ def prepare(folder: Path) -> None:
 @cli.command()
 @click.option("--stage", "stages", type=STAGES, multiple=True, required=True, help="In the order given.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=480.0, show_default=True, help="Seconds, of the whole call."
+    "--budget", type=click.FloatRange(min=0), default=570.0, show_default=True, help="Seconds, of the whole call."
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder of the results.")
 @click.option("--device", type=click.Choice(["cuda", "simulated"]), default="cuda", show_default=True)
@@ -134,7 +134,7 @@ def plan(prepared: Path) -> None:
         click.echo(f"stage {number}: {count:4} tasks,{first} {sum(rounds):6.0f} s in all   {stage.question}")
     planned = known.planned(setting)
     click.echo(
-        f"stages 1, 2 and 4, and the first part of stage 3: {planned:.0f} s, "
+        f"stages 1 and 4, and the first part of stages 2 and 3: {planned:.0f} s, "
         f"of {known.CALLS * known.CALL:.0f} in three calls"
     )
     short = known.short(setting)

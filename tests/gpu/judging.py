@@ -71,7 +71,7 @@ def compared(lines: Iterable[Values]) -> Iterator[Beside]:
         naive = _runs(of_group, NAIVE)
         tf32 = [run for run in _runs(of_group, TF32) if run.outcome == "ok"]
         for label in dict.fromkeys(line["label"] for line in of_group):
-            if label == NAIVE or label.endswith(COLD):
+            if label == NAIVE or (label.endswith(COLD) and _runs(of_group, label.removesuffix(f", {COLD}"))):
                 continue
             yield _beside(group, label, naive, tf32, of_group)
 

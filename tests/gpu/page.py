@@ -14,6 +14,7 @@ from tests.gpu.crashes import losses_apart
 from tests.gpu.plots import pictures
 from tests.gpu.running import NAIVE
 from tests.gpu.scripts import SCRIPTS
+from tests.gpu.speed import COLD
 from tests.gpu.tables import (
     MISSING,
     NAMES,
@@ -112,10 +113,14 @@ def _of_device(device: Device) -> str:
     known = {(one.script, one.label): one for one in device.besides[2]}
     cells = []
     for script in SCRIPTS:
-        of_script = [known.get((script.name, label)) for label in ("default", "expert")]
+        of_script = [
+            known.get((script.name, label), known.get((script.name, f"{label}, {COLD}")))
+            for label in ("default", "expert")
+        ]
         for label, one in zip(("default", "expert"), of_script, strict=True):
             name = f"`{script.name}`{_iterations(of_script, script.whole.backwards)}" if label == "default" else ""
-            cells.append((name, NAMES.get(label, label), *_of_text(one, script.whole.backwards)))
+            told = label if one is None else one.label
+            cells.append((name, NAMES.get(told, told), *_of_text(one, script.whole.backwards)))
     rounds = sorted({len(one.comparison.pairs) for one in known.values()} - {0})
     counted = " to ".join(str(each) for each in dict.fromkeys((rounds[0], rounds[-1]))) if rounds else MISSING
     about = (

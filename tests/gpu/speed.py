@@ -1,12 +1,12 @@
 """Stage 2: is it faster? The naive script, the rewritten one and the expert's beside each other, in rounds.
 
 A round runs every text of a script once, one after the other and in random order, with one seed; the rounds of all
-scripts are gone through one after the other, so that a call that ends early has all scripts. In the first round the
+scripts are gone through one after the other, so that a call that ends early has all scripts. In the second round the
 naive script also runs with TF32 in its matrix products: one line that everybody should have written before.
 
-A text that compiles runs once more, before its first round on a machine and with an empty folder for its kernels: that
-tells what compiling takes, and makes the kernels that the rounds find. What is measured is thus always a warm run, also
-where the machine of the next call is another one.
+In the first round a text that compiles runs cold, with an empty folder for its kernels: that tells what compiling takes,
+and is beside the naive script what its users see the first time. The scripts that take least come first. From the second
+round on every such run is a warm one: where the machine of that call has no kernels yet, a run before makes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import random
 import shutil
 import uuid
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tests.gpu.running import NAIVE, Extent, Prepared
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from tests.gpu.tasks import Result
     from tests.gpu.zygotes import Zygotes
 
-ROUNDS = 3
-START = 5.0
-"""Seconds from the start of a process to the script's first line, and from its last one to the next process."""
-TF32, COLD = "tf32", "cold"
+ROUNDS = 4
+"""The first one and three that are warm."""
+START = 11.0
+"""Seconds of a run besides its work, as seen on an H100: imports 4, what CUDA and the script take before the first
+iteration 5 to 6, the end of the process 1."""
+TF32, COLD, FIRST = "tf32", "cold", "0"
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 NAME, MADE = "name", "made"
 """The files in a folder of kernels that hold a name of its own, and that say that a run to the script's end made them."""
@@ -63,7 +65,25 @@ class Entry:
 def tasks(setting: Setting) -> list[Task]:
     """Of all rounds, the first one's first."""
     prepared = Prepared(setting)
-    return in_rounds(prepared, 1 if setting.tries_only else ROUNDS, lambda *which: entries(prepared, *which))
+    groups = [list(_first(prepared, script)) for script in SCRIPTS if script.name in prepared.names()]
+    groups.sort(key=lambda group: sum(task.seconds for task in group))
+    found = [task for group in groups for task in group]
+    # By then every script has a pair: what an expert compiles is the last thing to wait for.
+    found.sort(key=lambda task: f"/expert, {COLD}/" in task.key)
+    count = 1 if setting.tries_only else ROUNDS - 1
+    later = in_rounds(prepared, count, lambda script, number: entries(prepared, script, number + 1), start=1)
+    return [*found, *later]
+
+
+def _first(prepared: Prepared, script: Script) -> Iterator[Task]:
+    """The first round of a script: what compiles runs cold."""
+    found = entries(prepared, script, 0)
+    cold = [entry for entry in found if prepared.compiles(script.name, entry.variant)]
+    warm = [entry for entry in found if entry not in cold]
+    for entry in cold:
+        seconds = START + entry.seconds + entry.compiling
+        yield Task(f"{entry.script}/{entry.label}, {COLD}/{FIRST}", seconds, _cold_runner(prepared, entry, FIRST))
+    yield from measured(prepared, warm, 0)
 
 
 def in_rounds(
@@ -71,6 +91,7 @@ def in_rounds(
     count: int,
     entries_of: Callable[[Script, int], Sequence[Entry]],
     known: Collection[str] = (),
+    start: int = 0,
 ) -> list[Task]:
     """The tasks of all rounds, and in the first one before them, script by script, what makes the kernels.
 
@@ -79,15 +100,17 @@ def in_rounds(
         count: Of the rounds.
         entries_of: What a round of this number measures of a script.
         known: The labels for which there need not be a cold run where their kernels are there: another stage has it.
+        start: The number of the first round.
     """
     scripts = [script for script in SCRIPTS if script.name in prepared.names()]
     found: list[Task] = []
     for number in range(count):
         for script in scripts:
             if number == 0:
-                every = [(entry, at) for at in range(count) for entry in entries_of(script, at)]
-                found += _cold(prepared, every, known)
-            found += measured(prepared, entries_of(script, number), number, own_kernels=True)
+                every = [(entry, start + at) for at in range(count) for entry in entries_of(script, at)]
+                made = _cold(prepared, every, known)
+                found += [replace(task, round=start) for task in made]
+            found += measured(prepared, entries_of(script, number), start + number, own_kernels=True)
     return found
 
 
@@ -100,7 +123,7 @@ def entries(prepared: Prepared, script: Script, number: int) -> list[Entry]:
         Entry(script.name, "default", "default", extent, seconds.default, compiling=seconds.compiling),
         Entry(script.name, "expert", "expert", extent, seconds.expert, compiling=seconds.compiling),
     ]
-    if number == 0:
+    if number == 1:
         found.append(Entry(script.name, TF32, NAIVE, extent, seconds.naive, kind="tf32"))
     return found
 
@@ -190,6 +213,8 @@ def _cold_runner(prepared: Prepared, entry: Entry, name: str) -> Callable[[float
     own = kernels(prepared.setting, entry)
 
     def run(seconds: float) -> Result:
+        if name != FIRST and (own / MADE).exists():
+            return None  # the first round has made them in this call
         shutil.rmtree(own, ignore_errors=True)
         own.mkdir(parents=True)
         (own / NAME).write_text(name, encoding="utf-8")

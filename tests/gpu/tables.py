@@ -16,7 +16,7 @@ from autotune_rewrite.verify.judgement import ENDED, SAME
 from autotune_rewrite.verify.records import run_of
 from tests.gpu.judging import compared
 from tests.gpu.running import NAIVE
-from tests.gpu.speed import TF32
+from tests.gpu.speed import COLD, TF32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +35,8 @@ NAMES = {
     NAIVE: "naive",
     TF32: "naive with TF32",
     "default": "rewritten",
+    f"default, {COLD}": "rewritten, compiling anew",
+    f"expert, {COLD}": "expert, compiling anew",
     "with_accelerate": "Accelerate, by hand",
     "with_lightning": "Lightning, by hand",
 }

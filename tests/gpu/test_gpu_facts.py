@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 150
+SECONDS = 350
 """For all facts, of the half-hour in which a GPU is at hand."""
 TIMES = re.compile(r"_ms\b|\bms\b|seconds|tflops|gigabytes|\bmib\b")
 """What stands in the name of a time, or of another figure that only a device can give."""

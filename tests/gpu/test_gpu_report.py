@@ -173,6 +173,19 @@ class TestCompiling:
         (one,) = compared(lines)
         assert one.compiling == (None if seconds is None else pytest.approx(seconds))
 
+    def test_a_cold_run_is_the_texts_pair_until_there_is_a_warm_one(self) -> None:
+        naive, first = line("gpt", "naive", 0, NAIVE), cold("gpt", "default", "0", COLD)
+        (one,) = compared([naive, first])
+        assert (one.label, len(one.comparison.pairs), tables.NAMES[one.label]) == (
+            "default, cold",
+            1,
+            "rewritten, compiling anew",
+        )
+        assert one.judgement.whole is not None
+        assert one.judgement.whole.estimate == pytest.approx(12 / 13)
+        warm = [line("gpt", label, 1, made) for label, made in (("naive", NAIVE), ("default", FAST))]
+        assert [each.label for each in compared([naive, first, *warm])] == ["default"]
+
     def test_a_cold_run_that_failed_is_told_by_its_key(self) -> None:
         lines = [cold("gpt", "default", "1a2b3c4d", CRASHED), *rounds("gpt", {"naive": NAIVE, "default": FAST})]
         assert next(iter(measured(lines))) == "FAILED gpt/default, cold/1a2b3c4d: the script ended with exit status 1"

@@ -44,6 +44,9 @@ class Zygotes:
         # Whether there is a GPU is asked of the driver's library, not of CUDA: that would start CUDA before the fork.
         environment = {**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
         self._servers = []
+        # Runs beside each other that each take all cores wait for one another most of the time.
+        threads = max(1, (os.cpu_count() or 1) // count)
+        compilers = f"os.environ.setdefault('TORCHINDUCTOR_COMPILE_THREADS', {str(max(2, threads))!r})\n"
         for number in range(count):
             socket = folder / f"{number}.socket"
             command = [sys.executable, str(TESTS / "zygote.py"), str(socket), *MODULES]
@@ -52,7 +55,8 @@ class Zygotes:
             client = folder / f"{number}.py"
             client.write_text(
                 f"import os, sys\nsys.path[0] = {str(TESTS)!r}\n"
-                f"os.environ.setdefault('ZYGOTE_THREADS', os.environ.get('OMP_NUM_THREADS') or str(os.cpu_count()))\n"
+                f"os.environ.setdefault('ZYGOTE_THREADS', os.environ.get('OMP_NUM_THREADS') or {str(threads)!r})\n"
+                f"{'' if count == 1 else compilers}"
                 f"from zygote_client import run\nrun({str(socket)!r}, {str(HARNESS)!r})\n",
                 encoding="utf-8",
             )
