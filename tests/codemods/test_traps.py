@@ -111,6 +111,11 @@ def test_a_network_without_a_trap_is_rewritten(rule: type[Codemod]) -> None:
     assert rewritten(rule, Idiom("relu", "functional.relu(x)"), (2, 4))
 
 
+@pytest.mark.parametrize(("name", "version"), traps("compiled"), ids=str)
+def test_what_compiled_code_refuses_or_changes_is_not_compiled(name: str, version: Version) -> None:
+    assert rewritten(Compile, IDIOMS[name], version) == ""
+
+
 @pytest.mark.parametrize(("name", "version"), traps("bfloat16"), ids=str)
 def test_what_bf16_refuses_or_changes_is_in_no_region_of_autocast(name: str, version: Version) -> None:
     assert rewritten(Amp, IDIOMS[name], version) == ""
