@@ -258,8 +258,9 @@ float    new    low    -    mm bmm mv matmul addmm addmv addbmm baddbmm addr ein
 several  new    low    -    lstm_cell
 float    new    low    dropout    scaled_dot_product_attention
 float    new    widest -    bilinear dot vdot tensordot grid_sampler grid_sample
-float    new    -      -    ger outer inner affine_grid affine_grid_generator
-several  new    -      dropout    lstm gru rnn_tanh rnn_relu multi_head_attention_forward
+float    new    -      -    ger outer inner
+float    new    low    -    affine_grid affine_grid_generator
+several  new    low    dropout    lstm gru rnn_tanh rnn_relu multi_head_attention_forward
 float    new    -      -    inverse cholesky cholesky_inverse cholesky_solve pinverse matrix_exp matrix_power lu_solve
     orgqr ormqr
 several  new    -      -    svd qr geqrf triangular_solve lu_unpack

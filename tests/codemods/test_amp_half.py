@@ -109,6 +109,22 @@ class First(nn.Module):
     check_rewrites(Amp, before + STEP, before + IN_FP16)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param("torch.histc(output, 4, 0, 1)", id="a function"),
+        pytest.param("torch.polar(output, output).abs()", id="complex numbers"),
+    ],
+)
+def test_what_has_no_kernel_on_cuda_is_left(call: str) -> None:
+    model = "model = nn.Sequential(nn.Flatten(), nn.Linear(40, 4)).to(device)\n"
+    lines = f"    output = model(x)\n    loss = F.cross_entropy(output, y) + {call}.sum()\n"
+    code = IMPORTS + model + STEP.replace("    loss = F.cross_entropy(model(x), y)\n", lines)
+    name = call.partition("(")[0]
+
+    check_leaves(Amp, code, f"{name} has no 16-bit kernel (line 12)")
+
+
 @pytest.mark.parametrize("cell", ["LSTMCell", "GRUCell", "RNNCell"])
 def test_cells_compute_in_the_format_that_is_asked_for(cell: str) -> None:
     code = SCRIPT.replace("nn.LSTM(8, 16, batch_first=True)", f"nn.{cell}(8, 16)")

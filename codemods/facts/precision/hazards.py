@@ -50,7 +50,7 @@ _WRITTEN = {
     "index_put_": (1, "values"),
 }
 """What these write into a tensor, by the position and the name of the argument; autocast does not convert it."""
-_NO_MATRICES = ("conv", "gru_", "lstm_", "rnn_", "prelu", "scaled_dot_product")
+_NO_MATRICES = ("conv", "gru", "lstm", "rnn_", "prelu", "scaled_dot_product", "multi_head", "affine_grid")
 """What autocast runs in 16 bits, too, and no sparse matrix is given to."""
 _WITHOUT_KERNELS = ("torch.linalg.", "torch.fft.", "torch.sparse.")
 _WITHOUT_KERNEL = frozenset(
@@ -68,6 +68,8 @@ _WITHOUT_KERNEL = frozenset(
             "pinverse",
             "quantile",
             "nanquantile",
+            "histc",
+            "polar",
         ),
         *("stft", "istft", "view_as_complex", "cholesky_solve", "cholesky_inverse", "matrix_exp"),
         *("spmm", "smm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"),
