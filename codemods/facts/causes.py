@@ -94,6 +94,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "dataset-changes": "The data set is changed while it is read or between epochs, and workers have copies of it.",
         "few-batches": "Few batches are read each time that workers start, which takes longer than it saves.",
         "left-with-another": "It depends on another finding, which is left. See what is said of that one.",
+        "never-pays-back": "As the script stands, its network is too small or its iterations are too few: the change "
+        "cannot save what it costs. `--select` with the rule's name applies it all the same.",
         "made-in-loop": "It is made or moved again and again, and each time the cost of starting comes back. Make it "
         "once, before the loop.",
         "needs-main-guard": "Worker processes that are not forked import the script, so that what reads the loader has "

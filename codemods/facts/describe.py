@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import in_order
 from codemods.facts.autograd.coverage import why_gradients_may_miss
+from codemods.facts.cost.worth import Worth
 from codemods.facts.devices.devices import device
 from codemods.facts.lifetimes import holder
 from codemods.facts.reason import HERE, Words, at
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 def facts_by_line(script: Script) -> list[tuple[int, Said]]:
     """Line and fact, in the order of the lines, of all that is known of the entry script."""
     found = [*_frameworks(script), *_data(script), *_devices(script), *_models(script), *_training(script)]
+    found += _costs(script)
     said = [(line, fact.said(script.module)) for line, fact in found]
     return sorted(said, key=lambda each: (each[0], each[1].text))
 
@@ -118,6 +120,27 @@ def _training(script: Script) -> Iterator[tuple[int, Words]]:
             called = ((region.module, each) for each in region.calls)
             calls = _lines(called, "evaluation: models are called with gradients on in ")
             yield region.node.lineno, calls if region.why_not is None else _joined("; ", [calls, region.why_not.words])
+
+
+def _costs(script: Script) -> Iterator[tuple[int, Words]]:
+    """How long the script runs as it stands, and how large its models are."""
+    worth = Worth(script)
+    for loader in script.loaders:
+        batches = worth.lengths.batches(loader) if loader.module is script.module else None
+        if batches is not None:
+            yield loader.call.lineno, Words(f"length: at most {batches:,} batches")
+    for iteration in script.iterations:
+        count = worth.lengths.of_iteration(iteration) if iteration.module is script.module else None
+        if count is not None:
+            yield getattr(iteration.owner, "lineno", 1), Words(f"length: at most {count:,} iterations")
+    for model in script.models:
+        site = model.value.site
+        if isinstance(site, ast.Call) and script.module.holds(site):
+            sizes, operations = worth.networks.sizes(model.value), worth.operations(model.value)
+            parts = [f"{sizes.parameters:,} parameters"] if sizes is not None and sizes.parameters is not None else []
+            parts += [f"at most {operations:,} operations an iteration"] if operations is not None else []
+            if parts:
+                yield site.lineno, Words(f"size: {', '.join(parts)}")
 
 
 def _lines(nodes: Iterable[tuple[Module, ast.expr | ast.stmt]], lead: str) -> Words:

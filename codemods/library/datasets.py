@@ -1,6 +1,8 @@
-"""Data sets of torchvision: where they take a transform, and whose images have one size."""
+"""Data sets of torchvision: where they take a transform, whose images have one size, and how many there are."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 BY_NAME_ONLY = 99
 """Instead of a position: the argument has to be given by its name."""
@@ -17,6 +19,49 @@ _ONE_SIZE = frozenset(
     {"MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "USPS", "FakeData"}
     | {"PCAM", "EuroSAT", "FER2013", "MovingMNIST", "Omniglot", "SEMEION"}
 )
+
+
+# The class, and what selects a part of it; images to train on and to test with; channels; height and width, where these
+# are the same for all. From the counts on the data sets' own pages, which torchvision's documentation links.
+_SIZES = """
+MNIST                   60000  10000  1 28
+FashionMNIST            60000  10000  1 28
+KMNIST                  60000  10000  1 28
+EMNIST/byclass         697932 116323  1 28
+EMNIST/bymerge         697932 116323  1 28
+EMNIST/balanced        112800  18800  1 28
+EMNIST/letters         124800  20800  1 28
+EMNIST/digits          240000  40000  1 28
+EMNIST/mnist            60000  10000  1 28
+USPS                     7291   2007  1 16
+CIFAR10                 50000  10000  3 32
+CIFAR100                50000  10000  3 32
+SVHN                    73257  26032  3 32
+SVHN/extra             531131      0  3 32
+STL10                    5000   8000  3 96
+STL10/unlabeled        100000      0  3 96
+STL10/train+unlabeled  105000      0  3 96
+ImageNet              1281167  50000  3 -
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many images there are, and how large they are."""
+
+    training: int
+    test: int
+    channels: int
+    side: int | None
+    """Height and width; None where images differ."""
+
+
+def sizes(name: str, part: str = "") -> Sizes | None:
+    """Those of the data set of that qualified name; ``part`` is what selects one of several."""
+    package, _, last = name.rpartition(".")
+    if package != "torchvision.datasets":
+        return None
+    return _SIZES_BY_NAME.get(f"{last}/{part}") or _SIZES_BY_NAME.get(last)
 
 
 def transform_position(name: str) -> int | None:
@@ -48,3 +93,14 @@ def _read(table: str) -> dict[str, int]:
 
 
 _TRANSFORM_POSITIONS = _read(_POSITIONS)
+
+
+def _read_sizes(table: str) -> dict[str, Sizes]:
+    found = {}
+    for line in table.strip().splitlines():
+        name, training, test, channels, side = line.split()
+        found[name] = Sizes(int(training), int(test), int(channels), None if side == "-" else int(side))
+    return found
+
+
+_SIZES_BY_NAME = _read_sizes(_SIZES)

@@ -66,14 +66,19 @@ def test_the_shape_of_pytorchs_own_example() -> None:
         30: ["device: torch.device('cuda' if use_cuda else 'cpu') is CUDA where there is one"],
         33: [
             "data set: map-style; reads, decodes or transforms; draws random numbers, or may",
+            "length: at most 938 batches",
             "loader: batch_size by keyword, dataset by position, num_workers through **, pin_memory through **, "
             "shuffle by keyword; read in line 9; moved in line 10; is pinned",
         ],
         34: [
             "data set: map-style; reads, decodes or transforms; draws nothing",
+            "length: at most 10 batches",
             "loader: batch_size by position, dataset by position; read in line 22; moved in lines 23, 24; can be pinned",
         ],
-        35: ["model: torch.nn.Sequential of Flatten, Linear, LogSoftmax; every parameter gets a gradient"],
+        35: [
+            "model: torch.nn.Sequential of Flatten, Linear, LogSoftmax; every parameter gets a gradient",
+            "size: 7,850 parameters, at most 3,010,560 operations an iteration",
+        ],
         36: ["optimizer: torch.optim.Adadelta"],
         37: ["scheduler: torch.optim.lr_scheduler.StepLR"],
     }

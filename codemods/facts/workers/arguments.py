@@ -48,14 +48,21 @@ def options(script: Script) -> Iterator[Option]:
                     yield option
 
 
-def unread_by_click(script: Script) -> Iterator[Option]:
-    """The options of the module that ``click`` declares, and that the function below does not read."""
+def click_options(script: Script) -> Iterator[Option]:
+    """The options of the module that ``click`` declares, in the order of the text."""
     for call in script.module.nodes(ast.Call):
         if any(each.sort is Sort.EXTERNAL and each.name == "click.option" for each in script.flow.values(call.func)):
             option = _option(call)
-            function = script.module.parent(call)
-            if option is not None and isinstance(function, FUNCTIONS) and not _is_named(function, option.name):
+            if option is not None:
                 yield option
+
+
+def unread_by_click(script: Script) -> Iterator[Option]:
+    """Those of them that the function below does not read."""
+    for option in click_options(script):
+        function = script.module.parent(option.call)
+        if isinstance(function, FUNCTIONS) and not _is_named(function, option.name):
+            yield option
 
 
 def _is_named(function: Callee, name: str) -> bool:

@@ -1,0 +1,1 @@
+"""How long a training is, how large its models are, and which changes cannot pay for that."""

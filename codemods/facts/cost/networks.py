@@ -1,0 +1,292 @@
+"""How large models are, as far as it is written out: parameters, the widest layer, and operations of a forward pass."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import Sort, Value
+from codemods.facts.cost.constants import UNKNOWN, Built, Layer, children
+from codemods.facts.training.iterations import EventKind
+from codemods.library.costs import MOST_ROWS, NARROW, NARROW_RECURRENT
+from codemods.library.kinds import Kind, kind
+from codemods.library.networks import Network, network
+from codemods.library.weights import Per, Weights, is_stack, weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.source import Callee, FunctionNode
+    from codemods.facts.cost.constants import Constants
+    from codemods.facts.cost.lengths import Lengths
+    from codemods.facts.script import Script
+    from codemods.facts.training.iterations import TrainingIteration
+
+_MULTIPLIES = frozenset(
+    f"torch.{name}" for name in ("matmul", "bmm", "mm", "einsum", "baddbmm", "addmm", "tensordot", "fft.fft2")
+) | {
+    f"torch.nn.functional.{name}"
+    for name in (
+        *("linear", "conv1d", "conv2d", "conv3d", "conv_transpose2d", "bilinear", "interpolate", "upsample"),
+        *("scaled_dot_product_attention", "multi_head_attention_forward", "unfold", "fold", "pixel_shuffle"),
+    )
+}
+"""Functions that multiply by more than the layers show, or make images larger."""
+_HARMLESS = frozenset({"torch", "builtins", "math", "numpy", "einops", "functools", "itertools", "typing"})
+"""Packages whose other functions compute little."""
+_METHODS = frozenset({"matmul", "bmm", "mm"})
+_NO_LAYERS = frozenset(
+    {
+        Sort.LITERAL,
+        Sort.PLAIN,
+        Sort.CHOICE,
+        Sort.HOST,
+        Sort.TENSOR,
+        Sort.MOVED,
+        Sort.EXTERNAL,
+        Sort.FUNCTION,
+        Sort.UNBOUND,
+    }
+)
+"""What is no layer, nor holds any."""
+_REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A layer of a model, and how often it is there."""
+
+    weights: Weights
+    count: int = 1
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether 16 bits do not make it faster, however much it computes."""
+        limits = {Per.ROW: NARROW, Per.ITEM: NARROW, Per.STEP: NARROW_RECURRENT}
+        return self.weights.width <= limits.get(self.weights.per, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large a model is."""
+
+    parameters: int | None
+    parts: tuple[Part, ...]
+    published: Network | None = None
+    """Where it is a network of torchvision."""
+    uses: int | None = 1
+    """How often a layer is called in a forward pass, at the most; None where other code multiplies, too."""
+
+    @property
+    def width(self) -> int | None:
+        """The width of the widest layer that multiplies; None where it is not known."""
+        is_known = self.published is None and self.uses is not None
+        return max((each.weights.width for each in self.parts), default=0) if is_known else None
+
+    @property
+    def without_narrow(self) -> Sizes:
+        """The model without the layers that 16 bits do not make faster."""
+        return replace(self, parts=tuple(each for each in self.parts if not each.is_narrow))
+
+    def forward(self, batch: int | None, image: tuple[int, int, int] | None) -> int | None:
+        """Operations of a forward pass, at the most; None where that is not known.
+
+        Args:
+            batch: The samples of a batch.
+            image: Channels, height and width of its images.
+        """
+        if self.published is not None:
+            if batch is None or image is None:
+                return None
+            scale = image[1] * image[2] / self.published.side**2
+            return int(2e9 * self.published.products * max(1.0, scale) * batch)
+        forms = {each.weights.per for each in self.parts}
+        if self.uses is None:
+            return None
+        if batch is not None and image is not None and not forms & {Per.ITEM, Per.STEP}:
+            return 2 * batch * self.uses * self._products(image)
+        if forms & {Per.PIXEL, Per.MORE}:
+            return None
+        return 2 * MOST_ROWS * self.uses * sum(each.count * each.weights.products for each in self.parts)
+
+    def _products(self, image: tuple[int, int, int]) -> int:
+        """Multiplications for an image: convolutions at its full size, linear layers for all rows that there may be.
+
+        What enlarges images, as a decoder does, is taken to lead back to the size of those that are read.
+        """
+        channels, height, width = image
+        pixels = height * width
+        convolved = [each.weights.wide for each in self.parts if each.weights.per in {Per.PIXEL, Per.MORE}]
+        numbers = pixels * max([channels, *convolved])
+        rows = numbers // max((each.weights.narrow for each in self.parts if each.weights.per is Per.ROW), default=1)
+        times = {Per.PIXEL: pixels, Per.MORE: pixels, Per.ROW: max(1, rows)}
+        return sum(each.count * each.weights.products * times.get(each.weights.per, 0) for each in self.parts)
+
+
+class Networks:
+    """The sizes of the models of a script."""
+
+    def __init__(self, script: Script, constants: Constants, lengths: Lengths) -> None:
+        self._script = script
+        self._flow = script.flow
+        self._constants = constants
+        self._lengths = lengths
+        self._known: dict[Value, Sizes | None] = {}
+
+    def sizes(self, model: Value) -> Sizes | None:
+        """How large a model is; None where not all of its layers are known."""
+        if model not in self._known:
+            built = self._constants.built(model)
+            self._known[model] = self._measured(built) if built is not None else None
+        return self._known[model]
+
+    def operations(self, model: Value, sizes: Sizes, iterations: Sequence[TrainingIteration]) -> int | None:
+        """Operations that the model, or a part of it, computes in a training iteration, at the most.
+
+        Args:
+            model: The model.
+            sizes: Of it, or of the part.
+            iterations: Those that call it.
+        """
+        found = [self._operations(model, sizes, each) for each in iterations]
+        return max((each for each in found if each is not None), default=None) if None not in found else None
+
+    def _operations(self, model: Value, sizes: Sizes, iteration: TrainingIteration) -> int | None:
+        calls = [each for each in iteration.of(EventKind.FORWARD) if model in each.subjects]
+        count = 0
+        for call in calls:
+            rounds = 1
+            for loop in call.loops:
+                inside = self._lengths.rounds(loop) if isinstance(loop, (ast.For, ast.While)) else None
+                if inside is None:
+                    return None
+                rounds *= inside
+            count += rounds
+        loaders = self._lengths.loaders(iteration.module, iteration.owner)
+        found = [sizes.forward(self._lengths.batch_size(each), self._lengths.image(each.dataset)) for each in loaders]
+        found = found or [sizes.forward(None, None)]
+        known = [each for each in found if each is not None]
+        return 3 * max(known) * max(1, count) if len(known) == len(found) else None
+
+    def _measured(self, built: Built | Layer) -> Sizes | None:
+        published = network(built.name) if isinstance(built, Layer) else None
+        if published is not None:
+            return Sizes(int(1e6 * published.parameters), (), published)
+        parts: list[Part] = []
+        classes: dict[ast.ClassDef, None] = {}
+        for layer, count in _layers(built, set(), 1):
+            if isinstance(layer, Built):
+                classes[layer.class_] = None
+                if self._may_hold_more(layer):
+                    return None
+            elif isinstance(layer, Layer):
+                found = weights(layer.name, layer.argument)
+                if found is None:
+                    return None
+                parts.append(Part(found, count))
+            else:
+                return None
+        counts = [each.weights.parameters for each in parts]
+        total = sum(each.count * (each.weights.parameters or 0) for each in parts) if None not in counts else None
+        uses: int | None = 1
+        for class_ in classes:
+            found_uses = self._uses(class_)
+            uses = uses * found_uses if uses is not None and found_uses is not None else None
+        return Sizes(total, tuple(parts), uses=uses)
+
+    def _may_hold_more(self, built: Built) -> bool:
+        """Whether what an attribute holds is not known, and may be a layer."""
+        for name, value in built.attributes.items():
+            bases = self._flow.project_bases(built.class_) if value is UNKNOWN else ()
+            held = [each for base in bases for each in self._flow.attributes(base).get(name, ())]
+            if value is UNKNOWN and (not held or any(each.sort not in _NO_LAYERS for each in held)):
+                return True
+        return False
+
+    def _uses(self, class_: ast.ClassDef) -> int | None:
+        """How often a layer that the class keeps is called in a forward pass; None where other code multiplies."""
+        calls: dict[str, int] = {}
+        for method in self._methods(class_):
+            if self._computes_more(method, {method}):
+                return None
+            for node in walk(method):
+                if isinstance(node, _REPEATS) and not self._is_over_layers(node):
+                    return None
+                if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("self."):
+                    name = ast.unparse(node.func)
+                    is_model = any(kind(self._flow, each) is Kind.MODEL for each in self._flow.values(node.func))
+                    calls[name] = calls.get(name, 0) + is_model
+        weighty = [count for name, count in calls.items() if not self._is_empty(class_, name.removeprefix("self."))]
+        return max([1, *weighty])
+
+    def _methods(self, class_: ast.ClassDef) -> Iterator[FunctionNode]:
+        """What may run when an object of the class is called."""
+        for base in self._flow.project_bases(class_):
+            for method in base.body:
+                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
+                    yield method
+
+    def _computes_more(self, function: Callee, seen: set[ast.AST]) -> bool:
+        """Whether a function multiplies by more than the layers show, or a function does that it calls."""
+        for node in walk(function):
+            if self._multiplies(node):
+                return True
+            for callee in self._flow.values(node.func) if isinstance(node, ast.Call) else ():
+                if callee.sort is Sort.FUNCTION and isinstance(callee.site, FUNCTIONS) and callee.site not in seen:
+                    seen.add(callee.site)
+                    if self._computes_more(callee.site, seen):
+                        return True
+        return False
+
+    def _is_empty(self, class_: ast.ClassDef, name: str) -> bool:
+        """Whether the layer of that attribute has no weights."""
+        values = self._flow.attributes(class_).get(name, frozenset())
+        found = [weights(each.name, lambda _position, _name, default: default) for each in values]
+        return bool(found) and all(each is not None and not each.products for each in found)
+
+    def _multiplies(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, ast.MatMult)
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+            return True
+        callees = self._flow.values(node.func)
+        is_unseen = isinstance(node.func, ast.Name) and any(each.sort is Sort.UNKNOWN for each in callees)
+        names = [each.name for each in callees if each.sort is Sort.EXTERNAL]
+        return is_unseen or any(each in _MULTIPLIES or each.partition(".")[0] not in _HARMLESS for each in names)
+
+    def _is_over_layers(self, node: ast.AST) -> bool:
+        """Whether a loop goes over layers that the model keeps: ``for layer in self.layers``."""
+        over = [node.iter] if isinstance(node, (ast.For, ast.AsyncFor)) else []
+        over += [each.iter for each in getattr(node, "generators", ())]
+        inner = [part for each in over for part in (each.args if isinstance(each, ast.Call) else [each])]
+        return bool(inner) and all(ast.unparse(each).startswith("self.") for each in inner)
+
+
+def _layers(found: object, seen: set[int], count: int) -> Iterator[tuple[object, int]]:
+    """The objects of the project, and the layers without those that only hold others; each once, with its number."""
+    if found is UNKNOWN:
+        yield found, count
+    if not isinstance(found, (Built, Layer, list, tuple)) or id(found) in seen:
+        return
+    seen.add(id(found))
+    inner = _held(found)
+    if isinstance(found, Layer) and is_stack(found.name):
+        number = found.argument(1, "num_layers")
+        count, inner = (
+            (count * number, [found.argument(0, "encoder_layer")]) if isinstance(number, int) else (1, [UNKNOWN])
+        )
+    elif isinstance(found, Built) or inner is None:
+        yield found, count
+    for each in inner or ():
+        yield from _layers(each, seen, count)
+
+
+def _held(found: Built | Layer | list[object] | tuple[object, ...]) -> Sequence[object] | None:
+    """What holds layers, and which; None of a layer that is no container."""
+    if isinstance(found, Built):  # what is not known of its attributes is looked at apart
+        return [each for each in found.attributes.values() if each is not UNKNOWN]
+    return children(found) if isinstance(found, Layer) else found

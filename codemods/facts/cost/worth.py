@@ -1,0 +1,127 @@
+"""Whether a change pays for the training as the script stands: what an expert computes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.values import in_order, without_none
+from codemods.facts.cost.constants import Constants
+from codemods.facts.cost.lengths import Lengths
+from codemods.facts.cost.networks import Networks
+from codemods.facts.reason import Reason
+from codemods.facts.training.iterations import EventKind
+from codemods.library.costs import (
+    FEW_BATCHES,
+    FEW_ITERATIONS,
+    OPERATIONS_A_SECOND,
+    OPERATIONS_OF_SMALL,
+    SAVED_BY_COMPILING,
+    START_OF_COMPILED,
+)
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from codemods.dataflow.values import Value, Values
+    from codemods.facts.data.loaders import Loader
+    from codemods.facts.script import Script
+    from codemods.facts.training.iterations import TrainingIteration
+
+_CODE = "never-pays-back"
+_WHATEVER = "select the rule by name to apply it all the same"
+
+
+@dataclass(frozen=True, eq=False)
+class Worth:
+    """The sum for a script: how long it runs, how large its models are, and what that means for the rules."""
+
+    script: Script
+
+    @cached_property
+    def _constants(self) -> Constants:
+        return Constants(self.script)
+
+    @cached_property
+    def lengths(self) -> Lengths:
+        """How often what runs."""
+        return Lengths(self.script, self._constants)
+
+    @cached_property
+    def networks(self) -> Networks:
+        """How large the models are."""
+        return Networks(self.script, self._constants, self.lengths)
+
+    def iterations(self, model: Value) -> tuple[TrainingIteration, ...]:
+        """The training iterations that call the model."""
+        return tuple(
+            each
+            for each in self.script.iterations
+            if any(model in event.subjects for event in each.of(EventKind.FORWARD))
+        )
+
+    def length(self, model: Value) -> int | None:
+        """How many training iterations call the model in a run, at the most."""
+        found = [self.lengths.of_iteration(each) for each in self.iterations(model)]
+        return sum(each for each in found if each is not None) if found and None not in found else None
+
+    def operations(self, model: Value) -> int | None:
+        """Operations of an iteration in which the model is trained, at the most."""
+        sizes = self.networks.sizes(model)
+        return self.networks.operations(model, sizes, self.iterations(model)) if sizes is not None else None
+
+    def why_not_compiled(self, model: Value) -> Reason | None:
+        """Why compiled code of the model cannot save what its start takes; None where it may, or that is not known."""
+        sizes, operations, length = self.networks.sizes(model), self.operations(model), self.length(model)
+        named = f" of a network of {_millions(sizes.parameters)} parameters" if sizes and sizes.parameters else ""
+        if operations is not None and operations <= OPERATIONS_OF_SMALL:
+            small = f"an iteration{named} computes at most {_billions(operations)} operations"
+            text = f"{small}: launching them takes longer, and compiled code launches no faster"
+            return Reason(_CODE, text, remedy=_WHATEVER)
+        enough = START_OF_COMPILED / SAVED_BY_COMPILING * OPERATIONS_A_SECOND
+        is_short = length is not None and operations is not None and length * operations < enough
+        if length is not None and (is_short or length <= FEW_ITERATIONS):
+            text = f"at most {length:,} iterations{named}: starting compiled code takes longer than it can save"
+            return Reason(_CODE, text, remedy=_WHATEVER)
+        return None
+
+    def why_in_32_bits(self, models: Values) -> Reason | None:
+        """Why 16 bits cannot save what casting to them takes; None where they may, or that is not known."""
+        total, widest = 0, 0
+        called = without_none(models)
+        trained = [each for each in in_order(called) if kind(self.script.flow, each) is Kind.MODEL]
+        if any(kind(self.script.flow, each) not in {Kind.MODEL, Kind.LOSS} for each in called):
+            return None
+        for model in trained:
+            sizes, iterations = self.networks.sizes(model), self.iterations(model)
+            wide = sizes.without_narrow if sizes is not None else None
+            operations = self.networks.operations(model, wide, iterations) if wide is not None else None
+            if sizes is None or operations is None:
+                return None
+            total += operations
+            widest = max(widest, sizes.width or 0)
+        if not trained or total > OPERATIONS_OF_SMALL:
+            return None
+        small = f"an iteration computes at most {_billions(total)} operations that 16 bits could speed up"
+        why = small if total else f"no layer is wider than {widest}"
+        return Reason(_CODE, f"{why}: casting takes longer than they save", remedy=_WHATEVER)
+
+    def why_without_workers(self, loader: Loader) -> Reason | None:
+        """Why workers take longer to start than they save; None where they may not, or that is not known."""
+        batches = self.lengths.batches(loader)
+        times = [self.lengths.times(each.module, each.node) for each in loader.passes]
+        if batches is None or not times or None in times:
+            return None
+        total = batches * sum(each for each in times if each is not None)
+        if total > FEW_BATCHES:
+            return None
+        text = f"it yields {total} batches in all: starting workers takes longer than they save"
+        return Reason("few-batches", text, remedy=_WHATEVER)
+
+
+def _millions(count: int) -> str:
+    return f"{count:,}" if count < 10**5 else f"{count / 1e6:,.1f} million"
+
+
+def _billions(count: int) -> str:
+    return f"{count / 1e6:,.0f} million" if count < 10**9 else f"{count / 1e9:,.0f} billion"
