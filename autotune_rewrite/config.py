@@ -119,6 +119,7 @@ def settings(directory: Path, command_line: Options, *, without: frozenset[str] 
             batches_are_pinned="loader-pin" in rules,
             main_guard=chosen("main_guard", usual.main_guard),
             amp=chosen("amp", usual.amp),
+            weighed=rules - frozenset(select),
         ),
     )
 

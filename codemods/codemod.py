@@ -70,6 +70,8 @@ class Choices:
     main_guard: bool = True
     """Whether code may go under ``if __name__ == "__main__":``; sites that need it are left otherwise."""
     amp: AmpForm = "auto"
+    weighed: frozenset[str] = frozenset()
+    """The rules that act only where the sum says that they may pay: those that nobody selected by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,11 @@ class Codemod(ABC):
     def name(cls) -> str:
         """The rule's name: ``LoaderPin`` → ``loader-pin``, ``H2dNonBlocking`` → ``h2d-non-blocking``."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+    @property
+    def is_weighed(self) -> bool:
+        """Whether sites are left where the change cannot pay, by the sum: not if the user selected the rule by name."""
+        return self.name() in self.choices.weighed
 
     @abstractmethod
     def find(self, script: Script) -> Iterator[Finding]:

@@ -63,8 +63,15 @@ def test_how_rules_rewrite_is_configured_and_the_command_line_wins(tmp_path: Pat
     configured = settings(tmp_path, Options()).choices
     chosen = settings(tmp_path, Options(workers=2, amp="fp16", main_guard=True)).choices
 
-    assert configured == Choices(workers=8, main_guard=False, amp="bf16")
-    assert chosen == Choices(workers=2, main_guard=True, amp="fp16")
+    rules = GROUPS["DEFAULT"]
+    assert configured == Choices(workers=8, main_guard=False, amp="bf16", weighed=rules)
+    assert chosen == Choices(workers=2, main_guard=True, amp="fp16", weighed=rules)
+
+
+def test_rules_that_are_selected_by_name_are_not_weighed(tmp_path: Path) -> None:
+    assert settings(tmp_path, Options(select=("ALL",))).choices.weighed == set(RULES)
+    assert settings(tmp_path, Options(select=("amp", "compile"))).choices.weighed == set()
+    assert settings(tmp_path, Options(select=("DEFAULT", "amp"))).choices.weighed == GROUPS["DEFAULT"] - {"amp"}
 
 
 def test_rules_know_whether_loaders_are_given_workers(tmp_path: Path) -> None:

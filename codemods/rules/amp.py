@@ -12,6 +12,7 @@ from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.source import FUNCTIONS, LOOPS
+from codemods.facts.cost.worth import Worth
 from codemods.facts.devices.conditions import Conditions
 from codemods.facts.precision.hazards import (
     capture,
@@ -59,6 +60,10 @@ class Amp(Codemod):
         transforms, masked assignment. Gradients are differentiated again or applied by hand, unless ``--amp bf16`` asks
         for it. With ``--amp fp16``: whatever needs bf16.
 
+        It cannot pay, as far as the script shows: no layer is wider than 64, or an iteration computes at most 10
+        billion operations that 16 bits could speed up. Casting then takes longer than it saves; ``--select amp`` does
+        it all the same.
+
     Results:
         Losses agree to about 1 %. Checkpoints of the model stay as they are; the scaler's state is saved beside the
         optimizer's. With fp16 the first one to three steps may be skipped while the scaler finds its scale.
@@ -75,8 +80,9 @@ class Amp(Codemod):
         """
         breaks-in-16-bits captured computes-in-fp16 custom-autograd data-parallel done-already double-backward
         fp16-range framework gradients-accumulated gradients-read leaves-in-16-bits loss-of-probabilities
-        made-in-loop no-cuda no-name no-place-for-scaler other-precision several-optimizers step-closure
-        step-without-backward torchscript unknown-device unknown-loss unknown-model unknown-optimizer unseen-step
+        made-in-loop never-pays-back no-cuda no-name no-place-for-scaler other-precision several-optimizers
+        step-closure step-without-backward torchscript unknown-device unknown-loss unknown-model unknown-optimizer
+        unseen-step
         """
     )
     tolerance = 1e-2  # numbers of 16 bits
@@ -271,6 +277,9 @@ for x in torch.randn(4, 16, 8).cuda():
             here = conditions.of_code(phases.reach, [iteration.owner], models)
             site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
             finding, used = self._in_best_form(site, computes_in_half(script, models))
+            in_vain = Worth(script).why_in_32_bits(trained) if self.is_weighed and finding.rewrites else None
+            if in_vain is not None:
+                finding = self.left(finding.module, finding.node, in_vain)
             yield finding
             blocks = [each for each in blocks if each not in used.validated]
 

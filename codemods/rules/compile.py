@@ -13,6 +13,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.editing.values import Insert, Replace
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
+from codemods.facts.cost.worth import Worth
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import draws, pads_to_the_longest, why_not_traced, why_recompiled
@@ -66,6 +67,10 @@ class Compile(Codemod):
         script sets ``cudnn.deterministic`` without ``torch.use_deterministic_algorithms(True)``: Inductor times kernels
         that round differently, and may choose others in the next run. The script compiles already.
 
+        It cannot pay, as far as the script shows: an iteration computes at most 10 billion operations (on an H100, such
+        networks were slower when compiled), or all iterations together save less than the eleven seconds that a start
+        takes at least. ``--select compile`` compiles all the same.
+
     Results:
         Fused operations round otherwise. Dropout and noise in the model draw other random numbers: the same
         distribution, other masks. It pays off in long runs.
@@ -83,8 +88,9 @@ class Compile(Codemod):
     causes = words(
         """
         captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework
-        graph-break inductor-fault inner-gradient late-hook left-with-another made-in-loop no-cuda no-name not-called
-        nothing-to-gain other-process own-method recurrent-model torchscript unknown-device unknown-model
+        graph-break inductor-fault inner-gradient late-hook left-with-another made-in-loop never-pays-back no-cuda
+        no-name not-called nothing-to-gain other-process own-method recurrent-model torchscript unknown-device
+        unknown-model
         """
     )
     tolerance = 1e-3  # kernels with TF32 may be chosen
@@ -246,7 +252,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         """The findings for models that nothing stands against but, perhaps, the place."""
         places: dict[ast.stmt, list[tuple[Called, Home]]] = {}
         for each, place in ready:
-            reason = _why_not_there(script, each, place, left)
+            reason = _why_not_there(script, each, place, left) or self._why_not_worth_it(script, each)
             if reason is not None:
                 site = _site(script, each)
                 if site not in left.values():  # which has its reason
@@ -281,6 +287,9 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 Insert(module, anchor, code, "after"),
                 redraws=drawing,
             )
+
+    def _why_not_worth_it(self, script: Script, called: Called) -> Reason | None:
+        return Worth(script).why_not_compiled(called.model.value) if self.is_weighed else None
 
     def _with_two_names(self, script: Script, each: Called, place: Home, because: Reason) -> Finding:
         """``compiled = torch.compile(model)`` where ``model.compile()`` is not what compiles it.

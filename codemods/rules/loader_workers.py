@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.worker_edits import edits
+from codemods.facts.cost.worth import Worth
 from codemods.facts.data.loaders import partial_loaders
 from codemods.facts.reason import Reason, Words
 from codemods.facts.workers.plan import WorkerFacts
@@ -41,8 +42,8 @@ class LoaderWorkers(Codemod):
         sharded, keeps an open file or a random number generator, or changes when it is read or while it is. It reads
         what only running the script sets. It cannot be pickled, and the script has an option for the number of workers
         or chooses how processes start. It is not known what runs in a worker. The batches stay on the CPU, are kept,
-        or only the first one is read. The process that reads may not start others (``Pool.map``). One worker, or none
-        by default, is the script's own choice.
+        or only the first one is read, or all together are no more than ten. The process that reads may not start others
+        (``Pool.map``). One worker, or none by default, is the script's own choice.
 
     Results:
         The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments, or
@@ -184,6 +185,10 @@ for (x,) in loader:
             changes = edits(script, found, main_guard=self.choices.main_guard)
             if isinstance(changes, Reason):
                 yield self.left(loader.module, loader.call, changes)
+                continue
+            in_vain = Worth(script).why_without_workers(loader) if self.is_weighed else None
+            if in_vain is not None:
+                yield self.left(loader.module, loader.call, in_vain)
                 continue
             promise = Promise.RANDOM if found.draws else Promise.BITWISE
             message = Words(_MESSAGE if found.unguarded is None else _GUARDED)

@@ -50,11 +50,14 @@ class Variant:
 
 FORMS: dict[str, Options] = {
     "default": Options(),
-    "bf16": Options(amp="bf16"),
-    "fp16": Options(amp="fp16"),
+    "bf16": Options(select=tuple(RULES), amp="bf16"),
+    "fp16": Options(select=tuple(RULES), amp="fp16"),
     "bitwise": Options(level="bitwise"),
 }
-"""What every script is tried in, by the name of the file that is written."""
+"""What every script is tried in, by the name of the file that is written.
+
+Rules that are asked for by name act whether or not they pay: small scripts, too, show whether they run.
+"""
 
 
 def prepare(folder: Path, only: Collection[str] = ()) -> dict[str, Any]:
@@ -104,14 +107,14 @@ def _prepared(name: str, target: Path) -> dict[str, Variant]:
     written = {each: _written(parts, options, target / f"{each}.py") for each, options in FORMS.items()}
     if (target / "default.py").read_bytes() != (source / "fast.py").read_bytes():
         raise PrepareError(f"{source / 'fast.py'}: not what the tool makes of naive.py; regenerate the fixtures first")
-    for each, options in _dissected(name, written["default"].rules):
+    for each, options in _dissected(name, written["default"].rules, compiles="compile" in written["bf16"].rules):
         written[each] = _written(parts, options, target / f"{each}.py")
     return written
 
 
-def _dissected(name: str, rules: Iterable[str]) -> Iterable[tuple[str, Options]]:
+def _dissected(name: str, rules: Iterable[str], *, compiles: bool) -> Iterable[tuple[str, Options]]:
     """What the parts of a rewrite are told from: rules alone and left out, and other numbers of workers."""
-    if "compile" in rules:
+    if compiles:
         yield "only-compile", Options(select=("compile",))
     if name not in DISSECTED:
         return
