@@ -36,6 +36,7 @@ _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
 _OLDER = "older-torch"
 _TOO_DEEP = "nested too deeply to be understood"
+_TOO_DEEP_TOGETHER = "the modules of its project are nested too deeply to be understood together; please report this"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,18 +96,29 @@ def rewrite_project(
 
     Returns:
         For each module that has settings, in their order, what became of it, or what is wrong with it: a module that
-        cannot be understood holds up no other.
+        cannot be read holds up no other, but one that is nested too deeply those of its project.
     """
     work = _Work(list(texts), check=check, rounds=rounds)
     try:
         work.run()
     except (RecursionError, MemoryError):
-        if len(texts) == 1:
-            return [FileError(texts[0].path, _TOO_DEEP)]
-        # Which of them it was cannot be said: each is understood alone.
+        # Without its callers, or what it calls, a module would be understood otherwise than it is meant.
+        deep = [each for each in texts if _is_too_deep(each)]
+        told = f"not understood: {deep[0].path}, of the same project, is {_TOO_DEEP}" if deep else _TOO_DEEP_TOGETHER
         asked = [each for each in texts if each.settings is not None]
-        return [each for text in asked for each in rewrite_project([text], check=check, rounds=rounds)]
+        return [FileError(each.path, _TOO_DEEP if each in deep else told) for each in asked]
     return [work.result(each) for each in texts if each.settings is not None]
+
+
+def _is_too_deep(text: Text) -> bool:
+    """Whether the module is nested too deeply, be it understood alone."""
+    try:
+        Whole.of((text.parsed(text.text.removeprefix(_MARK)),))
+    except (RecursionError, MemoryError):
+        return True
+    except FileError as error:
+        return error.message == _TOO_DEEP
+    return False
 
 
 class _Work:

@@ -11,7 +11,7 @@ import pytest
 from autotune_rewrite.config import Settings
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.results import Rewrite, Span
-from autotune_rewrite.rewrite import parse, rewrite
+from autotune_rewrite.rewrite import Text, parse, rewrite, rewrite_project
 from codemods.codemod import Choices, Codemod, Promise
 from codemods.editing.values import AddArgument, Insert, Remove
 from codemods.facts.reason import Reason
@@ -281,6 +281,30 @@ def test_what_is_no_python_is_an_error_with_its_line(text: str, line: int | None
         parse("train.py", text)
 
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_no_module_is_understood_without_one_of_its_project_that_is_nested_too_deeply(*, asked: bool) -> None:
+    settings = Settings(frozenset({"add-two"}), Promise.TRAINING)
+    deep = Text("deep.py", "x = " + "+".join(["a"] * 900) + "\n", settings if asked else None, "deep")
+    found = rewrite_project([Text("train.py", "one()\n", settings), deep], rounds=((AddTwo,),))
+
+    assert [str(each) for each in found] == [
+        "train.py: not understood: deep.py, of the same project, is nested too deeply to be understood",
+        *["deep.py: nested too deeply to be understood"] * asked,
+    ]
+
+
+def test_modules_that_cannot_be_understood_together_are_not_understood_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(Codemod, "sites", raise_)
+    settings = Settings(frozenset({"add-two"}), Promise.TRAINING)
+    texts = [Text(f"{name}.py", "one()\n", settings, name) for name in ("train", "data")]
+    for found in rewrite_project(texts, rounds=((AddTwo,),)):
+        assert isinstance(found, FileError)
+        assert found.message.endswith("nested too deeply to be understood together; please report this")
 
 
 @pytest.mark.parametrize("depth", [100, 900, 3000])

@@ -528,6 +528,13 @@ LEFT = {
         TRAINING,
         "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
     ),
+    "wrappers that may be in each other": (
+        "class Run:\n    def __init__(self):\n        self.model = Net().cuda()\n        if args.a:\n"
+        "            self.model = nn.DataParallel(self.model)\n        elif args.b:\n"
+        "            self.model = nn.parallel.DistributedDataParallel(self.model)\n\n\nmodel = Run().model\n",
+        TRAINING,
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+    ),
     "DataParallel around a part": (
         "model = nn.Sequential(nn.DataParallel(nn.Linear(8, 8)), nn.ReLU()).to(device)\n",
         TRAINING,

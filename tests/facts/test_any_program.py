@@ -199,6 +199,34 @@ def test_a_script_without_some_of_its_lines_has_facts(data: st.DataObject) -> No
     hold("\n".join(line for number, line in enumerate(lines) if number not in gone))
 
 
+_AROUND_ITSELF = """
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torchvision import datasets, transforms
+
+class Run:
+    def __init__(self):
+        self.transform = {transform}
+        self.data = datasets.CIFAR10("data", transform=self.transform)
+        if a:
+            self.data = Subset(self.data, [1])
+        else:
+            self.data = ConcatDataset([self.data, self.data])
+        self.loader = DataLoader(self.data, 4)
+
+for x, y in Run().loader:
+    pass
+"""
+
+
+@pytest.mark.parametrize("transform", ["transforms.ToTensor()", "transforms.Compose([self.transform])"])
+def test_what_may_be_around_itself_ends(transform: str) -> None:
+    text = _AROUND_ITSELF.format(transform=transform)
+    for loader in Script.of(Module("train.py", text)).loaders:
+        assert all(part.name == "torchvision.datasets.CIFAR10" for part in loader.dataset.parts)
+        assert (loader.dataset.transforms is None) == ("Compose" in transform)
+    hold(text)
+
+
 def test_absurd_nesting_is_refused_as_such() -> None:
     module = Module("train.py", "x = " + " + ".join(["x"] * 900))
     with pytest.raises(RecursionError):

@@ -40,14 +40,19 @@ class Dataset:
     def parts(self) -> tuple[Value, ...]:
         """The data sets behind ``Subset``, ``random_split``, ``ConcatDataset`` and the like."""
         found: dict[Value, None] = {}
+        # Of `self.data = Subset(self.data, …)` in two arms of an `if` each may be in the other.
+        seen: set[Value] = set()
         todo = list(without_none(self.values))
         while todo:
             value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
             inner = self._inner(value)
             if inner is None:
                 found[value] = None
             else:
-                todo.extend(each for each in without_none(inner) if each not in found and each is not value)
+                todo.extend(without_none(inner))
         return tuple(found)
 
     def _inner(self, value: Value) -> Values | None:
@@ -126,10 +131,10 @@ class Dataset:
             given += call.args[position : position + 1]
         return self.flow.values(given[0]) if given else NOTHING
 
-    def _steps(self, value: Value) -> list[Value] | None:
+    def _steps(self, value: Value, around: tuple[Value, ...] = ()) -> list[Value] | None:
         if value.sort is Sort.FUNCTION:
             return [value]
-        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call):
+        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or value in around:
             return None
         if value.name not in {
             "torchvision.transforms.Compose",
@@ -141,7 +146,7 @@ class Dataset:
         for argument in value.site.args[:1]:
             for each in self.flow.values(argument):
                 for item in self._in_order(each):
-                    inner = self._steps(item)
+                    inner = self._steps(item, (*around, value))
                     if inner is None:
                         return None
                     steps.extend(inner)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import NOTHING, Sort, Value
+from codemods.dataflow.values import NOTHING, Sort, Value, in_order
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.loops import REPEATING, loop_around, place
@@ -42,14 +42,35 @@ def unwrapped(flow: Flow, value: Value) -> Iterator[Value]:
 
 
 def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
-    """A value, the wrappers inside it if it is one, and the model inside them all: one tuple for each such model."""
-    if value.sort is Sort.MADE and value.name in WRAPPERS and isinstance(value.site, ast.Call):
-        given = [each.value for each in value.site.keywords if each.arg in {"module", "model", "obj", "func"}]
-        for inner in flow.values((given or value.site.args)[0]) if given or value.site.args else NOTHING:
-            if kind(flow, inner) is Kind.MODEL and inner != value:
-                yield from ((value, *rest) for rest in wrappings(flow, inner))
-    else:
-        yield (value,)
+    """A value, the wrappers inside it if it is one, and the model inside them: one tuple for each model inside.
+
+    After ``self.model = Wrapper(self.model)`` in two arms of an ``if`` each wrapper may be in the other.
+    """
+    inside: dict[Value, tuple[Value, ...]] = {}
+    todo = [value]
+    while todo:
+        each = todo.pop(0)
+        if each not in inside:
+            inside[each] = tuple(_wrapped(flow, each)) if _is_wrapper(each) else ()
+            todo.extend(inside[each])
+    for model in (each for each in inside if not _is_wrapper(each)):
+        around = {model}
+        while more := {each for each in inside if each not in around and not around.isdisjoint(inside[each])}:
+            around |= more
+        yield (*(each for each in inside if each in around and each != model), model)
+
+
+def _is_wrapper(value: Value) -> bool:
+    return value.sort is Sort.MADE and value.name in WRAPPERS and isinstance(value.site, ast.Call)
+
+
+def _wrapped(flow: Flow, wrapper: Value) -> Iterator[Value]:
+    """The models that a wrapper is given."""
+    match wrapper.site:
+        case ast.Call(_, positional, keywords):
+            given = [each.value for each in keywords if each.arg in {"module", "model", "obj", "func"}]
+            for each in (given or positional)[:1]:
+                yield from (inner for inner in in_order(flow.values(each)) if kind(flow, inner) is Kind.MODEL)
 
 
 def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Transfer]:
