@@ -149,7 +149,7 @@ class _Work:
                     suppressions = suppress.read(module, RULES) if text.settings is not None else None
                     if suppressions is None or suppressions.skip_file or not rules:
                         continue
-                    whole = whole or Whole.of(tuple(modules.values()))
+                    whole = whole or Whole.of(tuple(modules.values()), self._unreadable())
                     script = _script(text, modules, whole, shared)
                     edits = self._find(text, script, rules, suppressions)
                     if edits and not (self._check and number == len(self._rounds)):
@@ -160,6 +160,14 @@ class _Work:
         return {
             text: module if self._is_original(text) else text.parsed(self._current[text])
             for text, module in self._original.items()
+        }
+
+    def _unreadable(self) -> Mapping[str, str]:
+        """Why modules of the project, by their names, are not Python."""
+        return {
+            text.name: f"{text.path} cannot be imported: {self._faults[text].message}"
+            for text in self._texts
+            if text not in self._original and text in self._faults
         }
 
     def _is_original(self, text: Text) -> bool:

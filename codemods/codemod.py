@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from codemods.editing import placing
-from codemods.facts.reason import Reason, Words
+from codemods.facts.reason import HERE, Reason, Words
 
 if TYPE_CHECKING:
     import ast
@@ -187,7 +187,10 @@ class Codemod(ABC):
             yield from found
         elif next(found, None) is not None:
             remedy = f"fix first: {failure.because}"
-            because = Reason("fails-today", "the script fails before any change;", remedy=remedy)
+            is_there = [(each.module, each.nodes) for each in failure.places] == [(script.module, (failure.node,))]
+            where = "" if is_there else f" ({' and '.join([HERE] * len(failure.places))})"
+            text = f"the script fails before any change{where};"
+            because = Reason("fails-today", text, () if is_there else failure.places, remedy=remedy)
             yield self.left(script.module, failure.node, because)
 
     def rewrites(  # noqa: PLR0913 - a finding has these parts; a builder object would only rename them

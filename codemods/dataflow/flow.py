@@ -284,12 +284,14 @@ class Flow:
 
     def loaded(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[Module]:
         """The modules of the project that an import statement of the module loads, packages around them too."""
+        yield from (self._by_name[each] for each in self.imported_names(module, node) if each in self._by_name)
+
+    def imported_names(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+        """The dotted names of what an import statement may load, packages around them too."""
         source = names.source(node, module.package) if isinstance(node, ast.ImportFrom) else ""
         targets = [f"{source}.{each.name}" if source else each.name for each in node.names]
         for target in (*targets, source):
-            for name in _with_parents(module.resolved(target)):
-                if name in self._by_name:
-                    yield self._by_name[name]
+            yield from _with_parents(module.resolved(target))
 
     # For the interpretation and the semantics, while they run.
 

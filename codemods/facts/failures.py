@@ -9,14 +9,16 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names
 from codemods.dataflow.flow import class_of
-from codemods.dataflow.names import words
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
 from codemods.dataflow.values import NONE, Sort, Value
-from codemods.library.kinds import Kind, always, kind
+from codemods.facts.numbers import is_item_of_number
+from codemods.facts.reason import Place, at
+from codemods.library.kinds import Kind, always
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
     NO_ITEM,
@@ -28,7 +30,7 @@ from codemods.library.removed import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -36,66 +38,141 @@ if TYPE_CHECKING:
     from codemods.library.removed import Version
 
 _DEEPEST = 6
-"""Calls are followed back, and names to what they were computed from, so far."""
-_LOSSES = re.compile(r"^torch\.nn\.functional\.(\w*_loss|\w*cross_entropy\w*|kl_div)$")
-_REDUCING = words("torch.mean torch.sum")
-_KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
-_KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
+"""Calls are followed back so far."""
 
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """The first place of a module that surely fails."""
+    """What surely fails when a module is run."""
 
     node: ast.AST
+    """The first place in the module, or the import of the module in which that is."""
     because: str
-    """What fails there, and what to write instead."""
+    """What fails, and what to write instead."""
+    places: tuple[Place, ...]
+    """Where, over all modules."""
 
 
-def failure(flow: Flow, module: Module, entries: Collection[Module], target: Target) -> Failure | None:
-    """The first place, in the order of the text, where the module fails whatever is chosen when it is started.
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """A node that fails whenever it is evaluated."""
+
+    node: ast.AST
+    subject: str
+    """What fails, if others may fail in the same way."""
+    what: str
+
+
+def failure(
+    flow: Flow,
+    module: Module,
+    entries: Collection[Module],
+    target: Target,
+    unreadable: Mapping[str, str] = MappingProxyType({}),
+) -> Failure | None:
+    """All places where the module fails whatever is chosen when it is started; of a script, those of what it runs, too.
 
     Args:
         flow: What is known of the module's project.
         module: The module.
         entries: The modules of the project that are run as ``__main__``.
         target: The torch that it is known to be run on: what failed later does not fail there.
+        unreadable: Why modules of the project, by their names, are not Python.
     """
-    course = _Course(flow, entries)
-    for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Name):
-        for since, because in _failures(flow, module, node):
-            if target.may_be(since) and course.surely_runs(module, node):
-                return Failure(node, because)
-    unimportable = _unimportable(flow, target)
+    loaded = _surely_loaded(flow, module, target) if module in entries else {module: None}
+    course = _Course(flow, (module,), target, loaded) if module in entries else _Course(flow, entries, target)
+    found = [
+        (where, each)
+        for where in loaded
+        for each in _broken(flow, where, target)
+        if course.surely_runs(where, each.node) and (where is module or not _is_import(where, each.node))
+    ]
+    found += [(module, each) for each in _unimportable_here(flow, module, course, unreadable)]
+    if not found:
+        return None
+    subjects: dict[str, dict[str, None]] = {}
+    for _, each in found:
+        subjects.setdefault(each.what, {})[each.subject] = None
+    places = [(where, [each.node for other, each in found if other is where]) for where in loaded]
+    first = next((each.node for where, each in found if where is module), None) or loaded[found[0][0]]
+    return Failure(
+        first or module.tree,
+        "; ".join(", ".join(some) + what for what, some in subjects.items()),
+        tuple(at(where, *_by_line(nodes)) for where, nodes in places if nodes),
+    )
+
+
+def _is_import(module: Module, node: ast.AST) -> bool:
+    """Whether it is an import that makes the module itself unimportable."""
+    return isinstance(node, (ast.Import, ast.ImportFrom)) and module.function(node) is None
+
+
+def _by_line(nodes: Iterable[ast.AST]) -> list[ast.AST]:
+    """One node of each line, in the order of the text."""
+    found = {getattr(each, "lineno", 1): each for each in nodes}
+    return [found[line] for line in sorted(found)]
+
+
+def _unimportable_here(flow: Flow, module: Module, course: _Course, unreadable: Mapping[str, str]) -> Iterator[_Broken]:
+    """The module's imports of modules of the project that cannot be imported."""
+    unimportable = _unimportable(flow, course.target, tuple(unreadable.items()))
     for node in module.nodes(ast.Import, ast.ImportFrom) if unimportable else ():
-        found = next((each for each in flow.loaded(module, node) if each in unimportable), None)
-        if found is not None and found is not module and course.surely_runs(module, node):
-            return Failure(node, f"{found.path} cannot be imported: {unimportable[found]}")
-    return None
+        found = next((each for each in flow.imported_names(module, node) if each in unimportable), None)
+        if found is not None and found != module.name and course.surely_runs(module, node):
+            yield _Broken(node, "", unimportable[found])
 
 
 @lasting
-def _unimportable(flow: Flow, target: Target) -> Mapping[Module, str]:
-    """The modules that import what is gone, or a module that does, and what that is."""
-    course = _Course(flow, ())
+def _unimportable(flow: Flow, target: Target, unreadable: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """The names of the modules that are not Python, import what is gone, or a module that does, and what that is."""
+    course = _Course(flow, (), target)
     imports = [
         (module, node)
         for module in flow.modules
         for node in module.nodes(ast.Import, ast.ImportFrom)
         if module.function(node) is None and course.surely_runs(module, node)
     ]
-    found: dict[Module, str] = {}
+    found = dict(unreadable)
     for module, node in imports:
-        for since, because in _failing_import(flow, node):
+        for since, subject, what in _failing_import(flow, node):
             if target.may_be(since):
-                found.setdefault(module, because)
+                found.setdefault(module.name, f"{module.path} cannot be imported: {subject}{what}")
     before = -1 if found else 0
     while before != len(found):
         before = len(found)
         for module, node in imports:
-            reasons = [found[each] for each in flow.loaded(module, node) if each in found]
+            reasons = [found[each] for each in flow.imported_names(module, node) if each in found]
             if reasons:
-                found.setdefault(module, reasons[0])
+                found.setdefault(module.name, reasons[0])
+    return found
+
+
+@lasting
+def _broken(flow: Flow, module: Module, target: Target) -> tuple[_Broken, ...]:
+    """What fails in the module if it is evaluated, in the order of the text."""
+    found = [
+        _Broken(node, subject, what)
+        for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Name)
+        for since, subject, what in _failures(flow, module, node)
+        if target.may_be(since)
+    ]
+    unimportable = {f"{each.subject}()" for each in found if isinstance(each.node, ast.ImportFrom)}
+    return tuple(each for each in found if each.subject not in unimportable)
+
+
+@lasting
+def _surely_loaded(flow: Flow, entry: Module, target: Target) -> Mapping[Module, ast.AST | None]:
+    """The modules whose code runs whenever the script is started, each with the script's import that leads to it."""
+    course = _Course(flow, (entry,), target)
+    found: dict[Module, ast.AST | None] = {entry: None}
+    todo = [entry]
+    while todo:
+        here = todo.pop(0)
+        for node in here.nodes(ast.Import, ast.ImportFrom):
+            if here.function(node) is None and course.surely_runs(here, node):
+                new = [each for each in flow.loaded(here, node) if each not in found]
+                found.update(dict.fromkeys(new, node if here is entry else found[here]))
+                todo.extend(new)
     return found
 
 
@@ -106,29 +183,34 @@ def why_unreadable(line: str) -> str | None:
     return None
 
 
-def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Version, str]]:
-    """What is wrong with a node, and the torch since which it is."""
+def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Version, str, str]]:
+    """The torch since which a node fails, what fails in it, and how."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         yield from _failing_import(flow, node)
     elif isinstance(node, ast.Call):
         yield from _failing_call(flow, node)
         yield from _failing_method(flow, node)
-    elif isinstance(node, ast.Subscript) and _is_item_of_a_number(flow, module, node):
-        yield NO_ITEM, f"{ast.unparse(node)}: a loss has no dimensions, write .item() instead of .data[0]"
+    elif isinstance(node, ast.Subscript) and is_item_of_number(flow, module, node):
+        index = ast.unparse(node.slice)
+        old = f".data[{index}]" if ".data" in ast.unparse(node) else f"[{index}]"
+        yield NO_ITEM, ast.unparse(node), f": a loss has no dimensions, write .item() instead of {old}"
     elif isinstance(node, ast.Name) and node.id in BUILTINS_OF_PYTHON_2 and _is_bound_nowhere(flow, module, node):
-        yield PYTHON, f"Python 3 has no {node.id}"
+        yield PYTHON, "", f"Python 3 has no {node.id}"
 
 
 def _is_bound_nowhere(flow: Flow, module: Module, node: ast.Name) -> bool:
     return not names.star_imports(module) and any(each.sort is Sort.UNKNOWN for each in flow.values(node))
 
 
-def _failing_import(flow: Flow, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Version, str]]:
+def _failing_import(flow: Flow, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Version, str, str]]:
     own = {each.name for each in flow.modules}
     for target in _modules_imported(node):
         for gone, since in removed_modules().items():
             if f"{target}.".startswith(f"{gone}.") and gone not in own:
-                yield since, f"there is no module {gone} any more"
+                yield since, "", f"there is no module {gone} any more"
+        name = removed(target) if isinstance(node, ast.ImportFrom) else None
+        if name is not None and not name.is_importable and target.partition(".")[0] not in own:
+            yield name.since, target, f" cannot be imported: {name.instead}"
 
 
 def _modules_imported(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -138,34 +220,35 @@ def _modules_imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [] if node.level else [f"{node.module}.{each.name}" for each in node.names]
 
 
-def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str]]:
+def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
     """A call of what is gone, or of an autograd function that keeps its state in itself."""
     callees = flow.values(node.func)
     callee = next(iter(callees)) if len(callees) == 1 else NONE
     gone = removed(callee.name) if callee.sort is Sort.EXTERNAL else None
     if gone is not None:
-        yield gone.since, f"{callee.name}() fails: {gone.instead}"
+        yield gone.since, f"{callee.name}()", f" fails: {gone.instead}"
     class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
     if class_ is not None and "torch.autograd.Function" in flow.bases(class_):
         forward = flow.method(class_, "forward")
         if forward is not None and "staticmethod" not in names.decorators(forward):
             yield (
                 STATIC,
+                "",
                 f"{class_.name} is an autograd function of the old kind: its methods have to be static",
             )
 
 
-def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str]]:
+def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
     """``iterator.next()`` and ``loss.backward(retain_variables=True)``."""
     if not isinstance(node.func, ast.Attribute):
         return
     if node.func.attr == "backward" and any(each.arg == "retain_variables" for each in node.keywords):
-        yield NO_ITEM, "backward() has no retain_variables: it is called retain_graph now"
+        yield NO_ITEM, "", "backward() has no retain_variables: it is called retain_graph now"
     if node.func.attr == "next":
         iterator = ast.unparse(node.func.value)
         for since in {_no_next_since(flow, each) for each in flow.values(node.func.value)}:
             if since is not None:
-                yield since, f"{iterator}.next() fails: write next({iterator})"
+                yield since, "", f"{iterator}.next() fails: write next({iterator})"
 
 
 def _no_next_since(flow: Flow, value: Value) -> Version | None:
@@ -186,92 +269,6 @@ def _is_iterator_of_a_loader(flow: Flow, site: ast.Call) -> bool:
     )
 
 
-# ``loss.data[0]``
-
-
-def _is_item_of_a_number(flow: Flow, module: Module, node: ast.Subscript) -> bool:
-    """Whether it is ``loss.data[0]``, ``loss.data.cpu().numpy()[0]`` and so on of a tensor without dimensions."""
-    if not isinstance(node.slice, ast.Constant) or not isinstance(node.ctx, ast.Load):
-        return False
-    inner: ast.expr = node.value
-    has_data = False
-    while True:
-        if isinstance(inner, ast.Call) and not inner.args and isinstance(inner.func, ast.Attribute):
-            if inner.func.attr not in _KEPT_ON_THE_WAY:
-                break
-            inner = inner.func.value
-        elif isinstance(inner, ast.Attribute) and inner.attr == "data":
-            has_data, inner = True, inner.value
-        else:
-            break
-    return has_data and _Numbers(flow, module).holds(inner)
-
-
-class _Numbers:
-    """Tells which expressions of a module are surely tensors without dimensions."""
-
-    def __init__(self, flow: Flow, module: Module) -> None:
-        self._flow = flow
-        self._module = module
-
-    def holds(self, node: ast.expr, depth: int = 0) -> bool:
-        """Whether the expression is a tensor without dimensions in every pass."""
-        if depth > _DEEPEST:
-            return False
-        if isinstance(node, ast.Name):
-            return self._name(node, depth)
-        if isinstance(node, ast.UnaryOp):
-            return self.holds(node.operand, depth + 1)
-        if isinstance(node, ast.BinOp):
-            sides = (node.left, node.right)
-            found = [self.holds(each, depth + 1) for each in sides]
-            return any(found) and all(
-                is_number or self._is_plain(each) for is_number, each in zip(found, sides, strict=True)
-            )
-        return isinstance(node, ast.Call) and self._call(node, depth)
-
-    def _is_plain(self, node: ast.expr) -> bool:
-        values = self._flow.values(node)
-        return isinstance(node, ast.Constant) or (
-            bool(values) and all(each.sort in {Sort.LITERAL, Sort.CHOICE, Sort.PLAIN} for each in values)
-        )
-
-    def _name(self, node: ast.Name, depth: int) -> bool:
-        """By every place of its function, or of the module, that gives the name a value."""
-        home = self._module.function(node)
-        if home is None or node.id not in names.bound_names(home):
-            home = None
-        if home is not None and any(each.arg == node.id for each in names.parameters(home)):
-            return False
-        stores = [
-            each
-            for each in self._module.nodes(ast.Name)
-            if each.id == node.id and isinstance(each.ctx, ast.Store) and self._module.function(each) is home
-        ]
-        given = [self._module.parent(each) for each in stores]
-        values = [each.value for each in given if isinstance(each, (ast.Assign, ast.AugAssign))]
-        tensors = [each for each in values if not isinstance(each, ast.Constant)]
-        return len(values) == len(stores) and bool(tensors) and all(self.holds(each, depth + 1) for each in tensors)
-
-    def _call(self, call: ast.Call, depth: int) -> bool:
-        given = {each.arg for each in call.keywords}
-        callees = self._flow.values(call.func)
-        if len(callees) == 1 and not given & {"reduction", "reduce", None}:
-            (callee,) = callees
-            if callee.sort is Sort.EXTERNAL:
-                reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
-                return reduces or _LOSSES.match(callee.name) is not None
-            if kind(self._flow, callee) is Kind.LOSS and callee.sort is Sort.MADE and isinstance(callee.site, ast.Call):
-                return not {"reduction", "reduce"} & {each.arg for each in callee.site.keywords}
-        if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
-            return False
-        if call.func.attr in _KEEPS_DIMENSIONS:
-            return self.holds(call.func.value, depth + 1)
-        return call.func.attr in {"mean", "sum"} and all(
-            each.sort in {Sort.TENSOR, Sort.MOVED, Sort.HOST, Sort.BATCH} for each in self._flow.values(call.func.value)
-        )
-
-
 # What surely runs.
 
 _SKIPPABLE = (ast.IfExp, ast.BoolOp, ast.Assert, ast.Match)
@@ -285,6 +282,9 @@ class _Course:
     flow: Flow
     entries: Collection[Module]
     """The modules that are run as ``__main__``."""
+    target: Target
+    loaded: Collection[Module] | None = None
+    """The modules whose own code runs; None where all are taken to."""
 
     def surely_runs(self, module: Module, node: ast.AST, seen: frozenset[Callee] = frozenset()) -> bool:
         """Whether the node is evaluated, where ``seen`` are the functions that are being followed back already."""
@@ -292,12 +292,40 @@ class _Course:
         for above in module.ancestors(node):
             if isinstance(above, FUNCTIONS):
                 return above not in seen and len(seen) < _DEEPEST and self._is_called(above, seen | {above})
-            if isinstance(above, _SKIPPABLE) or _catches_errors(above):
-                return False
-            if isinstance(above, ast.If) and below is not above.test and not self._is_entered(module, above):
+            if self._may_pass_over(module, above, below):
                 return False
             below = above
-        return True
+        return self.loaded is None or module in self.loaded
+
+    def _may_pass_over(self, module: Module, above: ast.AST, below: ast.AST) -> bool:
+        """Whether a node may go on without what stands directly below it."""
+        if not isinstance(above, ast.If):
+            return isinstance(above, _SKIPPABLE) or _catches_errors(above)
+        return (
+            below is not above.test
+            and not self._is_entered(module, above)
+            and not self._fails_else(module, above, below)
+        )
+
+    def _fails_else(self, module: Module, statement: ast.If, below: ast.AST) -> bool:
+        """Whether the other arm of an ``if`` fails, too."""
+        other = statement.orelse if below in statement.body else statement.body
+        return any(
+            self._is_sure_below(module, each.node, statement, other)
+            for each in _broken(self.flow, module, self.target)
+            if other and other[0].lineno <= getattr(each.node, "lineno", 0) <= (other[-1].end_lineno or 0)
+        )
+
+    def _is_sure_below(self, module: Module, node: ast.AST, statement: ast.If, arm: Sequence[ast.stmt]) -> bool:
+        """Whether the node is evaluated whenever the arm of the ``if`` is."""
+        below = node
+        for above in module.ancestors(node):
+            if above is statement:
+                return below in arm
+            if isinstance(above, FUNCTIONS) or self._may_pass_over(module, above, below):
+                return False
+            below = above
+        return False
 
     def _is_called(self, function: Callee, seen: frozenset[Callee]) -> bool:
         return any(

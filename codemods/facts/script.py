@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import placement
@@ -27,7 +28,7 @@ from codemods.library.kinds import FRAMEWORKS, Kind, framework, kind, may
 from codemods.library.semantics import TorchSemantics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.dataflow.source import Module
     from codemods.facts.target import Version
@@ -50,15 +51,21 @@ class Whole:
     """What is known of all modules of a project."""
 
     flow: Flow
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Why other modules of the project, by their names, are not Python."""
 
     @classmethod
-    def of(cls, modules: Sequence[Module]) -> Whole:
+    def of(cls, modules: Sequence[Module], unreadable: Mapping[str, str] = MappingProxyType({})) -> Whole:
         """The facts about some modules, the scripts first.
+
+        Args:
+            modules: The modules.
+            unreadable: Why others of the project, by their names, are not Python.
 
         Raises:
             RecursionError: when one of them is nested too deeply to be followed.
         """
-        return cls(Flow(modules, TorchSemantics()))
+        return cls(Flow(modules, TorchSemantics()), unreadable)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:
@@ -158,7 +165,7 @@ class Script:
     @cached_property
     def fails_today(self) -> Failure | None:
         """Where the module whose sites are sought fails before any change, on current torch and Python."""
-        return failure(self.flow, self.module, self.entries, self.target)
+        return failure(self.flow, self.module, self.entries, self.target, self.whole.unreadable)
 
     @cached_property
     def transfers(self) -> tuple[Transfer, ...]:

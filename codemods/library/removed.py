@@ -5,7 +5,7 @@ All of it was tried with torch 2.15 and torchvision 0.29, and is again by the te
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Version = tuple[int, int]
 
@@ -27,6 +27,8 @@ class Removed:
     """The torch since which."""
     instead: str
     """What to know."""
+    is_importable: bool = False
+    """Whether the name is there, and fails where it is called, or is a module now."""
 
 
 _FUNCTIONS = """
@@ -64,6 +66,9 @@ _MODULES = """
 2.2     torchvision.transforms.functional_tensor
 0.0     ConfigParser StringIO cPickle urllib2
 """
+_STILL_THERE = frozenset(
+    {"torch.fft"} | {f"torch.{each}" for each in ("eig", "symeig", "lstsq", "solve", "matrix_rank", "qr", "cholesky")}
+)
 BUILTINS_OF_PYTHON_2 = frozenset({"raw_input", "unicode", "xrange"})
 
 
@@ -95,7 +100,8 @@ def _read(table: str) -> dict[str, Removed]:
             package, version, instead = line.split(maxsplit=2)
             row = Removed(_version(version), instead)
         elif row is not None:
-            found.update(dict.fromkeys((f"{package}.{each}" for each in line.split()), row))
+            for name in (f"{package}.{each}" for each in line.split()):
+                found[name] = replace(row, is_importable=name in _STILL_THERE)
     return found
 
 

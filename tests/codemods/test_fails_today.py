@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from kit import check_leaves, check_silent
 
 from autotune_rewrite.config import Settings
-from autotune_rewrite.report import text
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.report import text as report
+from autotune_rewrite.results import Rewrite
+from autotune_rewrite.rewrite import Text, rewrite, rewrite_project
 from codemods.codemod import Promise
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.zero_grad_none import ZeroGradNone
@@ -37,10 +39,53 @@ def test_rules_share_the_line() -> None:
     pairs = "torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(8, 4), torch.ones(8, 1)))"
     code = _CODE.replace("torch.randn(10, 2, 8, 4)", pairs).replace("model(x)", "model(x.cuda())")
     settings = Settings(frozenset({"zero-grad-none", "loader-pin"}), Promise.PRECISION)
-    lines = text.findings(rewrite("train.py", code, settings), gains=False, quiet=False)
+    lines = report.findings(rewrite("train.py", code, settings), gains=False, quiet=False)
 
     assert [each.text for each in lines] == [f"train.py:13 loader-pin, zero-grad-none  left: {_BECAUSE}"]
 
 
 def test_a_rule_without_sites_says_nothing() -> None:
     check_silent(LoaderPin, _CODE)
+
+
+def test_all_places_are_named() -> None:
+    code = _CODE.replace("    print(loss.data[0])\n", "    print(loss.data[0])\n    print(loss.data[0])\n")
+    check_leaves(ZeroGradNone, code, _BECAUSE.replace("change;", "change (lines 13, 14);"))
+
+
+_PIN = """\
+import torch
+from net import Net
+
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(8, 4)))
+model = Net().cuda()
+for (x,) in loader:
+    model(x.cuda()).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        pytest.param(
+            "x = x.cuda(async=True)\n",
+            "net.py cannot be imported: not Python 3: async is a keyword since Python 3.7; "
+            "write non_blocking=… instead of async=…",
+            id="not Python",
+        ),
+        pytest.param(
+            "from torchtext.data import Field\nfrom torch import nn\n\nclass Net(nn.Module):\n    pass\n",
+            "net.py cannot be imported: torchtext.data.Field cannot be imported: it is gone since torchtext 0.12",
+            id="what is gone",
+        ),
+    ],
+)
+def test_a_script_that_imports_what_cannot_be_imported(text: str, because: str) -> None:
+    settings = Settings(frozenset({"loader-pin"}), Promise.PRECISION)
+    texts = [Text("train.py", _PIN, settings, "train"), Text("net.py", text, None, "net", is_entry=False)]
+    (result,) = rewrite_project(texts)
+
+    assert isinstance(result, Rewrite)
+    assert [(site.line, site.message) for site in result.sites] == [
+        (2, f"the script fails before any change; fix first: {because}")
+    ]

@@ -11,8 +11,8 @@ from probe import script
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.rewrite import parse
 from codemods.dataflow.source import Module
-from codemods.facts.script import Script
-from codemods.facts.target import Target
+from codemods.facts.script import Script, Whole
+from codemods.facts.target import UNKNOWN, Target
 
 _START = """\
 import torch
@@ -81,7 +81,7 @@ _ITEM = "loss.data[0]: a loss has no dimensions, write .item() instead of .data[
         ),
         pytest.param(
             "from torchtext.data import Field\nfield = Field()",
-            "torchtext.data.Field() fails: it is gone since torchtext 0.12",
+            "torchtext.data.Field cannot be imported: it is gone since torchtext 0.12",
             id="torchtext's Field",
         ),
         pytest.param("from torchtext import legacy", "there is no module torchtext.legacy any more", id="a package"),
@@ -96,6 +96,62 @@ _ITEM = "loss.data[0]: a loss has no dimensions, write .item() instead of .data[
             "class Relu(torch.autograd.Function):\n    def forward(self, x):\n        return x\nRelu()(x)",
             "Relu is an autograd function of the old kind: its methods have to be static",
             id="old autograd function",
+        ),
+        pytest.param("loss = criterion(model(x), y)\nprint(loss[0])", _ITEM.replace(".data", ""), id="no data"),
+        pytest.param(
+            "total_loss = 0\nfor x in loader:\n    total_loss += criterion(x, x)\nprint(total_loss[0])",
+            "total_loss[0]: a loss has no dimensions, write .item() instead of [0]",
+            id="a sum without data",
+        ),
+        pytest.param(
+            "losses = {}\nfor k in 'ab':\n    losses[k] = criterion(model(x), y)\nfor k in losses:\n    print(losses[k].data[0])",
+            _ITEM.replace("loss.", "losses[k].", 1),
+            id="a dictionary of losses",
+        ),
+        pytest.param(
+            "losses = []\nlosses.append(criterion(model(x), y))\nprint(losses[-1].data[0])",
+            _ITEM.replace("loss.", "losses[-1].", 1),
+            id="a list of losses",
+        ),
+        pytest.param(
+            "def compute(x):\n    out = model(x)\n    return criterion(out, x)\nprint(compute(y).data[0])",
+            _ITEM.replace("loss.", "compute(y).", 1),
+            id="the result of a function",
+        ),
+        pytest.param(
+            "def compute(x):\n    out = model(x)\n    return out, criterion(out, x)\n"
+            "out, loss = compute(y)\nprint(loss.data[0])",
+            _ITEM,
+            id="a part of the result of a function",
+        ),
+        pytest.param(
+            "class Net(nn.Module):\n    def forward(self, x):\n        return F.mse_loss(x, x)\n"
+            "net = Net()\nloss = net(y)\nprint(loss.data[0])",
+            _ITEM,
+            id="the result of a model",
+        ),
+        pytest.param(
+            "class Run:\n    def step(self):\n        self.loss = criterion(model(x), y)\n    def log(self):\n"
+            "        print(self.loss.data[0])\nrun = Run()\nrun.step()\nrun.log()",
+            _ITEM.replace("loss.", "self.loss.", 1),
+            id="an attribute",
+        ),
+        pytest.param(
+            "loss = criterion(model(x), y)\nif args.log:\n    print(loss.data[0])\nelif args.quiet:\n    loss.data[0]\n"
+            "else:\n    print(torch.symeig(x))",
+            f"{_ITEM}; torch.symeig() fails: torch.linalg.eigh has taken its place",
+            id="in each arm of an if",
+        ),
+        pytest.param(
+            "a = criterion(model(x), y)\nb = a * 2\nprint(a.data[0], b.data[0], a.data[0])\ntorch.gels(x, y)\n",
+            "a.data[0], b.data[0]: a loss has no dimensions, write .item() instead of .data[0]; "
+            "torch.gels() fails: it is gone from torch",
+            id="all that fails",
+        ),
+        pytest.param(
+            "from torchtext.data import BucketIterator, Field\n",
+            "torchtext.data.BucketIterator, torchtext.data.Field cannot be imported: it is gone since torchtext 0.12",
+            id="names of a module",
         ),
     ],
 )  # fmt: skip
@@ -127,6 +183,34 @@ def test_fails_before_any_change(text: str, because: str) -> None:
             "class Relu(torch.autograd.Function):\n    @staticmethod\n    def forward(c, x):\n        return x\nRelu.apply(x)",
             id="new autograd function",
         ),
+        pytest.param(
+            "loss = criterion(model(x), y)\nif torch.__version__ < '0.4':\n    print(loss.data[0])\nelse:\n    print(loss)",
+            id="in one arm of an if",
+        ),
+        pytest.param(
+            "loss = criterion(model(x), y)\nif a:\n    loss.data[0]\nelse:\n    try:\n        loss.data[0]\n"
+            "    except IndexError:\n        pass",
+            id="in one arm of an if, and where errors are caught",
+        ),
+        pytest.param("loss = criterion(model(x), y)\nprint(loss[None], loss[...], loss[True])", id="new dimensions"),
+        pytest.param("losses = {}\nfill(losses)\nlosses['a'].data[0]", id="a dictionary that others fill"),
+        pytest.param("losses = {'a': criterion(x, y), 'b': x}\nlosses['a'].data[0]", id="a dictionary of all sorts"),
+        pytest.param(
+            "def compute(x):\n    if x:\n        return model(x)\n    return criterion(x, x)\ncompute(y).data[0]",
+            id="a function that may return others",
+        ),
+        pytest.param(
+            "class Net(nn.Module):\n    def forward(self, x):\n        return F.mse_loss(x, x)\n"
+            "net = nn.DataParallel(Net())\nloss = net(y)\nprint(loss.data[0])",
+            id="a loss of each device",
+        ),
+        pytest.param(
+            "class A:\n    def f(self):\n        self.loss = criterion(x, y)\nclass B:\n    def f(self):\n"
+            "        self.loss = model(x)\n        self.loss.data[0]\nA().f()\nB().f()",
+            id="an attribute of one name that holds others",
+        ),
+        pytest.param("soft = nn.AdaptiveLogSoftmaxWithLoss(4, 5, [2])\nsoft(x, y)[0]", id="a pair"),
+        pytest.param("from torch import fft, symeig", id="names that are there"),
         pytest.param("from torch.autograd import Variable\nVariable(x, volatile=True)", id="volatile only warns"),
     ],
 )  # fmt: skip
@@ -141,6 +225,31 @@ def test_the_demonstration_at_the_end_of_a_helper_does_not_run() -> None:
 
     assert both.seen_from(helper).fails_today is None
     assert Script.of(helper).fails_today is not None
+
+
+_HELPER = f"{_START}\ndef step(x):\n    loss = criterion(model(x), x)\n    print(loss.data[0])\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        pytest.param("from helper import step\nstep(1)\n", True, id="called"),
+        pytest.param("import helper\ndef main():\n    helper.step(1)\nif __name__ == '__main__':\n    main()\n", True, id="as main"),
+        pytest.param("from helper import step\nif a:\n    step(1)\n", False, id="under a condition"),
+        pytest.param("from helper import step\n", False, id="called by another script"),
+    ],
+)  # fmt: skip
+def test_what_a_script_runs_in_another_module(text: str, *, fails: bool) -> None:
+    entry, helper = Module("train.py", text, "train"), Module("helper.py", _HELPER, "helper")
+    other = Module("other.py", "from helper import step\nstep(2)\n", "other")
+    found = Script(entry, (entry, helper, other), (entry, other), UNKNOWN, Whole.of((entry, helper, other))).fails_today
+
+    assert (found.because if found is not None else None) == (_ITEM if fails else None)
+    if found is not None:
+        assert (found.node.lineno, [(each.module.path, each.lines) for each in found.places]) == (
+            1,
+            [("helper.py", (12,))],
+        )
 
 
 def test_a_module_of_the_project_is_not_gone() -> None:

@@ -1,0 +1,219 @@
+"""Which expressions are tensors without dimensions: losses, and what is computed of them alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.dataflow import names
+from codemods.dataflow.flow import class_of
+from codemods.dataflow.names import words
+from codemods.dataflow.values import Sort, Value
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, FunctionNode, Module
+
+_DEEPEST = 6
+"""Names are followed to what they were computed from so far."""
+_LOSSES = re.compile(r"^torch\.nn\.functional\.(\w*_loss|\w*cross_entropy\w*|kl_div)$")
+_REDUCING = words("torch.mean torch.sum")
+_KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
+_KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
+_KEEP_RESULTS = words("staticmethod classmethod no_grad enable_grad inference_mode autocast")
+"""Decorators of functions that return what the function does."""
+_WITH_OUTPUT = "torch.nn.AdaptiveLogSoftmaxWithLoss"
+"""Returns a pair."""
+
+
+def is_item_of_number(flow: Flow, module: Module, node: ast.Subscript) -> bool:
+    """Whether it is ``loss[0]``, ``loss.data.cpu().numpy()[0]`` and so on of a tensor without dimensions."""
+    index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    if type(index) is not int or not isinstance(node.ctx, ast.Load):  # True, None and ... are dimensions of their own
+        return False
+    inner: ast.expr = node.value
+    while True:
+        if isinstance(inner, ast.Call) and not inner.args and isinstance(inner.func, ast.Attribute):
+            if inner.func.attr not in _KEPT_ON_THE_WAY:
+                break
+            inner = inner.func.value
+        elif isinstance(inner, ast.Attribute) and inner.attr == "data":
+            inner = inner.value
+        else:
+            break
+    return _Numbers(flow, module).holds(inner)
+
+
+_Given: TypeAlias = "tuple[_Numbers, ast.expr]"
+"""An expression, and what knows its module."""
+
+
+class _Numbers:
+    """Tells which expressions of a module are surely tensors without dimensions."""
+
+    def __init__(self, flow: Flow, module: Module) -> None:
+        self._flow = flow
+        self._module = module
+
+    def holds(self, node: ast.expr, depth: int = 0) -> bool:
+        """Whether the expression is a tensor without dimensions in every pass."""
+        if depth > _DEEPEST:
+            return False
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return self._all_hold(self._given(node), depth)
+        if isinstance(node, ast.UnaryOp):
+            return self.holds(node.operand, depth + 1)
+        if isinstance(node, ast.BinOp):
+            sides = (node.left, node.right)
+            found = [self.holds(each, depth + 1) for each in sides]
+            return any(found) and all(
+                is_number or self._is_plain(each) for is_number, each in zip(found, sides, strict=True)
+            )
+        if isinstance(node, ast.Subscript):
+            return self._all_hold(self._items(node.value), depth)
+        return isinstance(node, ast.Call) and (self._call(node, depth) or self._all_hold(self._results(node), depth))
+
+    @staticmethod
+    def _all_hold(given: list[_Given] | None, depth: int) -> bool:
+        """Whether all of it is tensors without dimensions, but for the numbers that a sum starts from."""
+        tensors = [(where, each) for where, each in given or () if not isinstance(each, ast.Constant)]
+        return bool(tensors) and all(where.holds(each, depth + 1) for where, each in tensors)
+
+    def _is_plain(self, node: ast.expr) -> bool:
+        values = self._flow.values(node)
+        return isinstance(node, ast.Constant) or (
+            bool(values) and all(each.sort in {Sort.LITERAL, Sort.CHOICE, Sort.PLAIN} for each in values)
+        )
+
+    def _given(self, node: ast.expr) -> list[_Given] | None:
+        """What a name or attribute is given, by every place that does; None where that is not all known."""
+        found: list[_Given] = []
+        for where, store in self._stores(node):
+            given = where.bound_to(store)
+            if given is None:
+                return None
+            found.extend(given)
+        return found
+
+    def _stores(self, node: ast.expr) -> Iterator[tuple[_Numbers, ast.expr]]:
+        """The places that bind a name of the function or module, or an attribute of that name of whatever object."""
+        if isinstance(node, ast.Attribute):
+            for module in self._flow.modules:
+                where = _Numbers(self._flow, module)
+                stores = (each for each in module.nodes(ast.Attribute) if each.attr == node.attr)
+                yield from ((where, each) for each in stores if isinstance(each.ctx, ast.Store))
+        elif isinstance(node, ast.Name):
+            home = self._home(node)
+            if home is None or all(each.arg != node.id for each in names.parameters(home)):
+                for each in self._module.nodes(ast.Name):
+                    is_here = each.id == node.id and self._module.function(each) is home
+                    if is_here and isinstance(each.ctx, ast.Store):
+                        yield self, each
+
+    def _home(self, node: ast.Name) -> Callee | None:
+        """The function of which it is a name; None for one of the module."""
+        home = self._module.function(node)
+        return home if home is not None and node.id in names.bound_names(home) else None
+
+    def bound_to(self, store: ast.expr) -> list[_Given] | None:
+        """What a target of an assignment is given; None of other targets."""
+        parent = self._module.parent(store)
+        if isinstance(parent, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            return [(self, parent.value)] if parent.value is not None else []
+        statement = self._module.parent(parent) if isinstance(parent, ast.Tuple) else None
+        if not isinstance(parent, ast.Tuple) or not isinstance(statement, ast.Assign):
+            return None
+        results = [(self, statement.value)]
+        if isinstance(statement.value, ast.Call):
+            results = self._results(statement.value) or []
+        found = []
+        for where, each in results:
+            if not isinstance(each, ast.Tuple) or len(each.elts) != len(parent.elts):
+                return None
+            found.append((where, each.elts[parent.elts.index(store)]))
+        return found or None
+
+    def _items(self, container: ast.expr) -> list[_Given] | None:
+        """The items of a list or dictionary that a function makes, and hands to no other; None where others may be."""
+        if not isinstance(container, ast.Name) or self._home(container) is not self._module.function(container):
+            return None
+        found: list[_Given] = []
+        for where, each in self._given(container) or ():
+            match each:
+                case ast.List(items) | ast.Tuple(items) | ast.Dict(values=items):
+                    found.extend((where, item) for item in items)
+                case _:
+                    return None
+        home = self._home(container)
+        for each in self._module.nodes(ast.Name):
+            if each.id == container.id and self._module.function(each) is home and isinstance(each.ctx, ast.Load):
+                added = self._added(each)
+                if added is None:
+                    return None
+                found.extend(added)
+        return found
+
+    def _added(self, container: ast.Name) -> list[_Given] | None:
+        """What a use of a list or dictionary puts into it; None where that is not known."""
+        parent = self._module.parent(container)
+        above = self._module.parent(parent) if parent is not None else None
+        match parent, above:
+            case ast.Subscript(ctx=ast.Store()), _:
+                return self.bound_to(parent)
+            case ast.Attribute(attr="append"), ast.Call(args=[item]):
+                return [(self, item)]
+            case ast.Attribute(attr="items" | "keys" | "values"), ast.Call():
+                return []
+        is_read = isinstance(parent, (ast.Subscript, ast.For, ast.comprehension, ast.Return))
+        builtin = isinstance(parent, ast.Call) and any(
+            each.name.startswith("builtins.") for each in self._flow.values(parent.func)
+        )
+        return [] if is_read or builtin else None
+
+    def _results(self, call: ast.Call) -> list[_Given] | None:
+        """What the functions of the project return that are called; None where others may be."""
+        found: list[_Given] = []
+        for callee in self._flow.values(call.func):
+            function = self._function(callee)
+            if function is None or not names.decorators(function) <= _KEEP_RESULTS:
+                return None
+            module = self._flow.module_of(function)
+            returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
+            where = _Numbers(self._flow, module)
+            found.extend((where, each.value) for each in returns if each.value is not None)
+            if names.scope_of(function).yields or any(each.value is None for each in returns):
+                return None
+        return found
+
+    def _function(self, callee: Value) -> FunctionNode | None:
+        """The function of the project that a call runs; of a model's its forward."""
+        class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
+        if class_ is not None:
+            return None if self._flow.method(class_, "__call__") else self._flow.method(class_, "forward")
+        is_function = callee.sort in {Sort.FUNCTION, Sort.METHOD}
+        return callee.site if is_function and isinstance(callee.site, ast.FunctionDef) else None
+
+    def _call(self, call: ast.Call, depth: int) -> bool:
+        given = {each.arg for each in call.keywords}
+        callees = self._flow.values(call.func)
+        if len(callees) == 1 and not given & {"reduction", "reduce", None}:
+            (callee,) = callees
+            if callee.sort is Sort.EXTERNAL:
+                reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
+                return reduces or _LOSSES.match(callee.name) is not None
+            if kind(self._flow, callee) is Kind.LOSS and callee.sort is Sort.MADE and isinstance(callee.site, ast.Call):
+                options = {each.arg for each in callee.site.keywords}
+                return (
+                    callee.name != _WITH_OUTPUT and len(callee.site.args) <= 1 and not options & {"reduction", "reduce"}
+                )
+        if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
+            return False
+        if call.func.attr in _KEEPS_DIMENSIONS:
+            return self.holds(call.func.value, depth + 1)
+        return call.func.attr in {"mean", "sum"} and all(
+            each.sort in {Sort.TENSOR, Sort.MOVED, Sort.HOST, Sort.BATCH} for each in self._flow.values(call.func.value)
+        )
