@@ -385,6 +385,8 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
         except FileError as error:
             report.fail(error)
     report.end(diffs=True, written=written)
+    if output is not None and paths != (_STDIN,):
+        _say_what_is_not_written(paths[0], options)
     sys.exit(2 if report.errors else 0)
 
 
@@ -429,6 +431,8 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     code = 2 if report.errors else 0 if judgement is None else _code_of(judgement)
     told = None if judgement is None else {**_judgement_as_json(judgement), "exit_code": code}
     report.end(diffs=True, written=written, verification=told)
+    if output is not None:
+        _say_what_is_not_written(path, options)
     sys.exit(code)
 
 
@@ -514,6 +518,14 @@ def _results(paths: tuple[str, ...], options: Options, *, check: bool, follow: b
         yield from batch.process_read(batch.alone(files.decode(_STDIN_NAME, data)), options, check=check)
     except FileError as error:
         yield error
+
+
+def _say_what_is_not_written(path: str, options: Options) -> None:
+    """Say which files that the script imports could be rewritten, too, where one file alone is written."""
+    results = (each for each in _results((path,), options, check=True) if not isinstance(each, FileError))
+    files_ = [each.rewrite.path for each in results if each.rewrite.path != path and each.rewrite.rules]
+    if files_:
+        _say(f"not rewritten: {', '.join(files_)}, which {path} imports; --apply writes these files, too")
 
 
 def _write(done: Done, *, apply: bool, output: str | None) -> list[str]:

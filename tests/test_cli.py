@@ -208,6 +208,17 @@ def test_output_is_written_also_where_nothing_changes(torchfast: Run, tmp_path: 
     assert (tmp_path / "copy.py").read_bytes() == b"print 'h\xe9llo'\r\n"
 
 
+def test_output_names_the_other_files_that_could_be_rewritten(torchfast: Run, naive: Path) -> None:
+    (naive.parent / "data.py").write_text(NAIVE)
+    (naive.parent / "main.py").write_text("import train\nimport data\n")
+
+    answer = torchfast("rewrite", "main.py", "--output", "fast.py", *BITWISE)
+
+    assert answer.code == 0
+    assert (naive.parent / "fast.py").read_text() == "import train\nimport data\n"
+    assert answer.err == ("not rewritten: data.py, train.py, which main.py imports; --apply writes these files, too\n")
+
+
 def test_standard_input_goes_to_standard_output(torchfast: Run) -> None:
     answer = torchfast("rewrite", "-", *BITWISE, stdin=NAIVE.encode())
 

@@ -168,6 +168,9 @@ class Plan:
         self._check_numbers()
         for script in (self.original, self.rewritten):
             check_script(script)
+        if self.module and not self.original.resolve().is_relative_to(Path.cwd().resolve()):
+            message = f"{self.original}: -m runs modules of the current directory: go to where python -m finds this one"
+            raise VerifyError(message)
         if self.launcher and shutil.which(self.launcher[0], path=search_path()) is None:
             raise VerifyError(f"the launcher {self.launcher[0]} is not to be found")
         for package in NEEDED:

@@ -83,3 +83,14 @@ def test_the_order_follows_from_the_seed(plan: Plan) -> None:
     orders = {replace(plan, seed=seed).pair_turns for seed in range(10)}
     assert len(orders) > 1
     assert plan.pair_turns == replace(plan).pair_turns
+
+
+def test_a_module_has_its_name_in_the_current_directory(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    replace(plan, module=True).check()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(VerifyError, match=r"-m runs modules of the current directory"):
+        replace(plan, module=True).check()
