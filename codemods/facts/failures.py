@@ -97,9 +97,16 @@ def failure(
     first = next((each.node for where, each in found if where is module), None) or loaded[found[0][0]]
     return Failure(
         first or module.tree,
-        "; ".join(", ".join(some) + what for what, some in subjects.items()),
+        "; ".join(_told(list(some), what) for what, some in subjects.items()),
         tuple(at(where, *_by_line(nodes)) for where, nodes in places if nodes),
     )
+
+
+def _told(subjects: list[str], what: str) -> str:
+    """What is said of several things that fail alike: ``A(), B() fail: they are gone``."""
+    if len(subjects) > 1:
+        what = what.replace(" fails: ", " fail: ", 1).replace(": it is gone", ": they are gone", 1)
+    return ", ".join(subjects) + what
 
 
 def _is_import(module: Module, node: ast.AST) -> bool:
@@ -116,10 +123,14 @@ def _by_line(nodes: Iterable[ast.AST]) -> list[ast.AST]:
 def _unimportable_here(flow: Flow, module: Module, course: _Course, unreadable: Mapping[str, str]) -> Iterator[_Broken]:
     """The module's imports of modules of the project that cannot be imported."""
     unimportable = _unimportable(flow, course.target, tuple(unreadable.items()))
+    told: set[str] = set()
     for node in module.nodes(ast.Import, ast.ImportFrom) if unimportable else ():
-        found = next((each for each in flow.imported_names(module, node) if each in unimportable), None)
-        if found is not None and found != module.name and course.surely_runs(module, node):
-            yield _Broken(node, "", unimportable[found])
+        others = (each for each in flow.imported_names(module, node) if each != module.name)
+        reasons = [unimportable[each] for each in others if each in unimportable]
+        # What is imported with each of several modules is named once.
+        if reasons and reasons[0] not in told and course.surely_runs(module, node):
+            told.add(reasons[0])
+            yield _Broken(node, "", reasons[0])
 
 
 @lasting

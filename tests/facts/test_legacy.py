@@ -150,7 +150,7 @@ _ITEM = "loss.data[0]: a loss has no dimensions, write .item() instead of .data[
         ),
         pytest.param(
             "from torchtext.data import BucketIterator, Field\n",
-            "torchtext.data.BucketIterator, torchtext.data.Field cannot be imported: it is gone since torchtext 0.12",
+            "torchtext.data.BucketIterator, torchtext.data.Field cannot be imported: they are gone since torchtext 0.12",
             id="names of a module",
         ),
     ],
