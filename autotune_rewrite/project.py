@@ -1,7 +1,7 @@
 """Which files are one program: scripts, the modules of their project that they import, and who else imports these.
 
-Nothing is parsed here: the import statements are found by their text, so that a whole tree takes no longer than to
-read it. What is found in too many places, in a string, say, only makes a project larger.
+Hardly anything is parsed here: the import statements are found by their text, so that a whole tree takes no longer than
+to read it. What is found in too many places, in a string, say, only makes a project larger.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import os
 import re
 import sys
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from autotune_rewrite import search_paths
 from autotune_rewrite.files import ENVIRONMENT_MARKS, SKIPPED
 from codemods.library.kinds import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 _MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
 """What the top directory of a project holds."""
@@ -43,8 +44,30 @@ _GUARD = re.compile(rb"^if[ \t(]+__name__[ \t]*==", re.MULTILINE)
 
 _Import: TypeAlias = "tuple[int, tuple[str, ...], tuple[str, ...]]"
 """Dots in front, the parts of the dotted name, and what is imported from there."""
-_Search: TypeAlias = "tuple[str, str]"
-"""Where imports are searched: from a directory up to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Where imports are searched."""
+
+    directory: str
+    """From here"""
+    top: str
+    """up to here."""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """What scripts add to ``sys.path``."""
+
+    def adding(self, before: Iterable[str], after: Iterable[str]) -> _Search:
+        """The same with more directories; they, too, lie in the project."""
+        return replace(
+            self,
+            before=tuple(dict.fromkeys((*self.before, *(each for each in before if self._holds(each))))),
+            after=tuple(dict.fromkeys((*self.after, *(each for each in after if self._holds(each))))),
+        )
+
+    def _holds(self, directory: str) -> bool:
+        return directory.startswith(self.top + os.sep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +200,15 @@ class _Tree:
     def _imports(self) -> dict[str, tuple[_Import, ...]]:
         return {path: tuple(dict.fromkeys(_imports(self._read(path)))) for path in self._files}
 
+    @cached_property
+    def _added(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The directories that each file adds to where imports are searched."""
+        return {path: search_paths.added(self._read(path), path) for path in self._files}
+
+    def _search(self, file: _File) -> _Search:
+        """Where imports are searched if the file is run."""
+        return _Search(file.directory, file.top).adding(*self._added[file.path])
+
     # Finding.
 
     @cached_property
@@ -211,14 +243,15 @@ class _Tree:
 
     def _found(self, head: str, search: _Search) -> str | None:
         """The path, without suffix, of what the first part of a dotted name leads to in the project."""
-        directory, top = search
+        top = search.top
         if head in _LIBRARIES:
             return None
-        around = [directory]
+        around = [search.directory]
         if head not in sys.stdlib_module_names:
             while around[-1] != top and len(around[-1]) > len(top):
                 around.append(os.path.dirname(around[-1]))  # noqa: PTH120
             around.append(os.path.join(top, "src"))  # noqa: PTH118 - from where packages are installed
+            around = [*search.before, *around, *search.after]
         places = [os.path.join(each, head) for each in around]  # noqa: PTH118
         regular = (each for each in places if self._module(each) is not None)
         place = next(regular, None) or next((each for each in places if each in self._directories), None)
@@ -262,7 +295,7 @@ class _Tree:
     def _connect(self) -> None:
         """Finds who imports whom."""
         own = {
-            path: [each for each, _ in self._targets(file, (file.directory, file.top)) if each != path]
+            path: [each for each, _ in self._targets(file, self._search(file)) if each != path]
             for path, file in self._files.items()
             if not self._in_library(file)
         }
@@ -277,8 +310,7 @@ class _Tree:
         for start in (*scripts, *own):
             if start in reached and start not in scripts:
                 continue
-            file = self._files[start]
-            search = (file.directory, file.top)
+            search = self._widest(start, own)
             todo = [start]
             while todo:
                 here = todo.pop()
@@ -291,6 +323,27 @@ class _Tree:
                         self._edges[here][target] = None
                         todo.append(target)
         self._scripts = frozenset(scripts)
+
+    def _widest(self, start: str, own: Collection[str]) -> _Search:
+        """Where imports are searched if the file is run, with what the modules add that it imports."""
+        search = self._search(self._files[start])
+        if not any(any(each) for each in self._added.values()):
+            return search
+        local, self._local = self._local, defaultdict(dict)  # names are noted for the widest search alone
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            here = todo.pop()
+            if here in seen or here not in own:
+                continue
+            seen.add(here)
+            wider = search.adding(*self._added[here])
+            if wider != search:
+                search, seen, todo = wider, set(), [start]
+            else:
+                todo += (target for target, _ in self._targets(self._files[here], search))
+        self._local = local
+        return search
 
     def _reached(self, starts: Iterable[str]) -> set[str]:
         """The files named, and what they import."""

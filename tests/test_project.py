@@ -39,6 +39,47 @@ def part(found: list[Project], path: str) -> Part:
     return next(part for project in found for part in project.parts if part.path == path)
 
 
+_ADDED = {
+    "a literal": "sys.path.append('lib')",
+    "beside the script": "sys.path.insert(0, os.path.join(os.path.dirname(__file__), 'lib'))",
+    "beside another directory": "sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'tools', 'lib'))",
+    "by names": "here = osp.dirname(__file__)\nlib = osp.join(here, 'lib')\nif lib not in sys.path:\n    sys.path.insert(0, lib)",
+    "by a function": "def add(path):\n    sys.path.insert(0, path)\nhere = osp.dirname(__file__)\nadd(osp.join(here, 'lib'))",
+    "a Path": "sys.path.append(str(Path(__file__).resolve().parent / 'lib'))",
+    "parents of a Path": "sys.path.append(str(Path(__file__).parents[1] / 'tools' / 'lib'))",
+    "a path that is joined by a method": "sys.path.append(Path(__file__).parent.joinpath('lib').as_posix())",
+    "text": "sys.path.append(os.path.dirname(__file__) + '/lib')",
+    "the current directory": "sys.path.append(os.getcwd() + '/lib')",
+}
+
+
+@pytest.mark.parametrize("code", _ADDED.values(), ids=_ADDED)
+def test_directories_that_a_script_adds(tree: Path, code: str) -> None:
+    start = "import sys, os, os.path as osp\nfrom pathlib import Path\n"
+    write(tree, tools__train=f"{start}{code}\nfrom data import x\n", tools__lib__data="")
+
+    assert together(projects(["tools/train.py"])) == [{"tools/train.py", "tools/lib/data.py"}]
+
+
+def test_directories_that_an_imported_module_adds(tree: Path) -> None:
+    paths = "import sys, os.path as osp\nsys.path.insert(0, osp.join(osp.dirname(__file__), '..', 'lib'))\n"
+    write(tree, tools___init_paths=paths, tools__train="import _init_paths\nfrom models.net import x\n")
+    write(tree, lib__models__net="from data import y\n", lib__data="", data="")
+    found = projects(["tools/train.py"])
+
+    assert together(found) == [{"tools/_init_paths.py", "tools/train.py", "lib/models/net.py", "lib/data.py"}]
+    assert dict(part(found, "lib/models/net.py").local)["data"].endswith("lib.data")
+
+
+@pytest.mark.parametrize(
+    "code", ["sys.path.append(args.lib)", "sys.path.append('/usr/lib')", "sys.path.append(", "print('sys.path')"]
+)
+def test_directories_that_cannot_be_told(tree: Path, code: str) -> None:
+    write(tree, train=f"import sys\n{code}\nfrom data import x\n", lib__data="")
+
+    assert together(projects(["train.py"])) == [{"train.py"}]
+
+
 @pytest.mark.parametrize(
     ("text", "module"),
     [
