@@ -40,13 +40,16 @@ _MPS = Reason(
 _NO_TENSOR = Reason("unknown-batch", "its collate_fn may return something else than tensors")
 _IN_PLACE = re.compile(r"[a-z]\w*[^_]_")
 _MESSAGE = "the host waits for the copy of a batch that is in pinned memory"
+_TO_BE_PINNED = "the host waits for the copy of a batch that can be in pinned memory"
+_PERHAPS_PINNED = "the host waits for the copy of a batch that may be in pinned memory"
 
 
 class H2dNonBlocking(Codemod):
     """Copies batches from pinned memory to CUDA without blocking the host (``non_blocking=True``).
 
     Why it is faster:
-        The host queues the copy and goes on to queue the forward pass, instead of waiting until the batch has arrived.
+        The host queues the copy and goes on to queue the forward pass, instead of waiting until the batch has arrived,
+        behind all work that is queued before it (on an H100: 0.02 ms, and not the 10 ms of kernels before 64 MiB).
         Kernels that use the batch are queued behind the copy on the same stream, so that nothing reads it too early.
         Where ``non_blocking`` is a parameter that nobody passes, its default becomes ``True``.
 
@@ -115,7 +118,12 @@ for images, labels in loader:
             if not _is_about_batches(move):
                 if _is_cut_by_hand(script, move):
                     yield self.left(move.module, move.call, _why_made(script, move))
-                elif move.non_blocking is None and move.method != "type" and is_element(move.module, move.call):
+                elif (
+                    move.non_blocking is None
+                    and move.method != "type"
+                    and not all(each.sort is Sort.MOVED for each in move.sources)
+                    and is_element(move.module, move.call)
+                ):
                     yield self.left(move.module, move.call, _why_no_batch(move))
                 continue
             given = move.non_blocking
@@ -172,8 +180,13 @@ for images, labels in loader:
         value = _on_cuda(script, move) if move.may_reach_mps else "True"
         if value is None:
             return self.left(move.module, move.call, _MPS)
+        loaders = [script.loader(each) for each in move.loaders]
+        message = _MESSAGE if any(each is not None and each.is_pinned for each in loaders) else _TO_BE_PINNED
         return self.rewrites(
-            move.module, move.call, _MESSAGE, AddArgument(move.module, move.call, "non_blocking", value)
+            move.module,
+            move.call,
+            message if loaders else _PERHAPS_PINNED,
+            AddArgument(move.module, move.call, "non_blocking", value),
         )
 
 
@@ -279,9 +292,10 @@ def _why_not(script: Script, move: Transfer) -> Reason | None:
     is_unknown = move.device.kind is DeviceKind.UNKNOWN or any(each.sort is Sort.UNKNOWN for each in move.sources)
     if is_unknown and (reason := _in_accelerate(script)) is not None:
         return reason
-    if any(each.sort is Sort.UNKNOWN for each in move.sources):
+    is_callers = _is_callers_batch(script, move)
+    if any(each.sort is Sort.UNKNOWN for each in move.sources) and not is_callers:
         return _why_no_batch(move)
-    if not move.loaders:
+    if not move.loaders and not is_callers:
         hole, places = _made(script, move)
         text = f"what is moved was made from the batch on the host{hole}, and is not in pinned memory"
         return Reason("converted-on-host", text, places)
@@ -289,7 +303,44 @@ def _why_not(script: Script, move: Transfer) -> Reason | None:
         return Reason("unknown-device", f"the device is not known: {move.device.reason}")
     if not move.may_reach_cuda:
         return Reason("other-accelerator", "the batch goes to another accelerator than CUDA")
+    if is_callers:
+        return None
     return _why_other(move) or _why_pageable(script, move) or _why_written(script, move)
+
+
+def _is_callers_batch(script: Script, move: Transfer) -> bool:
+    """Whether it is a part of a batch of the caller's, who is not seen, and is only used where it was moved to.
+
+    ``def train(loader): for x, y in loader: x, y = x.to(device), y.to(device)``. From pageable memory the copy is over
+    when the call returns, or what is copied has been put aside. A part of a tuple is a tensor where it has a ``to``.
+    """
+    module, name = move.module, move.receiver
+    function, statement = module.function(move.call), module.statement(move.call)
+    if not isinstance(name, ast.Name) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    if script.flow.callers(function) or not isinstance(statement, ast.Assign):
+        return False
+    loop = next((each for each in module.ancestors(statement) if isinstance(each, (ast.For, ast.AsyncFor))), None)
+    if loop is None:
+        return False
+    iterated, target = loop.iter, loop.target
+    while isinstance(iterated, ast.Call) and iterated.args and _passes_on(script.flow, iterated):
+        is_numbered = any(each.name == "builtins.enumerate" for each in script.flow.values(iterated.func))
+        target = target.elts[-1] if is_numbered and isinstance(target, ast.Tuple) else target
+        iterated = iterated.args[0]
+    is_part = isinstance(target, ast.Tuple) and any(_is_named(each, name.id) for each in target.elts)
+    stored = [each for target in statement.targets for each in walk(target)]
+    others = [each for each in walk(statement.value) if _is_named(each, name.id) and each is not name]
+    if not is_part or others or not any(_is_named(each, name.id) for each in stored):
+        return False
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = {each.arg for each in positional[: len(positional) - len(arguments.defaults)]}
+    return isinstance(iterated, ast.Name) and iterated.id in required
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _why_other(move: Transfer) -> Reason | None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from kit import ACCELERATED, check_leaves, check_rewrites, check_silent
+from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
 
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 
@@ -1343,3 +1343,61 @@ for x, y in loader:
     net(x.to("cuda"))
 """
     check_rewrites(H2dNonBlocking, before, before.replace('to("cuda")', 'to("cuda", non_blocking=True)'))
+
+
+CALLERS = """\
+import torch
+
+device = torch.device("cuda")
+
+
+def train(loader, model):
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        model(x)
+"""
+
+
+def test_a_loader_of_callers_that_are_not_seen_may_pin() -> None:
+    check_rewrites(H2dNonBlocking, CALLERS, CALLERS.replace("to(device)", "to(device, non_blocking=True)"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        CALLERS.replace("x, y = x.to(device), y.to(device)", "z = x.to(device)"),
+        CALLERS.replace("(x, y)", "x").replace("x, y = x.to(device), y.to(device)", "x = x.to(device)"),
+        CALLERS.replace("loader, model", "model, loader=None"),
+    ],
+    ids=["the host's name lives on", "the whole batch may be an object", "it may be None"],
+)
+def test_a_loader_of_callers_that_are_not_seen_is_left_where(code: str) -> None:
+    assert {site.code for site in run(H2dNonBlocking, code).sites} == {"unknown-batch"}
+
+
+def test_what_is_on_the_device_already_is_not_mentioned() -> None:
+    code = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+loader = DataLoader(datasets.MNIST("data"), batch_size=64, pin_memory=True)
+for x, y in loader:
+    x = x.cuda()
+    print(x.clone().cuda(), x.view(-1).cuda())
+"""
+
+    assert {site.line for site in run(H2dNonBlocking, code).sites} == {6}
+
+
+def test_a_message_says_what_is_pinned_only_with_another_change() -> None:
+    code = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+loader = DataLoader(datasets.MNIST("data"), batch_size=64)
+for x, y in loader:
+    x = x.cuda()
+"""
+    (site,) = run(H2dNonBlocking, code).sites
+
+    assert site.message == "the host waits for the copy of a batch that can be in pinned memory"
