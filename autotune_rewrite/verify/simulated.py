@@ -610,6 +610,7 @@ def change_torch(device: SimulatedDevice) -> None:
     untyped.Tensor.record_stream = answering(None)
     data_parallel: Any = sys.modules[torch.nn.DataParallel.__module__]
     data_parallel._get_available_device_type = answering(None)  # noqa: SLF001 - without devices it is its module
+    data_parallel.data_parallel = untyped.nn.parallel.data_parallel = on_one_device
     untyped.serialization.register_package(0, lambda _: None, lambda storage, to: storage if is_device(to) else None)
     for storage in (torch.UntypedStorage, torch.TypedStorage):
         storage.cuda = lambda self, *_, **__: self  # type: ignore[method-assign]
@@ -634,6 +635,18 @@ def change_torch(device: SimulatedDevice) -> None:
         return torch.device("cuda", 0) if device.is_default() else get_device()
 
     untyped.set_default_tensor_type, untyped.get_default_device = set_default_tensor_type, get_default_device
+
+
+def on_one_device(
+    module: Callable[..., Any],
+    inputs: Any,  # noqa: ANN401 - as there
+    *_: object,
+    module_kwargs: dict[str, Any] | None = None,
+    **__: object,
+) -> Any:  # noqa: ANN401 - as there
+    """``torch.nn.parallel.data_parallel`` where there is one device: it calls the module itself."""
+    arguments = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
+    return module(*arguments, **(module_kwargs or {}))
 
 
 def own_code(values: Iterable[object]) -> Iterator[types.CodeType]:

@@ -205,6 +205,15 @@ DEVICES = {
         """,
         "(['module.weight', 'module.bias'], True)",
     ),
+    "data_parallel calls its module": (
+        """
+        from torch.nn.parallel import data_parallel
+        there, halved = nn.Linear(2, 2).cuda(), lambda one, other, scale: (one + other) / scale
+        x = torch.ones(3, 2).cuda()
+        seen = data_parallel(there, x, range(1)).is_cuda, data_parallel(halved, (x, x), [0], module_kwargs={"scale": 2}).tolist()
+        """,
+        "(True, [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]])",
+    ),
     "generators draw as on the CPU": (
         """
         there = torch.randn(3, device="cuda", generator=torch.Generator(device="cuda").manual_seed(3))
