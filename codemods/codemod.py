@@ -68,7 +68,7 @@ class Choices:
     batches_are_pinned: bool = True
     """Whether ``loader-pin`` runs: else only the loaders pin their batches that do so already."""
     main_guard: bool = True
-    """Whether code may go under ``if __name__ == "__main__":``; sites that need it are left otherwise."""
+    """Whether code may go under ``if __name__ == "__main__":``; loaders that need it have forked workers else."""
     amp: AmpForm = "auto"
     weighed: frozenset[str] = frozenset()
     """The rules that act only where the sum says that they may pay: those that nobody selected by name."""

@@ -155,7 +155,7 @@ for epoch in range(10):
                 text = "what functools.partial makes is not followed:"
                 because = Reason("partial-loader", text, remedy=f"give it {_NAME} there")
                 yield self.left(script.module, call, because)
-        facts = WorkerFacts(script, self.choices.workers)
+        facts = WorkerFacts(script, self.choices.workers, self.choices.main_guard)
         for loader in script.loaders:
             if loader.module is not script.module:
                 continue
@@ -204,9 +204,6 @@ for epoch in range(10):
         reason = why_workers_end(script, facts.code(loader))
         if reason is not None:
             return reason
-        if any("get_start_method" in count.text for count in workers.counts):
-            text = "whether it has workers is worked out in the call:"
-            return Reason("no-name", text, remedy="give their number a name, to say workers > 0")
         for other in (each for count in workers.counts for each in facts.users(count.site)):
             reason = why_workers_end(script, facts.code(other)) or self._why_late(script, other)
             if reason is not None:

@@ -34,8 +34,8 @@ class LoaderWorkers(Codemod):
         A worker that is not forked (Windows, macOS, Python 3.14) imports the script first. Where that would read a
         loader, the code from where loaders are made goes under ``if __name__ == "__main__":``; imports, definitions
         and settings stay, with up to three such blocks around and between definitions. Where the data set cannot be
-        pickled (a lambda, a function in a function, a class in a notebook), there are workers only where they are
-        forked.
+        pickled (a lambda, a function in a function, a class in a notebook), or ``--no-main-guard`` is given, there are
+        workers only where they are forked.
 
     When it is left:
         The items are in memory already, and reading one does no work. The data set uses CUDA, is iterable and not
@@ -48,7 +48,8 @@ class LoaderWorkers(Codemod):
     Results:
         The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments, or
         where loaders are zipped. Memory grows with each worker, most where the data set is a long list of Python
-        objects: an array is shared. Containers may need ``--shm-size``, scripts with OpenCV
+        objects: an array is shared. PyTorch warns of four workers on a machine with fewer cores, for which
+        ``--workers 2`` is better. Containers may need ``--shm-size``, scripts with OpenCV
         ``cv2.setNumThreads(0)``, those with tokenizers ``TOKENIZERS_PARALLELISM=false``.
 
     References:
@@ -172,7 +173,7 @@ for (x,) in loader:
                 text = "what functools.partial makes is not followed:"
                 because = Reason("partial-loader", text, remedy="give it num_workers there")
                 yield self.left(script.module, call, because)
-        facts = WorkerFacts(script, self.choices.workers)
+        facts = WorkerFacts(script, self.choices.workers, self.choices.main_guard)
         for loader in script.loaders:
             if loader.module is not script.module:
                 continue

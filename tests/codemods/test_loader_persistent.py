@@ -468,11 +468,11 @@ NEW_AFTER = (
 )
 
 
-def both(**choices: Any) -> Rewrite:
+def both(code: str = NEW, **choices: Any) -> Rewrite:
     """Both rules, as the user chose."""
     rules = frozenset({"loader-workers", "loader-persistent"})
     settings = Settings(rules, Promise.TRAINING, choices=Choices(batches_are_pinned=False, **choices))
-    return rewrite("train.py", NEW, settings, rounds=((LoaderWorkers, LoaderPersistent),))
+    return rewrite("train.py", code, settings, rounds=((LoaderWorkers, LoaderPersistent),))
 
 
 def test_together_with_loader_workers_each_edit_is_made_once() -> None:
@@ -493,26 +493,19 @@ def test_it_gives_no_workers_where_none_are_to_be_given() -> None:
     assert rewrite("train.py", NEW, settings, rounds=((LoaderPersistent,),)).sites == ()
 
 
-def test_nothing_is_said_where_the_guard_is_not_wanted() -> None:
+def test_forked_workers_stay_where_the_guard_is_not_wanted() -> None:
+    is_forked = 'torch.multiprocessing.get_start_method() == "fork"'
     result = both(main_guard=False)
-    assert result.after == NEW
+    workers = (f"num_workers=4 if {is_forked} else 0", f"persistent_workers={is_forked}")
+    lines = f",\n{' ' * len('loader = DataLoader(')}".join(("data, 64", *workers))
+    assert result.after == NEW.replace("data, 64", lines)
+
+
+def test_nothing_is_said_where_workers_need_a_guard_that_is_not_wanted() -> None:
+    spawned = NEW.replace("loader =", "torch.multiprocessing.set_start_method('spawn')\nloader =")
+    result = both(spawned, main_guard=False)
+    assert result.after == spawned
     assert {site.rule for site in result.sites} == {"loader-workers"}
-
-
-def test_workers_that_are_only_forked_are_counted_in_a_name_first() -> None:
-    code = """\
-import torch
-from torch.utils.data import DataLoader
-from torchvision import datasets, transforms
-
-data = datasets.MNIST("data", transform=transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda x: x)]))
-loader = DataLoader(data, 64, num_workers=4 if torch.multiprocessing.get_start_method() == "fork" else 0)
-for epoch in range(10):
-    for x, y in loader:
-        x = x.cuda()
-"""
-    because = "whether it has workers is worked out in the call: give their number a name, to say workers > 0"
-    check_leaves(LoaderPersistent, code, because)
 
 
 EVALUATED = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from kit import check_leaves, check_rewrites, run
@@ -15,6 +16,9 @@ from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
 from codemods.rules.no_grad_eval import NoGradEval
+
+if TYPE_CHECKING:
+    from autotune_rewrite.results import Rewrite
 
 HEAD = """\
 import torch
@@ -233,11 +237,47 @@ def test_no_guard_is_right_where(code: str, why: str) -> None:
     check_leaves(LoaderWorkers, code, f"workers need a __main__ guard around what reads it (line {line}){why}")
 
 
-def test_no_guard_where_none_is_wanted() -> None:
+def unguarded(code: str) -> Rewrite:
     settings = Settings(frozenset({"loader-workers"}), Promise.TRAINING, choices=Choices(main_guard=False))
-    result = rewrite("train.py", PLAIN, settings, rounds=((LoaderWorkers,),))
-    assert result.after == PLAIN
-    assert [each.message for each in result.sites] == ["workers need a __main__ guard around what reads it (line 11)"]
+    return rewrite("train.py", code, settings, rounds=((LoaderWorkers,),))
+
+
+def test_workers_are_forked_where_no_guard_is_wanted() -> None:
+    result = unguarded(PLAIN)
+    forked = ', num_workers=4 if torch.multiprocessing.get_start_method() == "fork" else 0)'
+    assert result.after == PLAIN.replace("DataLoader(data, 64)", f"DataLoader(data, 64{forked}")
+    assert [each.message for each in result.sites] == [
+        "the training waits while each batch is read and transformed; workers only where they are forked: "
+        "no main guard is wanted around what reads it (line 11)"
+    ]
+
+
+def test_no_workers_where_the_script_says_how_they_start() -> None:
+    code = PLAIN.replace("epochs = 2\n", "epochs = 2\ntorch.multiprocessing.set_start_method('spawn')\n")
+    result = unguarded(code)
+    assert result.after == code
+    assert [each.message for each in result.sites] == ["workers need a __main__ guard around what reads it (line 12)"]
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        "def joined(items):\n    return torch.stack([x for x, _ in items])\n",
+        "def joined(items):\n    return {x: y for x, y in items}\n",
+        "def joined(items):\n    return [y for x in items for y in x]\n",
+    ],
+)
+def test_what_a_comprehension_binds_is_no_name_of_the_script(joined: str) -> None:
+    made = MADE.replace("64)", "64, collate_fn=joined{})") + READ
+    before = HEAD + joined + GUARD + re.sub("(?m)^(?=.)", "    ", made)
+    check_rewrites(LoaderWorkers, before.replace("{})", ")"), before.replace("{})", ", num_workers=4)"))
+
+
+def test_what_a_comprehension_goes_over_is_a_name_of_the_script() -> None:
+    joined = "def joined(items):\n    return [x for x in x]\n"
+    code = HEAD + joined + GUARD + re.sub("(?m)^(?=.)", "    ", MADE.replace("64)", "64, collate_fn=joined)") + READ)
+    because = "the data set reads 'x' (line 10), a tensor on a device"
+    check_leaves(LoaderWorkers, code, because)
 
 
 def test_two_loaders_share_the_guards() -> None:

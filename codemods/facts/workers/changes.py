@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.flow import class_of
-from codemods.dataflow.names import bound_names, decorators, parameters, words
+from codemods.dataflow.names import bound_names, decorators, parameters, scope_of, words
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NOTHING, Sort, without_none
 from codemods.facts.reason import HERE, Reason
@@ -292,7 +292,7 @@ def _stored(statement: _Statement) -> Iterator[ast.expr]:
 
 def _outer_names(code: WorkerCode, function: Callee) -> frozenset[str]:
     """The names in the function that stand for what it does not make itself: its object, and names of the module."""
-    outside = bound_names(code.flow.module_of(function).tree) - bound_names(function)
+    outside = bound_names(code.flow.module_of(function).tree) - bound_names(function) - scope_of(function).local
     arguments = (*function.args.posonlyargs, *function.args.args)
     if code.flow.owner(function) in code.classes and arguments and getattr(function, "name", "") != "__init__":
         outside |= {arguments[0].arg}

@@ -195,8 +195,8 @@ class WorkerCode:
             module = self.flow.module_of(function)
             scopes = (function, *(each for each in module.ancestors(function) if isinstance(each, FUNCTIONS)))
             local = frozenset().union(*map(bound_names, scopes))
-            names = (each for each in walk(function) if isinstance(each, ast.Name))
-            found += [(module, each) for each in names if isinstance(each.ctx, ast.Load) and each.id not in local]
+            names = (each for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+            found += [(module, each) for each in names if each.id not in local and not _is_inner(module, each)]
         return tuple(found)
 
     def reads(self, module: Module, path: str) -> bool:
@@ -225,6 +225,18 @@ def _class(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is an object of."""
     site = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
     return site if isinstance(site, ast.ClassDef) else None
+
+
+def _is_inner(module: Module, name: ast.Name) -> bool:
+    """Whether a comprehension around the name binds it: ``x`` of ``[x for x in batch]``."""
+    return any(
+        isinstance(part, ast.Name) and part.id == name.id
+        for above in module.ancestors(name)
+        if isinstance(above, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+        for generator in above.generators
+        if name not in walk(above.generators[0].iter)
+        for part in walk(generator.target)
+    )
 
 
 def _package(name: str) -> str:

@@ -85,6 +85,8 @@ class WorkerFacts:
     script: Script
     number: int
     """The workers that a loader is given where the script has no option for their number; with 0 none is given any."""
+    main_guard: bool = True
+    """Whether code may go under ``if __name__ == "__main__":``; else workers are forked where that would be needed."""
 
     @cached_property
     def _codes(self) -> dict[Loader, WorkerCode]:
@@ -227,6 +229,12 @@ class WorkerFacts:
             return few if few is not None and self._why_not(loader) is None else self._of_unread(loader, argument)
         reason = self._why_not(loader)
         why_forked = None if counts or self._option is not None else self._why_forked(loader)
+        unguarded = None if reason is not None or why_forked is not None else self._unguarded(loader)
+        may_be_forked = not counts and self._option is None and not self._chooses_start_method
+        if unguarded is not None and not self.main_guard and may_be_forked:
+            text = f"no main guard is wanted around what reads it ({HERE})"
+            why_forked = Reason("needs-main-guard", text, (unguarded.where,))
+            unguarded = None
         if reason is not None and why_forked is None:
             return (
                 reason.followed(f"; the script's option {self._unread.flag} is never read") if self._unread else reason
@@ -243,7 +251,6 @@ class WorkerFacts:
                 return reason.following(SHARES, loader.at(other.call))
         own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
         draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
-        unguarded = None if why_forked is not None else self._unguarded(loader)
         return Workers(counts, are_new=True, draws=draws, unguarded=unguarded, why_forked=why_forked)
 
     def _why_forked(self, loader: Loader) -> Reason | None:
