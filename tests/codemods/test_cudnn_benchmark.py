@@ -22,6 +22,19 @@ class Net(nn.Module):
     def forward(self, x):
         return self.head(self.conv(x).mean((2, 3)))
 """
+REPEATED = """\
+class Repeated(torch.utils.data.Dataset):
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return 3 * len(self.data)
+
+    def __getitem__(self, index):
+        return self.data[index % len(self.data)]
+
+
+"""
 DATA = 'data = datasets.MNIST("data", transform=transforms.ToTensor())\n'
 TRAIN = """\
 for x, y in DataLoader(data, batch_size=64):
@@ -310,6 +323,15 @@ class Digits(datasets.MNIST):
     + DATA
     + "model = Net().cuda()\n"
     + TRAIN,
+    "a part of the data, by name": DATA
+    + "data = torch.utils.data.Subset(dataset=data, indices=range(100))\n"
+    + MODEL
+    + TRAIN,
+    "data sets in a row, by name": DATA
+    + "data = torch.utils.data.ConcatDataset(datasets=[data, data])\n"
+    + MODEL
+    + TRAIN,
+    "data that is read several times": DATA + REPEATED + "data = Repeated(data)\n" + MODEL + TRAIN,
     "a part of the data": DATA + "data = torch.utils.data.Subset(data, range(100))\n" + MODEL + TRAIN,
     "a GAN of fixed size": NET.replace("Net", "Critic")
     + """\

@@ -273,6 +273,12 @@ def test_a_data_set_of_the_scripts_that_decodes() -> None:
     check_rewrites(LoaderWorkers, before, before.replace("64)", "64, num_workers=4)"))
 
 
+def test_a_transform_that_nobody_gives_does_not_run() -> None:
+    guarded = "        if self.transform is not None:\n            index = self.transform(index)\n        return to"
+    before = own_data(IMAGES.replace("        return to", guarded))
+    check_rewrites(LoaderWorkers, before, before.replace("64)", "64, num_workers=4)"))
+
+
 IN_MEMORY = "its data set is in memory: to send its items from a worker takes longer than to index them"
 INDEXES = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
 DATA = {

@@ -12,13 +12,14 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.reason import Reason
 from codemods.library.datasets import has_one_size, transform_position
-from codemods.library.kinds import described
+from codemods.library.kinds import Kind, argument, described, kind
 from codemods.library.transforms import Size, transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import FunctionNode
 
 # Methods of tensors and of PIL's images whose results are as large as those of another image of the same size.
 _OF_FORM = frozenset(
@@ -56,11 +57,11 @@ class Dataset:
         return tuple(found)
 
     def _inner(self, value: Value) -> Values | None:
-        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or not value.site.args:
+        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call):
             return None
-        first = self.flow.values(value.site.args[0])
         if value.name == "torch.utils.data.Subset":
-            return first
+            return argument(self.flow, value.site, 0, "dataset") or None
+        first = argument(self.flow, value.site, 0, "datasets")
         if value.name in {"torch.utils.data.ConcatDataset", "torch.utils.data.ChainDataset"}:
             return NOTHING.union(*[self.flow.items(each) for each in first]) or None
         return None
@@ -143,8 +144,8 @@ class Dataset:
         }:
             return [value]
         steps: list[Value] = []
-        for argument in value.site.args[:1]:
-            for each in self.flow.values(argument):
+        for given in value.site.args[:1]:
+            for each in self.flow.values(given):
                 for item in self._in_order(each):
                     inner = self._steps(item, (*around, value))
                     if inner is None:
@@ -188,6 +189,9 @@ class Dataset:
     def _why_own_varies(self, part: Value, class_: ast.ClassDef) -> Reason | None:
         """The same of a class of the project: each of the transforms that it calls has to end in one size."""
         item = self.flow.method(class_, "__getitem__")
+        inner = self._handed_on(item)
+        if inner:
+            return Dataset(self.flow, inner).why_size_varies
         calls = [each for each in walk(item) if isinstance(each, ast.Call)] if item is not None else []
         called = (value for call in calls for value in without_none(self.flow.values(call.func)))
         transforms = [
@@ -201,6 +205,18 @@ class Dataset:
         if transforms:
             return None
         return Reason("size-not-fixed", f"the size of the images of {described(part)} is not known")
+
+    def _handed_on(self, item: FunctionNode | None) -> Values:
+        """The data sets whose items a data set hands on as they are: ``return self.data[index % len(self.data)]``."""
+        statements = [each for each in walk(item) if isinstance(each, ast.Return)] if item is not None else []
+        returned = [each.value for each in statements]
+        if not returned or not all(isinstance(each, ast.Subscript) for each in returned):
+            return NOTHING
+        held = [self.flow.values(each.value) for each in returned if isinstance(each, ast.Subscript)]
+        values = without_none(NOTHING.union(*held))
+        is_data = all(kind(self.flow, each) is Kind.DATASET for each in values)
+        own = {class_of(each) for each in values} & {class_of(each) for each in self.parts}
+        return values if is_data and own <= {None} else NOTHING
 
     def _why_steps_vary(self, part: Value, steps: Sequence[Value], *, fixed: bool) -> Reason | None:
         """Why images differ in size after transforms; what is not known is mended by one that makes them alike."""

@@ -126,7 +126,8 @@ def _unknown_call(code: WorkerCode, call: ast.Call) -> Reason | None:
             owners = flow.values(call.func.value)
             if not any(each.sort in {Sort.INSTANCE, Sort.EXTERNAL} for each in owners):
                 return None
-        if without_none(values) and not any(each.sort in {Sort.UNKNOWN, Sort.CHOICE} for each in values):
+        is_none = bool(values) and not without_none(values)  # `if self.transform is not None: …`, which never runs
+        if is_none or (without_none(values) and not any(each.sort in {Sort.UNKNOWN, Sort.CHOICE} for each in values)):
             return None
     return _not_known(code, f"{ast.unparse(call.func)}()", call)
 
