@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
+from autotune_rewrite import linewidth
 from autotune_rewrite import target as targets
 from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.errors import FileError
@@ -84,6 +85,8 @@ class Settings:
     """Opt-in rules asked for by name: they run whatever the level."""
     target: Target = UNKNOWN
     choices: Choices = field(default_factory=Choices)
+    widest: int | None = None
+    """The widest line that the project's formatter or linter allows."""
 
 
 def settings(directory: Path, command_line: Options, *, without: frozenset[str] = frozenset()) -> Settings:
@@ -121,6 +124,7 @@ def settings(directory: Path, command_line: Options, *, without: frozenset[str] 
             amp=chosen("amp", usual.amp),
             weighed=rules - frozenset(select),
         ),
+        widest=linewidth.find(directory),
     )
 
 

@@ -62,7 +62,10 @@ class Text:
         Raises:
             FileError: when that is not Python that this interpreter reads.
         """
-        return parse(self.path, text, self.name, is_package=self.is_package, local=self.local)
+        module = parse(self.path, text, self.name, is_package=self.is_package, local=self.local)
+        if self.settings is not None and self.settings.widest is not None:
+            module.widest = self.settings.widest
+        return module
 
 
 def rewrite(path: str, text: str, settings: Settings, *, check: bool = False, rounds: Rounds = ROUNDS) -> Rewrite:

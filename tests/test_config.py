@@ -113,3 +113,32 @@ def test_a_fault_in_the_configuration_is_said_in_one_line(tmp_path: Path, table:
     assert caught.value.path == str(tmp_path / "pyproject.toml")
     assert message in caught.value.message
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "widest"),
+    [
+        pytest.param({}, None, id="nothing says"),
+        pytest.param({"pyproject.toml": "[tool.ruff]\nline-length = 100\n"}, 100, id="ruff"),
+        pytest.param({"pyproject.toml": "[tool.ruff.lint]\nselect = ['E']\n"}, 88, id="ruff, as it is usual"),
+        pytest.param({"ruff.toml": "line-length = 79\n"}, 79, id="a file of ruff's own"),
+        pytest.param({"pyproject.toml": "[tool.black]\n"}, 88, id="black, as it is usual"),
+        pytest.param({"pyproject.toml": "[tool.black]\nline-length = 'wide'\n"}, 88, id="not understood"),
+        pytest.param({"pyproject.toml": "[tool.yapf]\ncolumn_limit = 90\n"}, 90, id="yapf"),
+        pytest.param({"pyproject.toml": "[tool.yapf]\n"}, None, id="yapf says nothing"),
+        pytest.param({"pyproject.toml": "[tool."}, None, id="no TOML"),
+        pytest.param({"setup.cfg": "[flake8]\nmax-line-length = 99  # wide\n"}, 99, id="flake8"),
+        pytest.param({".flake8": "[flake8]\nignore = E501\n"}, None, id="flake8 says nothing"),
+        pytest.param({"tox.ini": "max-line-length"}, None, id="no sections"),
+        pytest.param(
+            {"pyproject.toml": "[project]\n", "tox.ini": "[pycodestyle]\nmax_line_length=95\n"}, 95, id="both"
+        ),
+    ],
+)
+def test_the_widest_line(tmp_path: Path, files: dict[str, str], widest: int | None) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "package").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+
+    assert settings(tmp_path / "package", Options()).widest == widest

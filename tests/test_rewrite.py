@@ -317,3 +317,23 @@ def test_a_deeply_nested_script_is_rewritten_or_refused_in_one_line(depth: int) 
         assert "nested too deeply" in error.message
     else:
         assert result.after == text.replace("one()", "one(two=2)")
+
+
+@pytest.mark.parametrize(
+    ("widest", "between"),
+    [(None, " "), (120, " "), (80, "\n" + " " * 20), (40, " ")],
+    ids=["120", "fits", "broken", "wider already"],
+)
+def test_lines_are_no_wider_than_the_project_has_them(widest: int | None, between: str) -> None:
+    before = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+loader = DataLoader(datasets.MNIST("data"), batch_size=64, shuffle=True{})
+for images, labels in loader:
+    images = images.cuda()
+"""
+    chosen = Settings(frozenset({"loader-pin"}), Promise.BITWISE, widest=widest)
+
+    assert rewrite("train.py", before.format(""), chosen).after == before.format(f",{between}pin_memory=True")

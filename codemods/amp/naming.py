@@ -12,7 +12,7 @@ from codemods.dataflow import placement
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import is_main_guard, walk
-from codemods.editing.values import WIDEST, AddArgument, AddParameter, Import, Insert
+from codemods.editing.values import AddArgument, AddParameter, Import, Insert
 from codemods.facts.devices.conditions import Condition
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Wording:
         scaler = self.torch("torch.amp.GradScaler" if is_new else "torch.cuda.amp.GradScaler", anchor)
         start = f"{self._prefix}{self.names.scaler} = {scaler}("
         arguments = ", ".join([*([f"{quote}cuda{quote}"] * is_new), *([f"enabled={enabled}"] if enabled else [])])
-        if anchor.col_offset + len(start + arguments) < WIDEST:
+        if anchor.col_offset + len(start + arguments) < self.script.module.widest:
             return [f"{start}{arguments})"]
         return [start, f"    {arguments}", ")"]
 
@@ -179,7 +179,7 @@ class Wording:
         choice = " and ".join(filter(None, [test, f"{capability} >= 8"]))
         wide, half = self.torch("torch.bfloat16", place), self.torch("torch.float16", place)
         line = f"{name} = {wide} if {choice} else {half}"
-        if place.col_offset + len(line) <= WIDEST:
+        if place.col_offset + len(line) <= self.script.module.widest:
             return [line]
         return [f"{name} = (", f"    {wide} if {choice}", f"    else {half}", ")"]
 

@@ -113,6 +113,8 @@ class Module:
     """Whether it is the ``__init__`` of the package of that name."""
     local: Mapping[str, str] = field(default_factory=dict)
     """First parts of the dotted names that it imports → the name, in the project, of what they lead to there."""
+    widest: int = 120
+    """Columns of a line that changes make longer: a wider one is broken, where that can be done."""
     tree: ast.Module = field(init=False)
 
     def __post_init__(self) -> None:

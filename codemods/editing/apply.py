@@ -14,7 +14,6 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 from codemods.editing.placing import import_place
 from codemods.editing.values import (
-    WIDEST,
     AddArgument,
     AddItem,
     AddParameter,
@@ -687,8 +686,8 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     # Where each of the last arguments has a line, new ones get lines, too.
     rows = {each.lineno for each in present[-3:]}
     one_per_line = len(present) > 1 and len(rows) == len(present[-3:])
-    fits = width + sum(len(f", {text}") for text in texts) <= WIDEST
-    if not present or not alone or one_per_line or fits or width > WIDEST:
+    fits = width + sum(len(f", {text}") for text in texts) <= module.widest
+    if not present or not alone or one_per_line or fits or width > module.widest:
         return [None] * len(added)
     # New lines stand below the first argument of the last line that has one.
     first = next(each for each in present if each.lineno == present[-1].lineno)
@@ -701,7 +700,7 @@ def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[Base
     gaps: list[BaseParenthesizableWhitespace | None] = []
     at = width
     for text in texts:
-        fits = bool(gaps) and at + len(f", {text}") <= WIDEST
+        fits = bool(gaps) and at + len(f", {text}") <= module.widest
         gaps.append(_SPACE if fits else line_break)
         at = at + len(f", {text}") if fits else column + moved + len(text)
     return gaps

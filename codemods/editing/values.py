@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import FunctionNode, Module
 
-WIDEST = 120
-"""Columns of a line that changes make longer: a wider one is broken, where that can be done."""
-
 
 @dataclass(frozen=True, slots=True)
 class AddArgument:

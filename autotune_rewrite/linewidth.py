@@ -1,0 +1,81 @@
+"""How wide the lines of a script may be: what its formatter or linter is configured to."""
+
+from __future__ import annotations
+
+import configparser
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_USUAL = 88
+"""Of Ruff and Black, where they are configured and their width is not."""
+_IN_PYPROJECT = {"ruff": "line-length", "black": "line-length", "yapf": "column_limit", "autopep8": "max_line_length"}
+_RUFF = ("ruff.toml", ".ruff.toml")
+_INI = ("setup.cfg", "tox.ini", ".flake8")
+_INI_SECTIONS = ("flake8", "pycodestyle")
+
+
+@cache
+def find(directory: Path) -> int | None:
+    """The widest line that the nearest configuration at or above an absolute directory allows; None where none says."""
+    for each in (directory, *directory.parents):
+        widths = [width for width in _said(each) if width > 0]
+        if widths:
+            return widths[0]
+        if (each / ".git").exists():
+            break
+    return None
+
+
+def _said(directory: Path) -> Iterator[int]:
+    for name in _RUFF:
+        text = _read(directory / name)
+        if text is not None:
+            yield _number(_toml(text).get("line-length")) or _USUAL
+    tools = _toml(_read(directory / "pyproject.toml") or "").get("tool")
+    for tool, key in _IN_PYPROJECT.items():
+        table = tools.get(tool) if isinstance(tools, dict) else None
+        if isinstance(table, dict):
+            yield _number(table.get(key)) or (_USUAL if key == "line-length" else 0)
+    for name in _INI:
+        yield from _of_ini(_read(directory / name) or "")
+
+
+def _of_ini(text: str) -> Iterator[int]:
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
+    for section in _INI_SECTIONS:
+        for key in ("max-line-length", "max_line_length"):
+            said = parser.get(section, key, fallback="").partition("#")[0].strip()
+            yield int(said) if said.isdecimal() else 0
+
+
+def _read(path: Path) -> str | None:
+    """The file's text; None where there is no such file, or it is no text: that is for its own tool to say."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _number(value: object) -> int:
+    return value if type(value) is int else 0
