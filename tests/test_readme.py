@@ -407,7 +407,7 @@ def test_the_configuration_as_written_is_accepted(torchfast: Torchfast, naive: P
     (written,) = blocks("toml")
     (naive.parent / "pyproject.toml").write_text(written)
 
-    answer = torchfast("check", "train.py")
+    answer = torchfast("check", "train.py", "--target-torch", "2.13")  # where workers may stay
 
     assert answer.code == 1
     assert "above level bitwise" in answer.out
