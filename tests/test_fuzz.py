@@ -445,6 +445,21 @@ def findings(name: str) -> Counter[tuple[str, bool]]:
     return rewritten({"train.py": FIXTURES[name]})[1]
 
 
+MOVED: dict[Callable[[str, Choose], Program], frozenset[str]] = {
+    wrapped: frozenset({"loader-persistent"}),
+    held: frozenset({"loader-persistent"}),
+    called: frozenset({"loader-persistent", "loader-workers"}),
+}
+"""The rules that may judge otherwise where the script's code moves into a function. Workers may stay where nothing refers
+to their loader any more at the end; and what a function sets may be set again while workers run.
+"""
+
+
+def told(found: Counter[tuple[str, bool]], mutation: Callable[[str, Choose], Program]) -> Counter[tuple[str, bool]]:
+    """What has to stay the same."""
+    return Counter({each: count for each, count in found.items() if each[0] not in MOVED.get(mutation, ())})
+
+
 @few_or_often(4)
 @pytest.mark.parametrize("mutation", MEANING_KEPT, ids=lambda mutation: mutation.__name__)
 def test_findings_follow_the_meaning(mutation: Callable[[str, Choose], Program], examples: int) -> None:
@@ -453,7 +468,7 @@ def test_findings_follow_the_meaning(mutation: Callable[[str, Choose], Program],
         program = mutation(FIXTURES[name], data.draw)
         compiles(program)
         after, found = rewritten(program)
-        assert found == findings(name)
+        assert told(found, mutation) == told(findings(name), mutation)
         compiles(after)
         assert rewritten(after)[0] == after
 

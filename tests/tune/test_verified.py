@@ -329,7 +329,11 @@ def test_nothing_rewritten_is_not_verified(naive: Path) -> None:
 def test_bitwise_changes_are_a_script_of_their_own_where_others_promise_less(naive: Path) -> None:
     verifier = Verifier(lambda _: GOOD)
 
-    tried(naive, verifier, options=Options(level="precision", ignore=("compile", "loader-persistent")))
+    tried(
+        naive,
+        verifier,
+        options=Options(level="precision", select=("DEFAULT", "amp"), ignore=("compile", "loader-persistent")),
+    )
 
     (plan,) = verifier.plans
     assert (plan.promise, plan.tolerance, plan.redrawn) == ("precision", 1e-2, False)
