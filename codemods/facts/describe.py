@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import in_order
 from codemods.facts.autograd.coverage import why_gradients_may_miss
-from codemods.facts.cost.worth import Worth
+from codemods.facts.cost.worth import worth
 from codemods.facts.devices.devices import device
 from codemods.facts.lifetimes import holder
 from codemods.facts.reason import HERE, Words, at
@@ -124,19 +124,19 @@ def _training(script: Script) -> Iterator[tuple[int, Words]]:
 
 def _costs(script: Script) -> Iterator[tuple[int, Words]]:
     """How long the script runs as it stands, and how large its models are."""
-    worth = Worth(script)
+    found = worth(script)
     for loader in script.loaders:
-        batches = worth.lengths.batches(loader) if loader.module is script.module else None
+        batches = found.lengths.batches(loader) if loader.module is script.module else None
         if batches is not None:
             yield loader.call.lineno, Words(f"length: at most {batches:,} batches")
     for iteration in script.iterations:
-        count = worth.lengths.of_iteration(iteration) if iteration.module is script.module else None
+        count = found.lengths.of_iteration(iteration) if iteration.module is script.module else None
         if count is not None:
             yield getattr(iteration.owner, "lineno", 1), Words(f"length: at most {count:,} iterations")
     for model in script.models:
         site = model.value.site
         if isinstance(site, ast.Call) and script.module.holds(site):
-            sizes, operations = worth.networks.sizes(model.value), worth.operations(model.value)
+            sizes, operations = found.networks.sizes(model.value), found.operations(model.value)
             parts = [f"{sizes.parameters:,} parameters"] if sizes is not None and sizes.parameters is not None else []
             parts += [f"at most {operations:,} operations an iteration"] if operations is not None else []
             if parts:

@@ -12,7 +12,7 @@ from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.source import FUNCTIONS, LOOPS
-from codemods.facts.cost.worth import Worth
+from codemods.facts.cost.worth import worth
 from codemods.facts.devices.conditions import Conditions
 from codemods.facts.precision.hazards import (
     capture,
@@ -277,7 +277,7 @@ for x in torch.randn(4, 16, 8).cuda():
             here = conditions.of_code(phases.reach, [iteration.owner], models)
             site = Site(script, self.choices.amp, phases, here, names, group, iteration, own)
             finding, used = self._in_best_form(site, computes_in_half(script, models))
-            in_vain = Worth(script).why_in_32_bits(trained) if self.is_weighed and finding.rewrites else None
+            in_vain = worth(script).why_in_32_bits(trained) if self.is_weighed and finding.rewrites else None
             if in_vain is not None:
                 finding = self.left(finding.module, finding.node, in_vain)
             yield finding

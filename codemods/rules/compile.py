@@ -13,7 +13,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.editing.values import Insert, Replace
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
-from codemods.facts.cost.worth import Worth
+from codemods.facts.cost.worth import worth
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import draws, pads_to_the_longest, why_not_traced, why_recompiled
@@ -289,7 +289,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             )
 
     def _why_not_worth_it(self, script: Script, called: Called) -> Reason | None:
-        return Worth(script).why_not_compiled(called.model.value) if self.is_weighed else None
+        return worth(script).why_not_compiled(called.model.value) if self.is_weighed else None
 
     def _with_two_names(self, script: Script, each: Called, place: Home, because: Reason) -> Finding:
         """``compiled = torch.compile(model)`` where ``model.compile()`` is not what compiles it.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.worker_edits import edits
-from codemods.facts.cost.worth import Worth
+from codemods.facts.cost.worth import worth
 from codemods.facts.data.loaders import partial_loaders
 from codemods.facts.reason import Reason, Words
 from codemods.facts.workers.plan import WorkerFacts
@@ -187,7 +187,7 @@ for (x,) in loader:
             if isinstance(changes, Reason):
                 yield self.left(loader.module, loader.call, changes)
                 continue
-            in_vain = Worth(script).why_without_workers(loader) if self.is_weighed else None
+            in_vain = worth(script).why_without_workers(loader) if self.is_weighed else None
             if in_vain is not None:
                 yield self.left(loader.module, loader.call, in_vain)
                 continue

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from codemods.dataflow.names import parameters, stars
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value, instance, without_none
 from codemods.facts.workers.arguments import click_options, options
@@ -370,7 +371,7 @@ class Constants:
                 statement = module.parent(bound[0])
                 is_plain = isinstance(statement, ast.Assign) and statement.targets == bound
                 return statement.value if is_plain and isinstance(statement, ast.Assign) else None
-            if bound or (scope is not None and _is_parameter(scope, name.id)):
+            if bound or (scope is not None and name.id in {each.arg for each in (*parameters(scope), *stars(scope))}):
                 return None
         return None
 
@@ -695,9 +696,3 @@ def _power(base: float, exponent: float) -> float:
         raise ValueError
     found: float = base**exponent
     return found
-
-
-def _is_parameter(function: Callee, name: str) -> bool:
-    given = function.args
-    every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
-    return any(each is not None and each.arg == name for each in every)

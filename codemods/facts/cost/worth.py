@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.source import lasting
 from codemods.dataflow.values import in_order, without_none
 from codemods.facts.cost.constants import Constants
 from codemods.facts.cost.lengths import Lengths
@@ -23,6 +24,7 @@ from codemods.library.costs import (
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value, Values
     from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
@@ -117,6 +119,17 @@ class Worth:
             return None
         text = f"it yields {total} batches in all: starting workers takes longer than they save"
         return Reason("few-batches", text, remedy=_WHATEVER)
+
+
+def worth(script: Script) -> Worth:
+    """The sum for a script: made once, whatever asks for it, as following constructors and loops takes long."""
+    return _seen_from(script, script.module)
+
+
+@lasting
+def _seen_from(script: Script, _module: Module) -> Worth:
+    """The same: which options of the command line are followed depends on the module whose sites are sought."""
+    return Worth(script)
 
 
 def _millions(count: int) -> str:
