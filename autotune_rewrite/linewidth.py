@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import configparser
-import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from autotune_rewrite import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,16 +34,16 @@ def find(directory: Path) -> int | None:
 
 def _said(directory: Path) -> Iterator[int]:
     for name in _RUFF:
-        text = _read(directory / name)
+        text = beside.text(directory / name)
         if text is not None:
-            yield _number(_toml(text).get("line-length")) or _USUAL
-    tools = _toml(_read(directory / "pyproject.toml") or "").get("tool")
+            yield _number(beside.tables(text).get("line-length")) or _USUAL
+    tools = beside.tables(beside.text(directory / "pyproject.toml") or "").get("tool")
     for tool, key in _IN_PYPROJECT.items():
         table = tools.get(tool) if isinstance(tools, dict) else None
         if isinstance(table, dict):
             yield _number(table.get(key)) or (_USUAL if key == "line-length" else 0)
     for name in _INI:
-        yield from _of_ini(_read(directory / name) or "")
+        yield from _of_ini(beside.text(directory / name) or "")
 
 
 def _of_ini(text: str) -> Iterator[int]:
@@ -60,21 +56,6 @@ def _of_ini(text: str) -> Iterator[int]:
         for key in ("max-line-length", "max_line_length"):
             said = parser.get(section, key, fallback="").partition("#")[0].strip()
             yield int(said) if said.isdecimal() else 0
-
-
-def _read(path: Path) -> str | None:
-    """The file's text; None where there is no such file, or it is no text: that is for its own tool to say."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return {}
 
 
 def _number(value: object) -> int:

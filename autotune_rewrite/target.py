@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os.path
 import re
-import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autotune_rewrite import beside
 from codemods.facts.target import UNKNOWN, Target
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def _in_directory(directory: Path) -> list[_Said]:
     locked = [one for name in LOCKS for one in said(directory / name, _locked(name, _read(directory / name)))]
     if locked:
         return locked
-    found = said(directory / "pyproject.toml", _pyproject(_toml(_read(directory / "pyproject.toml"))))
-    found += said(directory / "Pipfile", _tables_of_bounds(_toml(_read(directory / "Pipfile")), "packages"))
+    found = said(directory / "pyproject.toml", _pyproject(beside.tables(_read(directory / "pyproject.toml"))))
+    found += said(directory / "Pipfile", _tables_of_bounds(beside.tables(_read(directory / "Pipfile")), "packages"))
     found += said(directory / "setup.py", _in_quotes(_read(directory / "setup.py")))
     for path in (path for pattern in PATTERNS[:-2] for path in sorted(directory.glob(pattern))):
         for number, line in _listed(path.name, _read(path)):
@@ -117,26 +117,9 @@ def _in_directory(directory: Path) -> list[_Said]:
 
 
 def _read(path: Path) -> str:
-    """The file's text, or none where there is no such file or it is no text."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return text if "torch" in text.lower() else ""
-
-
-def _toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML file; a broken one says nothing here (as configuration it is reported)."""
-    if not text:
-        return {}
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return {}
+    """The file's text, if it names torch at all."""
+    found = beside.text(path) or ""
+    return found if "torch" in found.lower() else ""
 
 
 def _table(tables: object, *keys: str) -> dict[str, Any]:
@@ -159,7 +142,7 @@ def _locked(name: str, text: str) -> Iterator[str]:
             return
         yield from _tables_of_bounds(tables, "default", "develop")
     else:
-        packages = _toml(text).get("package")
+        packages = beside.tables(text).get("package")
         for each in map(_table, packages) if isinstance(packages, list) else ():
             if each.get("name") == "torch" and "version" in each:
                 yield f"=={each['version']}"
