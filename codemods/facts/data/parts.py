@@ -1,0 +1,142 @@
+"""The parts of batches: which of them a name holds, and whether they are tensors."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.flow import class_of
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import NONE, Sort, Value
+from codemods.facts.devices.transfers import is_value_of_dictionary
+from codemods.facts.reason import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.facts.data.loaders import Loader
+    from codemods.facts.devices.transfers import Transfer
+
+_NO_TENSOR = Reason("unknown-batch", "its collate_fn may return something else than tensors")
+
+
+def is_callers_batch(move: Transfer) -> bool:
+    """Whether it is a part of a batch of the caller's, who is not seen, and is only used where it was moved to.
+
+    ``def train(loader): for x, y in loader: x, y = x.to(device), y.to(device)``. From pageable memory the copy is over
+    when the call returns, or what is copied has been put aside. A part of a tuple is a tensor where it has a ``to``.
+    """
+    module, name = move.module, move.receiver
+    function, statement = module.function(move.call), module.statement(move.call)
+    if not isinstance(name, ast.Name) or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    if move.flow.callers(function) or not isinstance(statement, ast.Assign):
+        return False
+    loop = next((each for each in module.ancestors(statement) if isinstance(each, (ast.For, ast.AsyncFor))), None)
+    if loop is None:
+        return False
+    iterated, target = loop.iter, loop.target
+    while isinstance(iterated, ast.Call) and iterated.args and _passes_on(move.flow, iterated):
+        is_numbered = any(each.name == "builtins.enumerate" for each in move.flow.values(iterated.func))
+        target = target.elts[-1] if is_numbered and isinstance(target, ast.Tuple) else target
+        iterated = iterated.args[0]
+    is_part = isinstance(target, ast.Tuple) and any(_is_named(each, name.id) for each in target.elts)
+    stored = [each for target in statement.targets for each in walk(target)]
+    others = [each for each in walk(statement.value) if _is_named(each, name.id) and each is not name]
+    if not is_part or others or not any(_is_named(each, name.id) for each in stored):
+        return False
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = {each.arg for each in positional[: len(positional) - len(arguments.defaults)]}
+    return isinstance(iterated, ast.Name) and iterated.id in required
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
+    """Why the batch may be something else than a tensor, whose ``to`` may not know ``non_blocking``."""
+    collate = loader.arguments.get("collate_fn")
+    if collate is None or collate.values == {NONE}:
+        # The default collate_fn makes tensors, and containers of tensors, which have no such method.
+        return None
+    for value in collate.values:
+        class_ = class_of(value) if value.sort is Sort.INSTANCE else None
+        called = value.sort in {Sort.FUNCTION, Sort.METHOD}
+        function = value.site if called else class_ and loader.flow.method(class_, "__call__")
+        if isinstance(function, (ast.FunctionDef, ast.Lambda)):
+            place = _place_in_batch(loader.flow, move)
+            for returned in loader.flow.returned(function):
+                is_known = returned.sort is Sort.CONTAINER and place in loader.flow.keys(returned)
+                parts = loader.flow.items(returned, place) if is_known else {returned}
+                if any(_may_be_object(loader.flow, each, set()) for each in parts):
+                    return _NO_TENSOR
+        elif value.name.startswith("transformers."):
+            # A BatchEncoding, whose own `to` knows no non_blocking in all versions; its fields are tensors.
+            if not is_value_of_dictionary(move.module, move.receiver):
+                return _NO_TENSOR
+        elif not value.name.startswith("torch."):
+            return _NO_TENSOR
+    return None
+
+
+def _place_in_batch(flow: Flow, move: Transfer) -> int:
+    """Which part of each batch is moved, counted from 0, where ``for …, (x, y) in …`` alone names it; else -1."""
+    module, name = move.module, move.receiver
+    if not isinstance(name, ast.Name):
+        return -1
+    found = set()
+    for store in module.nodes(ast.Name):
+        if store.id != name.id or not isinstance(store.ctx, ast.Store):
+            continue
+        if module.function(store) is not module.function(name) or module.statement(store) is module.statement(
+            move.call
+        ):
+            continue
+        parts = module.parent(store)
+        loop = module.parent(parts) if parts is not None else None
+        numbered = isinstance(loop, ast.Tuple) and len(loop.elts) == 2 and _is_number(flow, loop.elts[0])  # noqa: PLR2004
+        loop = module.parent(loop) if loop is not None and numbered else loop
+        is_part = (
+            isinstance(parts, ast.Tuple)
+            and not any(isinstance(each, ast.Starred) for each in parts.elts)
+            and isinstance(loop, ast.For)
+            and parts in walk(loop.target)
+            and _hands_on_batches(flow, loop.iter, move.loaders)
+        )
+        found.add(parts.elts.index(store) if is_part else -1)  # type: ignore[union-attr]
+    return found.pop() if len(found) == 1 else -1
+
+
+def _hands_on_batches(flow: Flow, node: ast.expr, loaders: Sequence[Value], depth: int = 3) -> bool:
+    """Whether iterating yields the loaders' batches as they are: the loader itself, ``enumerate(loader)``, ``tqdm``."""
+    values = flow.values(node) - set(loaders)
+    made = [each.site for each in values if isinstance(each.site, ast.Call) and each.site.args]
+    return (
+        depth > 0
+        and bool(flow.values(node))
+        and len(made) == len(values)
+        and all(_passes_on(flow, each) and _hands_on_batches(flow, each.args[0], loaders, depth - 1) for each in made)
+    )
+
+
+def _passes_on(flow: Flow, call: ast.Call) -> bool:
+    names = {each.name for each in flow.values(call.func)}
+    return bool(names) and all(each == "builtins.enumerate" or "tqdm" in each.lower() for each in names)
+
+
+def _is_number(flow: Flow, node: ast.expr) -> bool:
+    values = flow.values(node)
+    return bool(values) and all(each.sort is Sort.PLAIN for each in values)
+
+
+def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:
+    """Whether the value is, or holds, an object with a ``to`` of its own: numbers, texts and containers have none."""
+    if value.sort is not Sort.CONTAINER:
+        return value.sort not in {Sort.HOST, Sort.TENSOR, Sort.BATCH, Sort.PLAIN, Sort.LITERAL}
+    if value in seen:
+        return False
+    seen.add(value)
+    return any(_may_be_object(flow, each, seen) for each in flow.items(value))

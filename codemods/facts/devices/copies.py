@@ -1,0 +1,161 @@
+"""Copies of batches to a device: why one has to block, or is none of a batch in pinned memory."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
+from codemods.facts.data.parts import is_callers_batch, why_no_tensor
+from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.transfers import is_element
+from codemods.facts.devices.writes import why_written
+from codemods.facts.loops import loop_around
+from codemods.facts.loops import place as place_of
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import Kind, described, may
+
+if TYPE_CHECKING:
+    from codemods.facts.devices.transfers import Transfer
+    from codemods.facts.reason import Place
+    from codemods.facts.script import Script
+
+
+def is_about_batches(move: Transfer) -> bool:
+    """Whether a batch is moved, something made from one, or an element of something unknown."""
+    return bool(move.loaders or move.made_from) or all(each.sort is Sort.UNKNOWN for each in move.sources)
+
+
+def is_cut_by_hand(script: Script, move: Transfer) -> bool:
+    """``X[i : i + 64].to(device)`` in a loop; not ``torch.randn(64, 9).to(device)``, which had better be made there."""
+    if move.non_blocking is not None or any(each.sort is not Sort.HOST for each in move.sources):
+        return False
+    made = {each.site for each in move.sources}
+    if not made.isdisjoint(walk(move.receiver)):
+        return False
+    calls = [each for each in move.module.nodes(ast.Call) if isinstance(each.func, ast.Attribute)]
+    pinning = [each.func.value for each in calls if each.func.attr == "pin_memory"]  # type: ignore[attr-defined]
+    is_pinned = any(move.sources & script.flow.values(each) for each in pinning)
+    return not is_pinned and loop_around(script.flow, move.module, move.call) is not None
+
+
+def why_no_batch(move: Transfer) -> Reason:
+    """Why what is moved is not known to be a batch."""
+    unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
+    return _no_batch(unknown or "no loader is seen to hand it out")
+
+
+def _no_batch(why: str) -> Reason:
+    return Reason("unknown-batch", f"what is moved is not known to be a batch: {why}")
+
+
+def unknown_in_place(script: Script, call: ast.Call) -> Reason | None:
+    """Why it is not known what moves itself, ``batch.to(device)``, and is used as batches are; None for all else."""
+    module, func = script.module, call.func
+    if not (isinstance(func, ast.Attribute) and func.attr in {"to", "cuda"} and isinstance(func.value, ast.Name)):
+        return None
+    given = any(each.arg == "non_blocking" for each in call.keywords)
+    if given or not isinstance(module.parent(call), ast.Expr) or not is_element(module, call):
+        return None
+    values = without_none(script.flow.values(func.value))
+    if not values or any(each.sort is not Sort.UNKNOWN for each in values):
+        return None
+    loop = next((each for each in module.ancestors(call) if isinstance(each, (ast.For, ast.AsyncFor))), module.tree)
+    unknown = why_unknown(values)
+    is_taken_apart = any(_takes_apart(script, each, func.value.id) for each in walk(loop))
+    return _no_batch(unknown) if unknown is not None and is_taken_apart else None
+
+
+def _takes_apart(script: Script, node: ast.AST, name: str) -> bool:
+    """``batch["x"]``, ``model(**batch)``, ``model(batch)``."""
+    match node:
+        case ast.Subscript(ast.Name(used)) | ast.keyword(None, ast.Name(used)):
+            return used == name
+        case ast.Call(func, [ast.Name(used), *_]):
+            return used == name and may(script.flow, script.flow.values(func), Kind.MODEL)
+    return False
+
+
+def why_made(script: Script, move: Transfer) -> Reason:
+    """Where the script made by itself what it moves, and that this is not in pinned memory."""
+    hole, places = _made(script, move)
+    text = f"what is moved was made by the script itself{hole}, not by a loader, and is not in pinned memory"
+    return Reason("made-by-hand", text, places)
+
+
+def _made(script: Script, move: Transfer) -> tuple[str, tuple[Place, ...]]:
+    """Where what is moved was made, as far as that is known: words with a hole, and what fills it."""
+    sites = [each.site for each in in_order(move.sources) if isinstance(each.site, ast.expr)]
+    return (f" ({HERE})", (place_of(script.flow, sites[0]),)) if sites else ("", ())
+
+
+def in_accelerate(script: Script) -> Reason | None:
+    """Why what its ``prepare()`` hands out needs no move; None where the script trains without it."""
+    text = "the training loop runs inside Accelerate, which moves the batches itself"
+    return Reason("framework", text) if script.is_accelerated else None
+
+
+def why_blocking(script: Script, move: Transfer) -> Reason | None:
+    """Why the copy has to block, or gains nothing if it does not; None where it is one of a batch in pinned memory."""
+    is_unknown = move.device.kind is DeviceKind.UNKNOWN or any(each.sort is Sort.UNKNOWN for each in move.sources)
+    if is_unknown and (reason := in_accelerate(script)) is not None:
+        return reason
+    is_callers = is_callers_batch(move)
+    if any(each.sort is Sort.UNKNOWN for each in move.sources) and not is_callers:
+        return why_no_batch(move)
+    if not move.loaders and not is_callers:
+        hole, places = _made(script, move)
+        text = f"what is moved was made from the batch on the host{hole}, and is not in pinned memory"
+        return Reason("converted-on-host", text, places)
+    if move.device.kind is DeviceKind.UNKNOWN:
+        return Reason("unknown-device", f"the device is not known: {move.device.reason}")
+    if not move.may_reach_cuda:
+        return Reason("other-accelerator", "the batch goes to another accelerator than CUDA")
+    if is_callers:
+        return None
+    return _why_other(move) or _why_pageable(script, move) or why_written(script.flow, move)
+
+
+def _why_other(move: Transfer) -> Reason | None:
+    """Why what is moved may be something for which a copy must block, or that knows no ``non_blocking``."""
+    for source in move.sources:
+        if source.sort is Sort.CHOICE:
+            continue  # a text or number of the command line, as fire.Fire() would pass, has no such method at all
+        if source.sort not in TENSOR_SORTS:
+            other = described(source)
+            text = "what is moved may be something else than a batch"
+            return Reason("unknown-batch", f"{text}: {other}" if other != "a value" else text)
+        on_host = source.sort in {Sort.BATCH, Sort.HOST}
+        if not on_host and move.device.kind is not DeviceKind.CUDA and not _same_target(source, move):
+            # From CUDA to the CPU, a copy that does not block is read before it is there.
+            text = "what is moved may be on a device already, and the target may be the CPU"
+            return Reason("perhaps-other-device", text)
+    return None
+
+
+def _same_target(source: Value, move: Transfer) -> bool:
+    """Whether a moved tensor was moved to the same device, so that this is no copy at all."""
+    site = source.site
+    if not isinstance(site, ast.Call) or move.target is None:
+        return False
+    return site is move.call or any(ast.dump(each) == ast.dump(move.target) for each in site.args[:1])
+
+
+def _why_pageable(script: Script, move: Transfer) -> Reason | None:
+    reasons: list[Reason] = []
+    is_pinned = False
+    for value in in_order(move.loaders):
+        loader = script.loader(value)
+        if loader is None:
+            return Reason("unpinned-loader", "the loader is not made in a way that can be seen")
+        why = why_no_tensor(loader, move)
+        if why is not None:
+            return why
+        reason = script.why_left_unpinned(loader)
+        if reason is None:
+            is_pinned = True
+        else:
+            lead = f"the loader in {HERE} does not pin its batches: "
+            reasons.append(reason.following(lead, at(loader.module, loader.call), code="unpinned-loader"))
+    return None if is_pinned else reasons[0]

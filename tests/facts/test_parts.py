@@ -1,0 +1,65 @@
+"""Which part of a batch is moved, and whether it may be something else than a tensor."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.data.parts import is_callers_batch, why_no_tensor
+
+COLLATED = """\
+    import torch
+    from torch.utils.data import DataLoader
+
+    class Boxes:
+        def to(self, device):
+            return self
+
+    def collate(items):
+        return torch.stack([image for image, _ in items]), Boxes()
+
+    loader = DataLoader(torch.zeros(8, 3), collate_fn=collate)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "is_tensor"),
+    [
+        pytest.param("for x, y in loader:\n    x.cuda()", True, id="the part that is stacked"),
+        pytest.param("for x, y in loader:\n    y.cuda()", False, id="the part that is an object"),
+        pytest.param("for i, (x, y) in enumerate(loader):\n    x.cuda()", True, id="a part behind enumerate"),
+        pytest.param("for batch in loader:\n    batch.cuda()", False, id="all of it"),
+    ],
+)
+def test_the_part_that_a_loop_names_is_told_from_the_others(loop: str, is_tensor: bool) -> None:  # noqa: FBT001
+    found = script(COLLATED + "".join(f"    {line}\n" for line in loop.splitlines()))
+
+    (move,) = found.transfers
+    (loader,) = found.loaders
+
+    assert (why_no_tensor(loader, move) is None) is is_tensor
+
+
+@pytest.mark.parametrize(
+    ("function", "is_callers"),
+    [
+        pytest.param("def train(loader):\n    for x, y in loader:\n        x = x.cuda()\n", True, id="nobody calls it"),
+        pytest.param(
+            "def train(loader):\n    for x in loader:\n        x = x.cuda()\n", False, id="no part of a tuple"
+        ),
+        pytest.param(
+            "def train(loader):\n    for x, y in loader:\n        z = x.cuda()\n",
+            False,
+            id="the part is used elsewhere",
+        ),
+        pytest.param(
+            "def train(loader):\n    for x, y in loader:\n        x = x.cuda()\n\ntrain(something)\n",
+            False,
+            id="a call is seen",
+        ),
+    ],
+)
+def test_a_batch_of_a_caller_that_is_not_seen(function: str, is_callers: bool) -> None:  # noqa: FBT001
+    (move,) = script(function).transfers
+
+    assert is_callers_batch(move) is is_callers
