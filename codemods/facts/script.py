@@ -20,6 +20,7 @@ from codemods.facts.devices.transfers import Transfer, makings, transfers
 from codemods.facts.failures import Failure, failure
 from codemods.facts.lifetimes import holder
 from codemods.facts.models.layers import Model
+from codemods.facts.models.trained import TrainedModel, trained_models
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.target import UNKNOWN, Target
 from codemods.facts.training.evaluation import EvaluationRegion, Evaluations
@@ -214,6 +215,11 @@ class Script:
     def models(self) -> tuple[Model, ...]:
         """The models that the script makes and that no other model holds, in the order of the text."""
         return tuple(model for module, model in self.whole.models if module in self.modules)
+
+    @cached_property
+    def trained_models(self) -> tuple[TrainedModel, ...]:
+        """The models that training iterations call, each once, in the order of the text."""
+        return tuple(trained_models(self.flow, self.modules, self.iterations))
 
     @cached_property
     def optimizers(self) -> tuple[Made, ...]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, Value
 from codemods.facts.models.layers import Model
-from codemods.facts.models.placement import wrappings
+from codemods.facts.models.placement import Home, home, wrappings
 from codemods.facts.training.iterations import EventKind
 from codemods.library.hooks import is_of_modules
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, described, kind
 from codemods.library.processes import sends_arguments
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
+    from codemods.facts.reason import Reason
     from codemods.facts.training.iterations import TrainingIteration
 
 # What runs a model under ``torch.jit.trace``: ``torch.onnx.export`` does before torch 2.9, and with ``dynamo=False``.
@@ -35,9 +37,11 @@ _NETWORKS = frozenset(
 
 
 @dataclass(frozen=True, eq=False)
-class Called:
+class TrainedModel:
     """A model that training iterations call, and the calls."""
 
+    modules: tuple[Module, ...]
+    """All that may run in one process with it."""
     model: Model
     calls: tuple[tuple[Module, ast.Call], ...]
     wrappers: tuple[Value, ...]
@@ -45,8 +49,36 @@ class Called:
     is_single: bool = False
     """Whether it is a single layer, in which there is nothing to fuse."""
 
+    @cached_property
+    def home(self) -> Home | Reason | None:
+        """Where it is on its device and can be named, or why that is not certain; None where it stays on the CPU."""
+        return home(self.model.flow, self.modules, self.model.value)
 
-def called_models(flow: Flow, iterations: Iterable[TrainingIteration]) -> Iterator[Called]:
+    def is_of(self, module: Module) -> bool:
+        """Whether it is one of the module's own: it is put on its device there, or else made there."""
+        if isinstance(self.home, Home):
+            return self.home.module is module
+        if self.is_single and self.home is None:
+            return False
+        return self.model.value.site is not None and module.holds(self.model.value.site)
+
+    @property
+    def name(self) -> str:
+        """What it is called in the script, or else what it is."""
+        place = self.home
+        return place.module.code(place.name) if isinstance(place, Home) else described(self.model.value)
+
+    def site(self, module: Module) -> ast.AST:
+        """Where it is made in the module, or else put on its device."""
+        site = self.model.value.site
+        if site is not None and module.holds(site):
+            return site
+        return self.home.anchor if isinstance(self.home, Home) else module.tree
+
+
+def trained_models(
+    flow: Flow, modules: tuple[Module, ...], iterations: Iterable[TrainingIteration]
+) -> Iterator[TrainedModel]:
     """The models that training iterations call, not as a layer of another, in the text's order.
 
     Losses without layers are left out.
@@ -66,7 +98,7 @@ def called_models(flow: Flow, iterations: Iterable[TrainingIteration]) -> Iterat
     for value in sorted((each for each in calls if each.site is not None), key=_place):
         model, is_single = Model(flow, value), not _is_network(flow, value)
         if not is_single or value.sort is Sort.MADE or len(model.layers) > 1:
-            yield Called(model, tuple(calls[value]), tuple(wrappers[value]), is_single)
+            yield TrainedModel(modules, model, tuple(calls[value]), tuple(wrappers[value]), is_single)
 
 
 def _place(value: Value) -> tuple[int, int]:
@@ -107,7 +139,7 @@ def _instance(class_: ast.ClassDef) -> Value:
 
 
 def late_hook(
-    flow: Flow, entry: Module, modules: Iterable[Module], called: Called, scope: FunctionNode | ast.Lambda | None
+    flow: Flow, entry: Module, modules: Iterable[Module], trained: TrainedModel, scope: FunctionNode | ast.Lambda | None
 ) -> ast.Call | None:
     """Where a hook may be added to a model or layer after the model was called.
 
@@ -115,10 +147,10 @@ def late_hook(
         flow: The values of the project.
         entry: The module in which the model is put on its device.
         modules: All that may run in one process with it.
-        called: The model, and the calls of it.
+        trained: The model, and the calls of it.
         scope: The function in which the model is put on its device; None at module level.
     """
-    running = _running(flow, entry, called)
+    running = _running(flow, entry, trained)
     for module in modules:
         for call in module.nodes(ast.Call):
             is_hook = isinstance(call.func, ast.Attribute) and is_of_modules(call.func.attr)
@@ -130,43 +162,43 @@ def late_hook(
     return None
 
 
-def traced_by(flow: Flow, modules: Iterable[Module], called: Called) -> ast.Call | None:
+def traced_by(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
     """Where the model is given to what runs it under ``torch.jit.trace``, which refuses compiled models."""
     for module in modules:
         for call in module.nodes(ast.Call):
             traces = any(each.name in _TRACES for each in flow.values(call.func))
             if traces or (isinstance(call.func, ast.Attribute) and call.func.attr in _TRACING_METHODS):
                 given = (*call.args, *(each.value for each in call.keywords))
-                if any(_is_given(flow, each, called) for each in given):
+                if any(_is_given(flow, each, trained) for each in given):
                     return call
     return None
 
 
-def given_to_process(flow: Flow, modules: Iterable[Module], called: Called) -> ast.Call | None:
+def given_to_process(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
     """Where the model is handed to another process, to which it is sent uncompiled."""
     for module in modules:
         for call in module.nodes(ast.Call):
             if any(sends_arguments(each.name) for each in flow.values(call.func)):
                 given = (*call.args, *(each.value for each in call.keywords))
                 parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
-                if any(_is_given(flow, each, called) for each in parts):
+                if any(_is_given(flow, each, trained) for each in parts):
                     return call
     return None
 
 
-def _is_given(flow: Flow, argument: ast.expr, called: Called) -> bool:
+def _is_given(flow: Flow, argument: ast.expr, trained: TrainedModel) -> bool:
     """Whether the argument is the model, as it is or in a wrapper."""
     return any(
-        called.model.value in layers
+        trained.model.value in layers
         for value in flow.values(argument)
         if kind(flow, value) is Kind.MODEL
         for layers in wrappings(flow, value)
     )
 
 
-def _running(flow: Flow, entry: Module, called: Called) -> list[ast.Call]:
+def _running(flow: Flow, entry: Module, trained: TrainedModel) -> list[ast.Call]:
     """The calls of the model, and the calls of functions in which it is called."""
-    found = [call for where, call in called.calls if where is entry]
+    found = [call for where, call in trained.calls if where is entry]
     for call in found:
         function = entry.function(call)
         for caller in flow.callers(function) if function is not None else ():

@@ -1,0 +1,246 @@
+"""Why a model that training iterations call is not to be compiled, in the order in which it is said."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import lasting
+from codemods.dataflow.values import Sort
+from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
+from codemods.facts.models.compilability import pads_to_the_longest, why_not_traced, why_recompiled
+from codemods.facts.models.layers import is_in_threads
+from codemods.facts.models.trained import given_to_process, traced_by
+from codemods.facts.precision.hazards import capture, located, no_cuda, unknown_device
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.models.trained import TrainedModel
+    from codemods.facts.script import Script
+    from codemods.facts.target import Version
+
+_TORCH_SCRIPT = frozenset({"torch.jit.script", "torch.jit.trace"})
+_NEW_TF32 = "fp32_precision"
+SINGLE = Reason("nothing-to-gain", "it is a single layer: there is nothing to fuse in it")
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something that stands against compiling a model."""
+
+    check: Callable[[Script, TrainedModel], Reason | None]
+    """The reason, where it does."""
+    mended_in: Version | None = None
+    """The first torch in which it does not, if there is one."""
+    reference: str = ""
+    """Where that is said."""
+
+
+def why_not_compiled(script: Script, trained: TrainedModel) -> Reason | None:
+    """The first obstacle's reason; None where nothing is known against compiling the model."""
+    for obstacle in OBSTACLES:
+        if obstacle.mended_in is not None and script.target.reaches(obstacle.mended_in):
+            continue
+        reason = obstacle.check(script, trained)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _on_no_device(script: Script, trained: TrainedModel) -> Reason | None:
+    if trained.home is None and not script.may_use_cuda:
+        return unknown_device(script, script.transfers) or no_cuda(script)
+    return None
+
+
+def _single(_script: Script, trained: TrainedModel) -> Reason | None:
+    return SINGLE if trained.is_single else None
+
+
+def _captured(script: Script, _trained: TrainedModel) -> Reason | None:
+    return capture(script)
+
+
+def _compiled_elsewhere(script: Script, _trained: TrainedModel) -> Reason | None:
+    compiling = compiles_already(script)
+    return Reason("done-already", f"{compiling.path} compiles already") if compiling is not None else None
+
+
+def _in_threads(script: Script, trained: TrainedModel) -> Reason | None:
+    if not any(is_in_threads(script.flow, each) for each in (*trained.wrappers, *trained.model.layers)):
+        return None
+    text = "nn.DataParallel copies the model in each iteration:"
+    return Reason("data-parallel", text, remedy="convert to DistributedDataParallel first")
+
+
+def _scripted(_script: Script, trained: TrainedModel) -> Reason | None:
+    made = (*trained.wrappers, trained.model.value)
+    name = next((each.name for each in made if each.name in _TORCH_SCRIPT), None)
+    if name is None:
+        return None
+    text = f"{name}() has made TorchScript of it, which is not compiled again:"
+    return Reason("torchscript", text, remedy="remove that first")
+
+
+def _differentiated_twice(script: Script, trained: TrainedModel) -> Reason | None:
+    twice = _twice(script).get(trained.model.value)
+    if twice is None:
+        return None
+    second = any(each.arg == "create_graph" for each in twice.keywords)
+    what = "gradient penalty / second derivative" if second else f"derivatives by {ast.unparse(twice.func)}()"
+    text = f"{what} through {trained.name} ({HERE})"
+    return Reason("double-backward", text, (located(script, twice),))
+
+
+@lasting  # each model asks
+def _twice(script: Script) -> dict[Value, ast.Call]:
+    models = tuple(each.model for each in script.trained_models)
+    return differentiated_twice(script.flow, script.modules, models)
+
+
+def _differentiated_inside(script: Script, trained: TrainedModel) -> Reason | None:
+    inside = differentiated_inside(script.flow, script.modules, trained.model)
+    if inside is None:
+        return None
+    what = f"a gradient with respect to what is computed inside {trained.name}"
+    text = f"{what}: a compiled model has no graph there ({HERE})"
+    return Reason("inner-gradient", text, (located(script, inside),))
+
+
+def _called_by_its_own(script: Script, trained: TrainedModel) -> Reason | None:
+    class_ = trained.model.class_
+    if class_ is None or script.flow.method(class_, "__call__") is None:
+        return None
+    return Reason("own-method", "its class has a method __call__() of its own, which is not compiled")
+
+
+def _traced(script: Script, trained: TrainedModel) -> Reason | None:
+    tracing = traced_by(script.flow, script.modules, trained)
+    if tracing is None:
+        return None
+    text = f"{ast.unparse(tracing.func)}() traces the model, which fails once it is compiled ({HERE})"
+    return Reason("torchscript", text, (located(script, tracing),))
+
+
+def _sent_away(script: Script, trained: TrainedModel) -> Reason | None:
+    process = given_to_process(script.flow, script.modules, trained)
+    if process is None:
+        return None
+    remedy = "compile it in the function that runs there"
+    text = f"it is given to another process: {remedy} ({HERE})"
+    return Reason("other-process", text, (located(script, process),), remedy)
+
+
+def _may_differ(script: Script, _trained: TrainedModel) -> Reason | None:
+    """Where the script asks for runs that repeat each other.
+
+    Inductor chooses among kernels that round differently by timing them, and may choose otherwise in the next run,
+    unless ``torch.use_deterministic_algorithms(True)`` forbids it.
+    """
+    if script.determinism is None or any(
+        each.name == "torch.use_deterministic_algorithms" and not _is_switched_off(call)
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        for each in script.flow.values(call.func)
+    ):
+        return None
+    where, node = script.determinism
+    place, places = (HERE, (at(where, node),)) if where is script.module else (where.path, ())
+    text = (
+        f"determinism requested ({place}): without torch.use_deterministic_algorithms(True), kernels are chosen by "
+        "timing them, and runs differ"
+    )
+    return Reason("determinism", text, places, "call torch.use_deterministic_algorithms(True)")
+
+
+def _is_switched_off(call: ast.Call) -> bool:
+    given = [*call.args, *(each.value for each in call.keywords if each.arg == "mode")][:1]
+    return any(isinstance(each, ast.Constant) and not each.value for each in given)
+
+
+def _in_framework(script: Script, _trained: TrainedModel) -> Reason | None:
+    return in_framework(script.framework) if script.framework is not None else None
+
+
+def _beside_new_tf32(script: Script, _trained: TrainedModel) -> Reason | None:
+    attributes = script.module.nodes(ast.Attribute)
+    tf32 = next((each for each in attributes if each.attr == _NEW_TF32 and isinstance(each.ctx, ast.Store)), None)
+    if tf32 is None:
+        return None
+    text = f"Inductor of torch 2.9 to 2.13 fails beside {_NEW_TF32} ({HERE})"
+    return Reason("inductor-fault", text, (at(script.module, tf32),))
+
+
+def _not_traced(_script: Script, trained: TrainedModel) -> Reason | None:
+    return why_not_traced(trained.model)
+
+
+def _recompiled(script: Script, trained: TrainedModel) -> Reason | None:
+    return why_recompiled(trained.model) if pads_to_the_longest(script.flow, script.modules) else None
+
+
+def _no_home(_script: Script, trained: TrainedModel) -> Reason | None:
+    return trained.home if isinstance(trained.home, Reason) else None
+
+
+OBSTACLES = (
+    Obstacle(_on_no_device),
+    Obstacle(_single),
+    Obstacle(_captured),
+    Obstacle(_compiled_elsewhere),
+    Obstacle(_in_threads),
+    Obstacle(_scripted),
+    Obstacle(_differentiated_twice, reference="pytorch/pytorch 91469"),
+    Obstacle(_differentiated_inside),
+    Obstacle(_called_by_its_own),
+    Obstacle(_traced),
+    Obstacle(_sent_away),
+    Obstacle(_may_differ, reference="pytorch/pytorch 101105, 165950, 174711"),
+    Obstacle(_in_framework),
+    Obstacle(_beside_new_tf32, mended_in=(2, 14), reference="pytorch/pytorch 166387"),
+    Obstacle(_not_traced),
+    Obstacle(_recompiled),
+    Obstacle(_no_home),
+)
+"""What decides is said first: what holds of the script and its task, then what could be changed in the model."""
+
+
+def in_framework(name: str) -> Reason:
+    """Why a model is left that a framework trains."""
+    text = f"the training loop runs inside {name}, which has a switch of its own for this"
+    return Reason("framework", text, remedy=f"use the switch of {name}")
+
+
+@lasting
+def compiles_already(script: Script) -> Module | None:
+    """The module that compiles something itself, always or by its own switch."""
+    modules = (script.module, *(each for each in script.modules if each is not script.module))
+    # Most modules do not even have the word, and this asks about every name.
+    for module in (each for each in modules if "compile" in each.text):
+        for node in module.nodes(ast.Name, ast.Attribute):
+            if any(each.sort is Sort.EXTERNAL and each.name == "torch.compile" for each in script.flow.values(node)):
+                return module
+        for call in module.nodes(ast.Call):
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "compile"
+                and _is_module_compile(script, call.func)
+            ):
+                return module
+    return None
+
+
+def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
+    return any(
+        each.sort is Sort.METHOD
+        and each.site is None
+        and each.of is not None
+        and kind(script.flow, each.of) is Kind.MODEL
+        for each in script.flow.values(func)
+    )

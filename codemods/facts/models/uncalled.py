@@ -1,0 +1,211 @@
+"""Models that the script trains, but whose calls are not seen in a training iteration, and why."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
+from codemods.facts.devices.transfers import Transfer
+from codemods.facts.models.compilability import why_not_traced
+from codemods.facts.models.layers import Model
+from codemods.facts.models.obstacles import SINGLE, in_framework
+from codemods.facts.models.placement import Home, home, unknown_models, unwrapped
+from codemods.facts.precision.hazards import no_cuda
+from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.iterations import EventKind
+from codemods.library.kinds import WRAPPERS, Kind, described, kind, may, why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.script import Script
+
+ON_CPU = Reason("no-cuda", "it is not moved to CUDA in this file")
+
+
+def only_methods(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
+    """Models that training iterations use, but do not call."""
+    done = {each.model.value for each in script.trained_models}
+    for call in _trained_calls(script):
+        for callee in script.flow.values(call.func):
+            model = callee.of
+            is_own = callee.site is not None or callee.name == "forward"
+            if callee.sort is not Sort.METHOD or model is None or model in done or not is_own:
+                continue
+            # A model that trains itself calls its own methods.
+            site = model.site or (call if callee.name == "forward" else None)
+            if kind(script.flow, model) is Kind.MODEL and site is not None and script.may_use_cuda:
+                done.add(model)
+                text = f"only __call__ is compiled, and the training calls {callee.name}() ({HERE}):"
+                reason = Reason("not-called", text, (at(script.module, call),), _how_to_call(script, callee))
+                yield (site if script.module.holds(site) else call), reason
+
+
+def unknown(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
+    """What is moved to CUDA, has parameters and is called in training like a model, but is not known to be one."""
+    calls = list(_trained_calls(script))
+    said: set[str] = set()
+    for name, move in unknown_models(script.flow, script.modules):
+        is_here = move.module is script.module
+        values = without_none(script.flow.values(move.receiver))
+        same = [each for each in calls if is_here and ast.unparse(each.func) == name]
+        # By another name, in a function that is given it.
+        same += [each for each in calls if isinstance(each.func, ast.Name) and values & script.flow.values(each.func)]
+        if same and name not in said:
+            said.add(name)
+            reason = Reason("unknown-model", why(script.flow, values, Kind.MODEL))
+            if is_here:
+                yield move.call, reason
+            else:
+                what = f"what {ast.unparse(same[0].func)} is there is not known: "
+                yield same[0], reason.following(what)
+    for value in _made_of_models(script):
+        if value.site is not None and script.module.holds(value.site):
+            yield value.site, _taken(value)
+
+
+def optimized(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
+    """The models of the module that optimizers train, and that are not called, or are all of it that is called."""
+    for value in _optimized(script):
+        if value.site is not None and script.module.holds(value.site):
+            yield value.site, _why_not_called(script, value)
+
+
+def owners(script: Script, nodes: set[ast.AST]) -> Iterator[tuple[ast.AST, Reason]]:
+    """What the optimizers are given the parameters of, where it is not known.
+
+    Args:
+        script: Whose.
+        nodes: The models of which something is said already.
+    """
+    reported = {part for each in nodes for part in walk(each)}
+    named = {name for name, move in unknown_models(script.flow, script.modules) if move.call in nodes}
+    for owner in _owners(script) if any(True for _ in _trained_calls(script)) else ():
+        values = script.flow.values(owner)
+        is_new = ast.unparse(owner) not in named and not any(each.site in reported for each in values)
+        if is_new and script.module.holds(owner) and all(kind(script.flow, each) is None for each in values):
+            named.add(ast.unparse(owner))
+            yield owner, _why_unknown(script, owner)
+
+
+def _trained_calls(script: Script) -> Iterator[ast.Call]:
+    """The calls in the entry script that are part of a training iteration."""
+    parts = {
+        part
+        for each in script.iterations
+        for part in (each.owner, *(event.frame for event in each.events if event.frame is not None))
+    }
+    for call in script.module.nodes(ast.Call) if parts else ():
+        if not parts.isdisjoint(script.module.ancestors(call)):
+            yield call
+
+
+def _made_of_models(script: Script) -> Iterator[Value]:
+    """What a library's function has made of a model that may train on CUDA, and the training calls."""
+    found: dict[Value, None] = {}
+    for call in _trained_calls(script) if script.may_use_cuda else ():
+        found.update(dict.fromkeys(each for each in script.flow.values(call.func) if _is_made_of_model(script, each)))
+    yield from found
+
+
+def _is_made_of_model(script: Script, value: Value, depth: int = 3) -> bool:
+    """Whether a library's function was given a model, or what another one made of that, and what it made is unknown."""
+    given = _given(script, value)
+    return may(script.flow, given, Kind.MODEL) or (
+        depth > 1 and any(_is_made_of_model(script, each, depth - 1) for each in given)
+    )
+
+
+def _given(script: Script, value: Value) -> Values:
+    """What the library's function was given that made something which is not known."""
+    if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or kind(script.flow, value) is not None:
+        return NOTHING
+    given = (*value.site.args, *(each.value for each in value.site.keywords))
+    return NOTHING.union(*(script.flow.values(each) for each in given))
+
+
+def _owners(script: Script) -> Iterator[ast.expr]:
+    """What the optimizers of the script are given the parameters of."""
+    for made in script.optimizers:
+        for node in walk(made.call):
+            if isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
+                yield node.value
+
+
+def _how_to_call(script: Script, method: Value) -> str:
+    """What to do where the training calls another method than the one that is compiled."""
+    if method.name == "forward":
+        return "call the model itself"
+    trains = any(module.function(call) is method.site for module, call in script.backwards)
+    steps = method.site is not None and any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "step"
+        and may(script.flow, script.flow.values(node.func.value), Kind.OPTIMIZER)
+        for node in walk(method.site)
+    )
+    # An optimizer has no place in what is compiled.
+    return f"let {method.name}() call a model to compute its loss" if trains or steps else "move that into forward()"
+
+
+def _why_unknown(script: Script, owner: ast.expr) -> Reason:
+    if script.framework is not None:
+        return in_framework(script.framework)
+    if not script.may_use_cuda and not any(True for _ in _moved_to_cuda(script)):
+        return no_cuda(script)
+    return not_known(ast.unparse(owner), why(script.flow, script.flow.values(owner), Kind.MODEL))
+
+
+def not_known(what: str, why_: str) -> Reason:
+    """Why something is left of which nobody knows what it is."""
+    return Reason("unknown-model", f"what {what} is there is not known: {why_}")
+
+
+def _optimized(script: Script) -> Iterator[Value]:
+    """The models whose parameters the script's optimizers are given, but those that are called, and parts of models."""
+    flow, found = script.flow, dict[Value, None]()
+    for owner in _owners(script):
+        models = (each for each in flow.values(owner) if kind(flow, each) is Kind.MODEL)
+        found.update(dict.fromkeys(part for each in models for part in unwrapped(flow, each)))
+    parts = {layer for each in script.models if each.value.name not in WRAPPERS for layer in each.layers[1:]}
+    done = parts | {each.model.value for each in script.trained_models if not each.is_single}
+    yield from (each for each in found if each not in done)
+
+
+def _moved_to_cuda(script: Script) -> Iterator[Value]:
+    """Whatever is moved to what may be a CUDA device, known to be a model or tensor or not."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
+                move = Transfer(script.flow, module, call)
+                if move.may_reach_cuda:
+                    yield from script.flow.values(move.receiver)
+
+
+def _taken(value: Value) -> Reason:
+    text = f"{described(value)} takes the model, and what it returns is not known to be one"
+    return Reason("unknown-model", text)
+
+
+def _why_not_called(script: Script, value: Value) -> Reason:
+    """Why a model that an optimizer trains is not to be compiled, where its calls are not seen, or all it calls."""
+    place = home(script.flow, script.modules, value)
+    if script.framework is not None:
+        return in_framework(script.framework)
+    moved = list(_moved_to_cuda(script)) if place is None else []
+    taker = next((each for each in moved if value in _given(script, each)), None)
+    if taker is not None:
+        return _taken(taker)
+    if place is None and not moved and not script.may_use_cuda:
+        return no_cuda(script)
+    if any(each.model.value == value for each in script.trained_models):
+        return SINGLE
+    if not isinstance(place, Home):
+        return place or ON_CPU
+    events = (event for each in script.iterations for event in each.of(EventKind.FORWARD))
+    if any(value in unwrapped(script.flow, subject) for event in events for subject in event.subjects):
+        unknown = Reason("unknown-model", "what its layers do is not known")
+        return why_not_traced(Model(script.flow, value)) or unknown
+    return Reason("not-called", "no training iteration is seen to call it")
