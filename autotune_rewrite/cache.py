@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from platformdirs import user_cache_path
 
 from autotune_rewrite import __version__
-from autotune_rewrite.target import LOCKS, PATTERNS
+from autotune_rewrite.target import LOCKS, PATTERNS, SPEAKING, read_in
 
 if TYPE_CHECKING:
     import sqlite3
@@ -45,6 +45,8 @@ _MOST_ENTRIES = 50_000
 """Files and directories of a snapshot; to look at more takes as long as to read some."""
 _READ_BESIDE = ("pyproject.toml", "requirements.txt", "environment.yml", *LOCKS, ".gitignore")
 _ALL_BESIDE = frozenset({*_READ_BESIDE, *PATTERNS})
+_READ = (".py", ".ipynb", ".txt", ".yml", ".yaml")
+_SPEAKING = tuple(pattern.removesuffix("*") for pattern in SPEAKING)
 _MARKS = (".git", ".hg", "setup.py", "setup.cfg", "pyvenv.cfg", "conda-meta", "__init__.py")
 """What is read, and what is looked for, in directories around scripts."""
 
@@ -188,7 +190,7 @@ def surroundings(directory: str) -> bytes:
     found = bytearray()
     for each in (Path(directory), *Path(directory).parents):
         named = (each / name for name in _READ_BESIDE)
-        for path in sorted({*named, *(path for pattern in PATTERNS for path in each.glob(pattern))}):
+        for path in sorted({*named, *read_in(each)}):
             with suppress(OSError):
                 found += f"{path}\0".encode(errors="surrogatepass") + path.read_bytes()
         found += str([(each / name).exists() for name in _MARKS]).encode()
@@ -212,7 +214,7 @@ def _above(top: str) -> Iterator[str]:
         in_project = in_project and not any((each / mark).exists() for mark in _MARKS[:4])
         if in_project and (each / "__init__.py").exists():
             yield str(each)
-        yield from (str(path) for pattern in PATTERNS for path in each.glob(pattern))
+        yield from map(str, read_in(each))
 
 
 def _below(top: str) -> Iterator[str]:
@@ -229,5 +231,5 @@ def _below(top: str) -> Iterator[str]:
                 if not entry.name.startswith(".") and entry.name != "__pycache__":
                     todo.append(entry.path)
                     yield entry.path
-            elif entry.name.endswith((".py", ".ipynb", ".txt", ".yml", ".yaml")) or entry.name in _ALL_BESIDE:
+            elif entry.name.endswith(_READ) or entry.name.startswith(_SPEAKING) or entry.name in _ALL_BESIDE:
                 yield entry.path

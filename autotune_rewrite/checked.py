@@ -107,7 +107,7 @@ def _key(project: Project, chosen: str, around: dict[str, bytes]) -> str:
     places = sorted({str(Path(part.path).absolute().parent) for part in project.parts if part.asked})
     for each in places:
         around[each] = around[each] if each in around else surroundings(each)
-    return key("project", chosen, repr(project), *(around[each] for each in places), *contents)
+    return key("project", chosen, str(Path.cwd()), repr(project), *(around[each] for each in places), *contents)
 
 
 def _content(path: str) -> bytes:

@@ -18,7 +18,7 @@ from codemods.facts import failures
 from codemods.facts.describe import facts_by_line
 from codemods.facts.reason import Reason
 from codemods.facts.script import Script, Whole
-from codemods.facts.target import UNKNOWN
+from codemods.facts.target import ASSUMED, UNKNOWN, weakest
 
 if TYPE_CHECKING:
     import ast
@@ -283,15 +283,22 @@ def _script(
     text: Text, modules: Mapping[Text, Module], whole: Whole, shared: dict[tuple[Module, ...], Script]
 ) -> Script:
     """The facts, seen from one module: those that run in one process with it matter to it."""
-    target = text.settings.target if text.settings is not None else UNKNOWN
     entries = [module for each, module in modules.items() if each.is_entry]
     together = whole.flow.together(modules[text], entries)
+    target = _target(text, [each for each, module in modules.items() if each.is_entry and module in together])
     known = shared.get(together)
     if known is None:
         known = Script(modules[text], together, tuple(each for each in together if each in entries), target, whole)
     # The copy knows what the facts were asked so far.
     shared[together] = known.seen_from(modules[text], target)
     return shared[together]
+
+
+def _target(text: Text, entries: Sequence[Text]) -> Target:
+    """The torch that a module is run on: what lies beside the scripts that run it says so where nothing nearer does."""
+    own = text.settings.target if text.settings is not None else UNKNOWN
+    others = [each.settings.target for each in entries if each.settings is not None]
+    return weakest(others) if own.is_silent and others else own
 
 
 def _objection(finding: Finding, settings: Settings, target: Target, suppressions: Suppressions) -> Reason | None:
@@ -304,7 +311,8 @@ def _objection(finding: Finding, settings: Settings, target: Target, suppression
         return Reason("above-level", words.text, words.places, f"choose --level {finding.promise}")
     if not target.allows(finding.since):
         needed = ".".join(map(str, finding.since))
-        words = finding.words.following(f"needs torch {needed}, and the script may run on an older one: ")
+        said_by = f" ({target.source})" if target.source else ""
+        words = finding.words.following(f"needs torch {needed}, and the script may run on an older one{said_by}: ")
         remedy = f"say --target-torch {needed}, if it runs on no older one"
         if target.source:
             remedy += f": {target.source} says otherwise"
@@ -314,7 +322,21 @@ def _objection(finding: Finding, settings: Settings, target: Target, suppression
 
 def _notes(target: Target, sites: Sequence[Site]) -> Iterator[str]:
     """What is to be said once of the torch that the script runs on, however many sites it decides."""
-    if sites and target.source and any(site.code == _OLDER for site in sites):
+    is_too_old = any(site.code == _OLDER for site in sites)
+    assumed = ".".join(map(str, ASSUMED))
+    if is_too_old and target.is_silent:
+        yield (
+            f"nothing beside the script says which torch is used: {assumed} is assumed. "
+            "--target-torch VERSION says which"
+        )
+    where, _, spoken_of = target.spoken_of.partition(": ")
+    if spoken_of and any(site.rewrites for site in sites):
+        # Newer code than that torch has may have been written.
+        yield (
+            f"{where}, speaks of {spoken_of}, which is no requirement: torch {assumed} is assumed. "
+            "--target-torch VERSION says which"
+        )
+    if is_too_old and target.source:
         yield (
             f"{target.source} says which torch is used, so that what needs a newer one is left. "
             "Where it is out of date, --target-torch VERSION says which"

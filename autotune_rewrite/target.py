@@ -11,20 +11,22 @@ import json
 import os.path
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite import beside
-from codemods.facts.target import UNKNOWN, Target
+from codemods.facts.target import ASSUMED, Target, weakest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from codemods.facts.target import Version
 
 _ROOT_MARKS = (".git", "setup.py", "setup.cfg")
 _SECOND: Version = (2, 0)
+SPEAKING = ("README*", "INSTALL*", "Dockerfile*")
+"""Files that may name the torch that a project was tried with; they ask for none."""
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "conda-lock.yml", "requirements.lock")
 """The files that say what is installed."""
 PATTERNS = (
@@ -43,6 +45,11 @@ _WHEEL = re.compile(r"/(?:py)?torch-(?P<version>\d[\w.]*)")
 _IN_QUOTES = re.compile(rf"[\"']({_TORCH}\s*(?:\[[^\]]*\])?\s*[<>=~!][^\"']*)[\"']")
 _LOCKED_BY_CONDA = re.compile(
     r"^\s*-?\s*name:\s*(?:py)?torch\s*\n\s*version:\s*[\"']?(?P<version>[\w.+]+)", re.MULTILINE
+)
+_NAMED = re.compile(r"(?<![\w-])(?:py)?torch(?![\w-])", re.IGNORECASE)
+_INCLUDED = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[ \t=]*(?P<file>[^\s#]+)")
+_SPOKEN_OF = re.compile(
+    r"(?<![\w-])(?:py)?torch(?:[*_`)]|\s|version|v|[:=>~≥-]){1,12}(?P<version>\d+\.\d+)", re.IGNORECASE
 )
 _BOUND = re.compile(
     r"(?P<operator>===|==|~=|>=|<=|!=|<|>|=|\^|~)?\s*v?"
@@ -72,24 +79,46 @@ def parse(text: str) -> Version:
     return int(found[1]), int(found[2] or 0)
 
 
-@cache
 def find(directory: Path) -> Target:
     """What the nearest requirements at or above an absolute directory say, up to the project's root."""
-    for each in _up_to_root(directory):
+    return found_from(directory, Path.cwd())
+
+
+def read_in(directory: Path) -> set[Path]:
+    """The files of a directory, and those that they include, that may say which torch is used."""
+    seen: set[Path] = set()
+    for path in (path for pattern in PATTERNS[:-2] for path in directory.glob(pattern)):
+        _by_line(path, seen)
+    named = (path for pattern in (*PATTERNS, *SPEAKING) for path in directory.glob(pattern))
+    return {*seen, *named}
+
+
+@cache
+def found_from(directory: Path, current: Path) -> Target:
+    """The same, where torchfast was called in the other directory."""
+    above = _up_to_root(directory, current)
+    broken = tuple(one for each in above for one in _broken(each))
+    for each in above:
         said = _in_directory(each)
         if said:
-            return _weakest(said)
-    return UNKNOWN
+            found = weakest([_target(each) for each in said])
+            return replace(found, unread=(*found.unread, *broken))
+    return Target(unread=broken, spoken_of=next((one for each in above for one in _spoken_of(each)), ""))
 
 
-def _up_to_root(directory: Path) -> tuple[Path, ...]:
-    """The directory and those above it that belong to its project; it alone where no project is seen."""
+def _up_to_root(directory: Path, current: Path) -> tuple[Path, ...]:
+    """The directory and those above it that belong to its project.
+
+    Where nothing marks a project's root, it is taken to be the directory where torchfast was called, if the files lie
+    below that.
+    """
     above = (directory, *directory.parents)
     for index, each in enumerate(above):
         if any((each / mark).exists() for mark in _ROOT_MARKS):
             return above[: index + 1]
     projects = [index for index, each in enumerate(above) if (each / "pyproject.toml").exists()]
-    return above[: projects[0] + 1] if projects else above[:1]
+    ends = projects or [index for index, each in enumerate(above) if each == current]
+    return above[: ends[0] + 1] if ends else above[:1]
 
 
 # What the files say.
@@ -97,23 +126,77 @@ def _up_to_root(directory: Path) -> tuple[Path, ...]:
 
 def _in_directory(directory: Path) -> list[_Said]:
     """What the files of one directory say of torch, with their names as seen from the current one."""
-
-    def said(path: Path, bounds: Iterable[str]) -> list[_Said]:
-        # On Windows there is no way from one drive to another.
-        shown = os.path.relpath(path) if path.drive == Path.cwd().drive else str(path)
-        return [_Said(each.strip(), shown) for each in bounds]
-
     # A lock says what is installed, whatever the requirements would also allow.
-    locked = [one for name in LOCKS for one in said(directory / name, _locked(name, _read(directory / name)))]
+    locked = [one for name in LOCKS for one in _said(directory / name, partial(_locked, name))]
     if locked:
         return locked
-    found = said(directory / "pyproject.toml", _pyproject(beside.tables(_read(directory / "pyproject.toml"))))
-    found += said(directory / "Pipfile", _tables_of_bounds(beside.tables(_read(directory / "Pipfile")), "packages"))
-    found += said(directory / "setup.py", _in_quotes(_read(directory / "setup.py")))
+    found = _said(directory / "pyproject.toml", lambda text: _pyproject(beside.tables(text)))
+    found += _said(directory / "Pipfile", lambda text: _tables_of_bounds(beside.tables(text), "packages"))
+    found += _said(directory / "setup.py", _in_quotes)
+    seen: set[Path] = set()
     for path in (path for pattern in PATTERNS[:-2] for path in sorted(directory.glob(pattern))):
-        for number, line in _listed(path.name, _read(path)):
-            found += (replace(each, where=f"{each.where}, line {number}") for each in said(path, _of_line(line)))
+        found += _by_line(path, seen)
     return found
+
+
+def _said(path: Path, bounds: Callable[[str], Iterable[str]]) -> list[_Said]:
+    """The bounds that are found in the file's text, with the lines where they stand."""
+    text = _read(path)
+    return [_Said(each.strip(), _shown(path) + _line_of(text, each)) for each in bounds(text)]
+
+
+def _by_line(path: Path, seen: set[Path]) -> list[_Said]:
+    """What the lines of a file, and the files that they include, say of torch.
+
+    Args:
+        path: The file.
+        seen: The files that were read already.
+    """
+    if path.resolve() in seen:
+        return []
+    seen.add(path.resolve())
+    found: list[_Said] = []
+    for number, line in _listed(path.name, beside.text(path) or ""):
+        found += (_Said(each.strip(), f"{_shown(path)}, line {number}") for each in _of_line(line))
+        included = _INCLUDED.match(line)
+        if included is not None:
+            found += _by_line(path.parent / included["file"], seen)
+    return found
+
+
+def _shown(path: Path) -> str:
+    """The file's name as seen from the current directory."""
+    # On Windows there is no way from one drive to another.
+    return os.path.relpath(path) if path.drive == Path.cwd().drive else str(path)
+
+
+def _line_of(text: str, bounds: str) -> str:
+    """Where the text names torch with these bounds, in words; of a lock the version stands in a line below."""
+    lines = text.splitlines()
+    version = bounds.strip().lstrip("<>=~!^ ").partition(",")[0].strip()
+    for index, line in enumerate(lines):
+        if _NAMED.search(line):
+            near = next((n for n, each in enumerate(lines[index : index + 3], index) if version in each), None)
+            if near is not None:
+                return f", line {near + 1}"
+    return ""
+
+
+def _broken(directory: Path) -> Iterator[str]:
+    """The files of a directory that name torch and cannot be read."""
+    for name in ("pyproject.toml", "Pipfile", "uv.lock", "poetry.lock", "pdm.lock"):
+        text = _read(directory / name)
+        if text and not beside.tables(text):
+            yield f"{_shown(directory / name)}: what it says of torch, as it is not TOML,"
+
+
+def _spoken_of(directory: Path) -> Iterator[str]:
+    """Where files that ask for no torch name one that is older than what is assumed."""
+    for path in (path for pattern in SPEAKING for path in sorted(directory.glob(pattern))):
+        for number, line in enumerate(_read(path).splitlines(), start=1):
+            found = _SPOKEN_OF.search(line)
+            if found is not None and parse(found["version"]) < ASSUMED:
+                yield f"{_shown(path)}, line {number}: torch {found['version']}"
 
 
 def _read(path: Path) -> str:
@@ -244,16 +327,3 @@ def _add(found: re.Match[str], lower: list[Version], upper: list[Version]) -> No
     elif operator in {"=", "==", "===", "~", "~="}:
         is_major = is_any_minor or (operator == "~=" and patch is None)
         upper.append(next_major if is_major else next_minor)
-
-
-def _weakest(said: Sequence[_Said]) -> Target:
-    """What holds whichever of the requirements the script is run with; an old torch that one of them pins counts."""
-    targets = [_target(each) for each in said]
-    bound = [each for each in targets if each.known is not None]
-    below = [each.below for each in targets if each.below is not None]
-    oldest = min(bound, key=lambda each: each.known or _SECOND, default=UNKNOWN)
-    decides = len(bound) == len(targets) or (oldest.known or _SECOND) < _SECOND
-    highest = max(below) if len(below) == len(targets) else None
-    source = oldest.source if decides else next((each.source for each in targets if highest and each.source), "")
-    unread = tuple(dict.fromkeys(one for each in targets for one in each.unread))
-    return Target(oldest.known if decides else None, highest, source, unread)

@@ -216,7 +216,7 @@ finally:
 def _forget() -> None:
     """What one process reads once, it would read again in the next."""
     config._configured.cache_clear()
-    target.find.cache_clear()
+    target.found_from.cache_clear()
 
 
 def _edit(folder: Path) -> None:

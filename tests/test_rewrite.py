@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,11 @@ def test_a_check_finds_the_same_and_changes_nothing() -> None:
             id="not rewriting below 2.1",
         ),
         pytest.param(
+            {"target": Target((1, 9), (1, 10), "setup.py, line 3: torch==1.9")},
+            "needs torch 2.1, and the script may run on an older one (setup.py, line 3: torch==1.9): two is missing",
+            id="where that is said",
+        ),
+        pytest.param(
             {"target": Target(None, (2, 0))},
             "needs torch 2.1, and the script may run on an older one: two is missing",
             id="not rewriting before 2.0",
@@ -151,6 +157,51 @@ def test_what_may_not_be_done_is_left_with_the_reason(chosen: dict[str, Any], re
     assert messages(result) == [(1, reason, False)]
     assert result.after == result.before
     assert not result.fails
+
+
+def test_a_module_runs_on_the_torch_of_the_scripts_that_import_it() -> None:
+    pinned = Target((1, 9), (1, 10), "environment.yml, line 3: torch==1.9")
+    settings = Settings(rules=frozenset({"add-two"}), level=Promise.PRECISION)
+    texts = [
+        Text("run.py", "import exp\n", dataclasses.replace(settings, target=pinned), local={"exp": "exp"}),
+        Text("exp/exp.py", "one()\n", settings, "exp", is_entry=False),
+    ]
+
+    _, found = rewrite_project(texts, rounds=((AddTwo,),))
+
+    assert isinstance(found, Rewrite)
+    assert messages(found) == [
+        (1, f"needs torch 2.1, and the script may run on an older one ({pinned.source}): two is missing", False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "needed", "notes"),
+    [
+        pytest.param(
+            Target(),
+            (2, 6),
+            ("nothing beside the script says which torch is used: 2.4 is assumed. --target-torch VERSION says which",),
+            id="nothing is known",
+        ),
+        pytest.param(
+            Target(spoken_of="README.md, line 3: torch 1.6"),
+            (2, 1),
+            (
+                "README.md, line 3, speaks of torch 1.6, which is no requirement: torch 2.4 is assumed. "
+                "--target-torch VERSION says which",
+            ),
+            id="something is written for a newer one than is spoken of",
+        ),
+        pytest.param(Target((2, 7)), (2, 6), (), id="the user said it"),
+    ],
+)
+def test_which_torch_is_assumed_is_said_where_it_decides(
+    target: Target, needed: tuple[int, int], notes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AddTwo, "min_torch", needed)
+
+    assert run("one()\n", (AddTwo,), target=target).notes == notes
 
 
 def test_an_opt_in_rule_asked_for_by_name_runs_above_the_level() -> None:

@@ -169,8 +169,32 @@ def test_the_target_is_what_the_requirements_beside_the_script_guarantee(
                 "uv.lock": "[[package]]\nname = 'torch'\nversion = '2.6.0'\n",
             },
             (2, 6),
-            "uv.lock: torch==2.6.0",
+            "uv.lock, line 3: torch==2.6.0",
             id="a lock says more than the requirement",
+        ),
+        pytest.param(
+            {"setup.py": "setup(\n    install_requires=[\n        'torch==1.4',\n    ],\n)\n"},
+            (1, 4),
+            "setup.py, line 3: torch==1.4",
+            id="the line of a setup.py",
+        ),
+        pytest.param(
+            {"pyproject.toml": "[project]\nname = 'torch-runs'\ndependencies = [\n  'torch>=2.1',\n]\n"},
+            (2, 1),
+            "pyproject.toml, line 4: torch>=2.1",
+            id="the line of a pyproject.toml",
+        ),
+        pytest.param(
+            {"requirements.txt": "numpy\n-r deps/base.in\n", "deps/base.in": "torch==1.8.1\n"},
+            (1, 8),
+            "deps/base.in, line 1: torch==1.8.1",
+            id="a file that is included",
+        ),
+        pytest.param(
+            {"requirements.txt": "-r other.txt\ntorch==1.8.1\n", "other.txt": "-r requirements.txt\n"},
+            (1, 8),
+            "requirements.txt, line 2: torch==1.8.1",
+            id="files that include each other",
         ),
     ],
 )
@@ -197,6 +221,62 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found.known == (1, 4)
 
 
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "pyproject.toml", "[project\ndependencies = ['torch==1.4']\n")
+
+    found = target.find(tmp_path)
+
+    assert found.unread == ("pyproject.toml: what it says of torch, as it is not TOML,",)
+    assert found.known is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "spoken_of"),
+    [
+        pytest.param("README.md", "# Net\n\nTested with PyTorch 1.6.\n", "README.md, line 3: torch 1.6", id="tested"),
+        pytest.param("README.md", "- torch >= 1.4.1\n", "README.md, line 1: torch 1.4", id="a list"),
+        pytest.param("README.md", "[PyTorch](https://pytorch.org) 1.2\n", "", id="an address"),
+        pytest.param("README.md", "Tested with PyTorch 2.6.\n", "", id="newer than what is assumed"),
+        pytest.param("README.md", "pytorch-lightning 1.2, torchvision 0.5\n", "", id="other packages"),
+        pytest.param(
+            "Dockerfile", "FROM pytorch/pytorch:1.7.1-cuda11\n", "Dockerfile, line 1: torch 1.7", id="an image"
+        ),
+    ],
+)
+def test_a_torch_that_is_only_spoken_of_is_no_requirement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, spoken_of: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / file, text)
+
+    found = target.find(tmp_path)
+
+    assert (found.known, found.below, found.spoken_of) == (None, None, spoken_of)
+
+
+def test_what_is_asked_for_silences_what_is_spoken_of(tmp_path: Path) -> None:
+    write(tmp_path / "README.md", "Tested with PyTorch 1.6.\n")
+    write(tmp_path / "requirements.txt", "torch\n")
+
+    assert target.find(tmp_path) == Target()
+
+
+def test_without_a_marked_root_requirements_count_up_to_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "requirements.txt", "torch==2.1\n")
+    write(tmp_path / "project/environment.yml", "dependencies:\n  - pip:\n    - torch==1.9.0\n")
+    write(tmp_path / "project/exp/train.py", "")
+
+    monkeypatch.chdir(tmp_path / "project/exp")
+    assert target.find(tmp_path / "project/exp") == Target()
+
+    monkeypatch.chdir(tmp_path / "project")
+    found = target.find(tmp_path / "project/exp")
+    assert (found.known, found.source) == ((1, 9), "environment.yml, line 3: torch==1.9.0")
+
+
 def test_requirements_count_up_to_the_project_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "requirements.txt", "torch>=2.1\n")
@@ -206,7 +286,7 @@ def test_requirements_count_up_to_the_project_root(tmp_path: Path, monkeypatch: 
     assert target.find(tmp_path / "project/examples").known is None
 
     write(tmp_path / "project/requirements.txt", "torch>=2.2\n")
-    target.find.cache_clear()
+    target.found_from.cache_clear()
 
     found = target.find(tmp_path / "project/examples")
     assert (found.known, found.source) == ((2, 2), "project/requirements.txt, line 1: torch>=2.2")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Version: TypeAlias = "tuple[int, int]"
 
 ASSUMED: Version = (2, 4)
 """What an unknown target counts as when code needs a minimum."""
+
+
+_SECOND: Version = (2, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,13 @@ class Target:
     """Where the script or a file beside it says so; empty where nothing is known, or the user said it."""
     unread: tuple[str, ...] = ()
     """What such files say of torch in words that are not understood, and where."""
+    spoken_of: str = ""
+    """Where other files speak of a torch, if none asks for one."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is said of torch, be it understood or not."""
+        return self.known is None and self.below is None and not self.unread
 
     def allows(self, minimum: Version) -> bool:
         """Whether code that needs this version may be written."""
@@ -46,7 +59,25 @@ class Target:
             return self
         known = [each for each in (self.known, demanded.known) if each is not None]
         below = [each for each in (self.below, demanded.below) if each is not None]
-        return Target(max(known, default=None), min(below, default=None), demanded.source or self.source, self.unread)
+        return replace(
+            self,
+            known=max(known, default=None),
+            below=min(below, default=None),
+            source=demanded.source or self.source,
+        )
 
 
 UNKNOWN = Target()
+
+
+def weakest(targets: Sequence[Target]) -> Target:
+    """What holds whichever of the targets is the one; an old torch that one of them pins counts."""
+    bound = [each for each in targets if each.known is not None]
+    below = [each.below for each in targets if each.below is not None]
+    oldest = min(bound, key=lambda each: each.known or _SECOND, default=UNKNOWN)
+    decides = len(bound) == len(targets) or (oldest.known or _SECOND) < _SECOND
+    highest = max(below) if below and len(below) == len(targets) else None
+    source = oldest.source if decides else next((each.source for each in targets if highest and each.source), "")
+    unread = tuple(dict.fromkeys(one for each in targets for one in each.unread))
+    spoken_of = next((each.spoken_of for each in targets if each.spoken_of), "")
+    return Target(oldest.known if decides else None, highest, source, unread, spoken_of)
