@@ -24,10 +24,10 @@ from autotune_rewrite.errors import FileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from autotune_rewrite.batch import Done, Result
-    from autotune_rewrite.config import Options
     from autotune_rewrite.report.text import Line
-    from autotune_rewrite.results import Rewrite
+    from autotune_rewrite.rewriting.batch import Done, Result
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.rewriting.results import Rewrite
     from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Environment, Run
     from codemods.codemod import Codemod
@@ -83,7 +83,7 @@ class _Chosen:
         Raises:
             Fault: when something in it is not known.
         """
-        from autotune_rewrite.config import ConfigError, Options
+        from autotune_rewrite.rewriting.config import ConfigError, Options
 
         try:
             return Options(*(getattr(self, each.name) for each in fields(self)))
@@ -401,7 +401,7 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     unmeasured: bool,
 ) -> NoReturn:
     """Rewrite one script, take back what does not hold up, and write the rest if it is fit."""
-    from autotune_rewrite import batch
+    from autotune_rewrite.rewriting import batch
     from autotune_rewrite.tune.verified import verified
     from autotune_rewrite.verify import VerifyError
 
@@ -478,8 +478,8 @@ def _said(paths: tuple[str, ...], chosen: _Chosen, *, cached: bool) -> Iterator[
         results = _results(paths, chosen.options(), check=True)
         yield from (each if isinstance(each, FileError) else each.rewrite for each in results)
         return
-    from autotune_rewrite import checked
-    from autotune_rewrite.cache import Cache
+    from autotune_rewrite.checking import checked
+    from autotune_rewrite.checking.cache import Cache
 
     yield from checked.check(paths, repr(chosen), chosen.options, cache=Cache() if cached else None)
 
@@ -505,7 +505,8 @@ def _refuse_contradictions(
 
 def _results(paths: tuple[str, ...], options: Options, *, check: bool, follow: bool = True) -> Iterator[Result]:
     """What became of each file, followed or not into the modules that it imports, or of standard input."""
-    from autotune_rewrite import batch, files
+    from autotune_rewrite.project import files
+    from autotune_rewrite.rewriting import batch
 
     if paths != (_STDIN,):
         yield from batch.run(paths, options, check=check, follow=follow)
@@ -537,7 +538,7 @@ def _write(done: Done, *, apply: bool, output: str | None) -> list[str]:
     Raises:
         FileError: when it cannot be written there.
     """
-    from autotune_rewrite import files
+    from autotune_rewrite.project import files
 
     source, after = done.source, done.rewrite.after
     changed = after != source.text
@@ -653,7 +654,7 @@ class _Verifier:
             FileError: A file cannot be written.
             VerifyError: Nor can what TensorBoard reads.
         """
-        from autotune_rewrite import files
+        from autotune_rewrite.project import files
         from autotune_rewrite.report import judgement as report
         from autotune_rewrite.report.markdown import as_markdown
 
@@ -712,7 +713,7 @@ def _judgement_as_json(judgement: Judgement) -> dict[str, Any]:
 @click.argument("script")
 def facts(script: str) -> None:
     """Print what is understood of a script, line by line."""
-    from autotune_rewrite import batch
+    from autotune_rewrite.rewriting import batch
 
     try:
         for place, fact in batch.facts(script):
@@ -724,7 +725,7 @@ def facts(script: str) -> None:
 @cli.command()
 def clean() -> None:
     """Remove what `check` remembers of files that did not change."""
-    from autotune_rewrite.cache import Cache
+    from autotune_rewrite.checking.cache import Cache
 
     cache = Cache()
     try:
@@ -754,8 +755,8 @@ def explain(rule: str) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", show_default=True)
 def rules(form: Literal["text", "markdown"]) -> None:
     """List the rules."""
-    from autotune_rewrite.catalogue import RULES
     from autotune_rewrite.report import pages
+    from autotune_rewrite.rewriting.catalogue import RULES
 
     if form == "markdown":
         click.echo(pages.markdown_table(RULES.values()))
@@ -765,7 +766,7 @@ def rules(form: Literal["text", "markdown"]) -> None:
 
 
 def _rule(name: str) -> type[Codemod]:
-    from autotune_rewrite.catalogue import RULES
+    from autotune_rewrite.rewriting.catalogue import RULES
     from autotune_rewrite.suggestions import unknown
 
     if name not in RULES:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite import batch
-from autotune_rewrite.config import Options
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.project import Part, Project
+from autotune_rewrite.project.programs import Part, Project
+from autotune_rewrite.rewriting import batch
+from autotune_rewrite.rewriting.config import Options
 from codemods.dataflow.flow import Flow
 
 if TYPE_CHECKING:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autotune_rewrite import batch, cache, config, target
-from autotune_rewrite.cache import Cache, is_unchanged, key, snapshot
+from autotune_rewrite.checking import cache
+from autotune_rewrite.checking.cache import Cache, is_unchanged, key, snapshot
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.results import Rewrite, Site, Span, as_json, from_json
+from autotune_rewrite.project import target
+from autotune_rewrite.rewriting import batch, config
+from autotune_rewrite.rewriting.results import Rewrite, Site, Span, as_json, from_json
 from codemods.codemod import Promise
 from codemods.facts.reason import Spot
 from tests.test_notebooks import notebook
@@ -45,7 +47,7 @@ def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 def known_by(request: pytest.FixtureRequest, cached: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with and without snapshots."""
     if request.param == "content":
-        monkeypatch.setattr("autotune_rewrite.checked.snapshot", lambda *_: None)
+        monkeypatch.setattr("autotune_rewrite.checking.checked.snapshot", lambda *_: None)
     return cached
 
 
@@ -196,13 +198,13 @@ def test_files_that_were_touched_but_not_changed_are_not_looked_at_again(
 def test_a_check_of_what_did_not_change_needs_no_rules(naive: Path, cached: Path) -> None:
     code = f"""
 import sys
-from autotune_rewrite import cache
+from autotune_rewrite.checking import cache
 cache._TICK = {cache._TICK}
 from autotune_rewrite.cli import cli
 try:
     cli(["check", {str(naive)!r}])
 finally:
-    heavy = {{"codemods.rules.amp", "codemods.dataflow.flow", "autotune_rewrite.project", "libcst"}} & set(sys.modules)
+    heavy = {{"codemods.rules.amp", "codemods.dataflow.flow", "autotune_rewrite.project.programs", "libcst"}} & set(sys.modules)
     print(sorted(heavy))
 """
     outs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False) for _ in range(2)]

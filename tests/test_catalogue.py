@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.catalogue import GROUPS, ROUNDS, RULES
-from autotune_rewrite.config import Settings
 from autotune_rewrite.report.pages import markdown_table, page, summary
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.catalogue import GROUPS, ROUNDS, RULES
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods import commands
 from codemods.codemod import Codemod, Default, Leaves, Promise, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from autotune_rewrite.results import Rewrite
+    from autotune_rewrite.rewriting.results import Rewrite
 
 EXAMPLES = [(rule, example) for rule in RULES.values() for example in rule.examples]
 REWRITES = [

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.catalogue import GROUPS, RULES
-from autotune_rewrite.config import ConfigError, Options, settings
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.rewriting.catalogue import GROUPS, RULES
+from autotune_rewrite.rewriting.config import ConfigError, Options, settings
 from codemods.codemod import Choices, Promise
 from codemods.facts.target import Target
 

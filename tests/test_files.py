@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autotune_rewrite import files
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.project import files
 
 OLD = "import torch  # old\n"
 NEW = "import torch  # new\n"
@@ -84,7 +84,7 @@ def test_an_interrupt_before_the_replacement_leaves_the_old_file_alone(
 def test_killed_while_writing_the_file_is_the_old_one(script: Path, call: str) -> None:
     # In a process of its own, which ends at once when it comes to the call.
     program = (
-        f"import os; from autotune_rewrite import files; source = files.read({str(script)!r});"
+        f"import os; from autotune_rewrite.project import files; source = files.read({str(script)!r});"
         f"os.{call} = lambda *_: os._exit(9); files.replace(source, {NEW!r})"
     )
 

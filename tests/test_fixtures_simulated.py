@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autotune_rewrite.catalogue import RULES
+from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.verify.plan import Plan, Side, Turn
 from autotune_rewrite.verify.run import run_script
 from tests.scripts import ALL

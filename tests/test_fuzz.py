@@ -20,16 +20,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from autotune_rewrite import files
-from autotune_rewrite.batch import Done, alone, process_read, read_project
-from autotune_rewrite.config import Options
+from autotune_rewrite.project import files
+from autotune_rewrite.rewriting.batch import Done, alone, process_read, read_project
+from autotune_rewrite.rewriting.config import Options
 from tests.conftest import ROOT
 from tests.test_properties import PROGRAM, hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from autotune_rewrite.batch import Read
+    from autotune_rewrite.rewriting.batch import Read
 
 FIXTURES = {path.parent.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("fixtures/*/naive.py"))}
 OFTEN = 100

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autotune_rewrite import files
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.project import files
 from codemods.facts.reason import Said, Spot
 
 if TYPE_CHECKING:

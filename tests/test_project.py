@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite import files
-from autotune_rewrite.project import Part, Project, projects
+from autotune_rewrite.project import files
+from autotune_rewrite.project.programs import Part, Project, projects
 
 if TYPE_CHECKING:
     from pathlib import Path

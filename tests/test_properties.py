@@ -8,10 +8,10 @@ import warnings
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from autotune_rewrite import files
-from autotune_rewrite.batch import Done, alone, process_read
-from autotune_rewrite.config import Options
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.project import files
+from autotune_rewrite.rewriting.batch import Done, alone, process_read
+from autotune_rewrite.rewriting.config import Options
 from tests.conftest import NAIVE, ROOT
 
 PROGRAM = "/nowhere/program.py"

@@ -22,8 +22,8 @@ import pytest
 import yaml
 
 from autotune_rewrite import cli as commands
-from autotune_rewrite.catalogue import RULES
 from autotune_rewrite.report.judgement import EQUALITY, SPEED
+from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.verify.equality import Equality
 from autotune_rewrite.verify.judgement import Speed
 from autotune_rewrite.verify.records import Outcome

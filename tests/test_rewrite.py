@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autotune_rewrite.config import Settings
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.results import Rewrite, Span
-from autotune_rewrite.rewrite import Text, parse, rewrite, rewrite_project
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.results import Rewrite, Span
+from autotune_rewrite.rewriting.rewrite import Text, parse, rewrite, rewrite_project
 from codemods.codemod import Choices, Codemod, Promise
 from codemods.editing.values import AddArgument, Insert, Remove
 from codemods.facts.reason import Reason

@@ -5,8 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from autotune_rewrite import suppress
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.project import suppress
 from codemods.dataflow.source import Module
 
 RULES = ("loader-pin", "zero-grad-none")

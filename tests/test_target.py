@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite import target
+from autotune_rewrite.project import target
 from codemods.facts.target import Target
 
 if TYPE_CHECKING:

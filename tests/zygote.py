@@ -23,7 +23,7 @@ from pathlib import Path
 from select import select
 from typing import Any, NoReturn
 
-HARNESS = Path(__file__).parents[1] / "autotune_rewrite" / "verify" / "harness.py"
+HARNESS = Path(__file__).parents[1] / "autotune_rewrite" / "verify" / "child" / "harness.py"
 THREADS = "ZYGOTE_THREADS"
 """The variable by which a script is given more threads than the one that this process has."""
 POLL = 0.01

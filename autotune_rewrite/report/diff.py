@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from autotune_rewrite.results import Rewrite
+    from autotune_rewrite.rewriting.results import Rewrite
 
 _MANY = 12
 """More lines than these that only move to another indentation hide what really changes."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from autotune_rewrite.errors import FileError
-    from autotune_rewrite.results import Rewrite, Site
+    from autotune_rewrite.rewriting.results import Rewrite, Site
 
 VERSION = 1
 

@@ -10,7 +10,7 @@ from autotune_rewrite.report.diff import preview, texts, unified
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from autotune_rewrite.results import Rewrite, Site
+    from autotune_rewrite.rewriting.results import Rewrite, Site
 
 _DIFF_STYLES = {"---": "bold", "+++": "bold", "@@ ": "cyan"}
 _CHANGE_STYLES = {"-": "red", "+": "green"}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
 from rich.text import Text
 
-from autotune_rewrite import batch
-from autotune_rewrite.catalogue import RULES
+from autotune_rewrite.rewriting import batch
+from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.tune.bisect import NotFoundError, culprits
 from autotune_rewrite.verify.comparison import Pair
 from codemods.codemod import Promise
@@ -21,9 +21,9 @@ from codemods.codemod import Promise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from autotune_rewrite.batch import Changes, Done, Read
-    from autotune_rewrite.config import Options
-    from autotune_rewrite.results import Site
+    from autotune_rewrite.rewriting.batch import Changes, Done, Read
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.rewriting.results import Site
     from autotune_rewrite.verify.judgement import Judgement
     from autotune_rewrite.verify.plan import Plan, PromiseName
     from autotune_rewrite.verify.records import Environment, Run

@@ -29,10 +29,10 @@ from autotune_rewrite.verify.scratch import copied
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from autotune_rewrite.verify.harness import Config
+    from autotune_rewrite.verify.child.harness import Config
     from autotune_rewrite.verify.scratch import Scratch
 
-HARNESS = Path(__file__).with_name("harness.py")
+HARNESS = Path(__file__).parent / "child" / "harness.py"
 PROBE_TIMEOUT = 300.0
 """Seconds for one ``import torch``; over a cold network disk it does take minutes."""
 LINGER = 60.0

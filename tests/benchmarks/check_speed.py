@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from autotune_rewrite import batch
-from autotune_rewrite.config import Options
+from autotune_rewrite.rewriting import batch
+from autotune_rewrite.rewriting.config import Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Promise
 from codemods.facts.causes import OF_ALL
 from codemods.facts.target import Target
 
 if TYPE_CHECKING:
-    from autotune_rewrite.results import Rewrite
+    from autotune_rewrite.rewriting.results import Rewrite
     from codemods.codemod import Codemod
 
 

@@ -1594,7 +1594,7 @@ import torch
 torch.set_num_threads(1)
 pairs, simulated = json.load(sys.stdin), sys.argv[1:]
 if simulated:
-    from autotune_rewrite.verify import simulated as device
+    from autotune_rewrite.verify.child import simulated as device
 
     device.install(simulated[0])
 printed = []

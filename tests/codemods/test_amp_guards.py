@@ -1068,7 +1068,7 @@ def __init__(self, *given, init_scale=None, **named):
 
 if sys.argv[1] == "7.0":
     run()
-from autotune_rewrite.verify import simulated as device
+from autotune_rewrite.verify.child import simulated as device
 
 device.install(sys.argv[1])
 create = torch.amp.GradScaler.__init__

@@ -7,8 +7,8 @@ import sys
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
-from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Leaves, Promise, Rewrites
 from codemods.rules.compile import Compile
 from codemods.rules.loader_workers import LoaderWorkers

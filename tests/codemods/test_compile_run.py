@@ -265,7 +265,7 @@ import types
 import warnings
 
 import torch
-from autotune_rewrite.verify import simulated
+from autotune_rewrite.verify.child import simulated
 
 torch.set_num_threads(1)
 simulated.install("9.0")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from kit import check_leaves, check_silent
 
-from autotune_rewrite.config import Settings
 from autotune_rewrite.report import text as report
-from autotune_rewrite.results import Rewrite
-from autotune_rewrite.rewrite import Text, rewrite, rewrite_project
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.results import Rewrite
+from autotune_rewrite.rewriting.rewrite import Text, rewrite, rewrite_project
 from codemods.codemod import Promise
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.zero_grad_none import ZeroGradNone

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
 
-from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Choices, Promise
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_workers import LoaderWorkers
 
 if TYPE_CHECKING:
-    from autotune_rewrite.results import Rewrite
+    from autotune_rewrite.rewriting.results import Rewrite
 
 HEAD = """\
 import argparse

@@ -5,8 +5,8 @@ import re
 import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
-from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Choices, Promise
 from codemods.rules.loader_workers import LoaderWorkers
 

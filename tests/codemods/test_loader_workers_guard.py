@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from kit import check_leaves, check_rewrites, run
 
-from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Choices, Codemod, Promise
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
@@ -18,7 +18,7 @@ from codemods.rules.loader_workers import LoaderWorkers
 from codemods.rules.no_grad_eval import NoGradEval
 
 if TYPE_CHECKING:
-    from autotune_rewrite.results import Rewrite
+    from autotune_rewrite.rewriting.results import Rewrite
 
 HEAD = """\
 import torch

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.config import Settings
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods.codemod import Promise
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_workers import LoaderWorkers

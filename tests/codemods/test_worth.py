@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.config import Options, settings
-from autotune_rewrite.rewrite import rewrite
+from autotune_rewrite.rewriting.config import Options, settings
+from autotune_rewrite.rewriting.rewrite import rewrite
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from autotune_rewrite.results import Site
+    from autotune_rewrite.rewriting.results import Site
 
 IMPORTS = """\
 import torch

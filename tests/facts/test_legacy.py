@@ -9,7 +9,7 @@ import pytest
 from probe import script
 
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.rewrite import parse
+from autotune_rewrite.rewriting.rewrite import parse
 from codemods.dataflow.source import Module
 from codemods.facts.script import Script, Whole
 from codemods.facts.target import UNKNOWN, Target

@@ -8,9 +8,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite import __version__, batch
-from autotune_rewrite.catalogue import RULES
-from autotune_rewrite.config import Options
+from autotune_rewrite import __version__
+from autotune_rewrite.rewriting import batch
+from autotune_rewrite.rewriting.catalogue import RULES
+from autotune_rewrite.rewriting.config import Options
 from codemods.codemod import Promise
 from codemods.rules.loader_persistent import LoaderPersistent
 from tests.gpu.calls import commit

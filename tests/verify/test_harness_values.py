@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from autotune_rewrite.verify import harness
+from autotune_rewrite.verify.child import harness
 
 if TYPE_CHECKING:
     from collections.abc import Callable

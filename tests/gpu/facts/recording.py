@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SIMULATED = "__torchfast_simulated__"
 """The name under which the simulated device is loaded, as the verifier's harness loads it."""
-SIMULATION = Path(__file__).parents[3] / "autotune_rewrite" / "verify" / "simulated.py"
+SIMULATION = Path(__file__).parents[3] / "autotune_rewrite" / "verify" / "child" / "simulated.py"
 LONGEST = 480
 """Characters of an exception's text: torch appends stacks of C++ to some."""
 UNEXPECTED = (

@@ -43,7 +43,7 @@ LONGER = 1.3
 LAST_LINES = 20
 STARTING = 60.0
 """Seconds that a process that forks may take to start, and its first fork."""
-OWN_HARNESS = Path(verifier.__file__).with_name("harness.py")
+OWN_HARNESS = Path(verifier.__file__).parent / "child" / "harness.py"
 FORESEEN = (
     ArithmeticError,
     AttributeError,

@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.cache import Cache, is_unchanged, key, snapshot, surroundings
+from autotune_rewrite.checking.cache import Cache, is_unchanged, key, snapshot, surroundings
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.results import as_json, from_json
+from autotune_rewrite.rewriting.results import as_json, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from autotune_rewrite.config import Options
-    from autotune_rewrite.project import Project
-    from autotune_rewrite.results import Said
+    from autotune_rewrite.project.programs import Project
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.rewriting.results import Said
 
 
 def check(paths: Sequence[str], chosen: str, options: Callable[[], Options], *, cache: Cache | None) -> Iterator[Said]:
@@ -56,7 +56,7 @@ def _before(cache: Cache, question: str) -> list[Said] | None:
 
 
 def _by_content(paths: Sequence[str], options: Options, chosen: str, cache: Cache | None) -> Iterator[Said]:
-    from autotune_rewrite import batch
+    from autotune_rewrite.rewriting import batch
 
     errors, projects = batch.found(paths)
     yield from errors
@@ -89,7 +89,7 @@ def _by_content(paths: Sequence[str], options: Options, chosen: str, cache: Cach
 
 def _say(project: Project, options: Options) -> list[Said]:
     """What is said of the files of a project, without their texts, which nobody asks for."""
-    from autotune_rewrite import batch
+    from autotune_rewrite.rewriting import batch
 
     results = batch.process(project, options, check=True)
     return [each if isinstance(each, FileError) else replace(each.rewrite, before="", after="") for each in results]
@@ -135,14 +135,14 @@ def _with_cells(said: Said) -> Said:
     """
     if isinstance(said, FileError) or not said.sites or not said.path.endswith(".ipynb"):
         return said
-    from autotune_rewrite import files
+    from autotune_rewrite.project import files
 
     return replace(said, cells=files.read(said.path).cells)
 
 
 def _tops(paths: Sequence[str]) -> set[str]:
     """The directories in which everything lies that a check of the paths reads."""
-    from autotune_rewrite.project import project_top
+    from autotune_rewrite.project.programs import project_top
 
     real = [os.path.realpath(each) for each in paths]
     given = [each for each in real if Path(each).is_dir()]

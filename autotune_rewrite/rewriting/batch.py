@@ -12,19 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from autotune_rewrite import config, files
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.project import Part, Project, projects
-from autotune_rewrite.results import Rewrite
-from autotune_rewrite.rewrite import Text, describe, rewrite_project
+from autotune_rewrite.project import files
+from autotune_rewrite.project.programs import Part, Project, projects
+from autotune_rewrite.rewriting import config
+from autotune_rewrite.rewriting.results import Rewrite
+from autotune_rewrite.rewriting.rewrite import Text, describe, rewrite_project
 from codemods.codemod import Promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from autotune_rewrite.config import Options
-    from autotune_rewrite.files import Source
-    from autotune_rewrite.results import Site
+    from autotune_rewrite.project.files import Source
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.rewriting.results import Site
 
 One = TypeVar("One")
 

@@ -6,7 +6,7 @@ import configparser
 from functools import cache
 from typing import TYPE_CHECKING
 
-from autotune_rewrite import beside
+from autotune_rewrite.project import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

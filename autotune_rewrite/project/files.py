@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune_rewrite import notebooks
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.project import notebooks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ from codemods.facts.reason import Said as Sentence
 from codemods.facts.reason import Spot
 
 if TYPE_CHECKING:
-    from autotune_rewrite.notebooks import Cells
+    from autotune_rewrite.project.notebooks import Cells
     from codemods.codemod import Need
 
 

@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite import beside
+from autotune_rewrite.project import beside
 from codemods.facts.target import ASSUMED, Target, weakest
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from platformdirs import user_cache_path
 
 from autotune_rewrite import __version__
-from autotune_rewrite.target import LOCKS, PATTERNS, SPEAKING, read_in
+from autotune_rewrite.project.target import LOCKS, PATTERNS, SPEAKING, read_in
 
 if TYPE_CHECKING:
     import sqlite3
@@ -69,7 +69,7 @@ def key(*parts: str | bytes) -> str:
 @cache
 def _own_stamp() -> str:
     """What tells that torchfast's own code was changed, where it is being worked on."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     files = sorted(each for package in (here, here.parent / "codemods") for each in package.rglob("*.py"))
     return str([(each.name, each.stat().st_mtime_ns, each.stat().st_size) for each in files])
 

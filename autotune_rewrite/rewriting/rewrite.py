@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from autotune_rewrite import suppress
-from autotune_rewrite.catalogue import ROUNDS, RULES
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.results import Rewrite, Site, Span
+from autotune_rewrite.project import suppress
+from autotune_rewrite.rewriting.catalogue import ROUNDS, RULES
+from autotune_rewrite.rewriting.results import Rewrite, Site, Span
 from codemods.dataflow.source import Module
 from codemods.editing import placing
 from codemods.facts import failures
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator, Mapping, Sequence
 
-    from autotune_rewrite.catalogue import Rounds
-    from autotune_rewrite.config import Settings
-    from autotune_rewrite.suppress import Suppressions
+    from autotune_rewrite.project.suppress import Suppressions
+    from autotune_rewrite.rewriting.catalogue import Rounds
+    from autotune_rewrite.rewriting.config import Settings
     from codemods.codemod import Codemod, Finding
     from codemods.editing.values import Edit
     from codemods.facts.reason import Said

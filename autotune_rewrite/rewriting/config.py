@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from autotune_rewrite import linewidth
-from autotune_rewrite import target as targets
-from autotune_rewrite.catalogue import GROUPS, RULES
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.project import linewidth
+from autotune_rewrite.project import target as targets
+from autotune_rewrite.rewriting.catalogue import GROUPS, RULES
 from autotune_rewrite.suggestions import unknown
 from codemods.codemod import AmpForm, Choices, Default, Promise
 from codemods.facts.target import UNKNOWN, Target

@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from autotune_rewrite import search_paths
-from autotune_rewrite.files import ENVIRONMENT_MARKS, SKIPPED
+from autotune_rewrite.project import search_paths
+from autotune_rewrite.project.files import ENVIRONMENT_MARKS, SKIPPED
 from codemods.library.kinds import FRAMEWORKS
 
 if TYPE_CHECKING:

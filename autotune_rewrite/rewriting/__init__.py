@@ -1,0 +1,1 @@
+"""What the rules make of programs, and how many are worked through."""

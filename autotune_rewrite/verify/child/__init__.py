@@ -1,0 +1,1 @@
+"""What runs inside the measured process: the only code that imports torch."""
