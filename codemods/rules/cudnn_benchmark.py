@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
-from codemods.dataflow import names
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import dominates
-from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
-from codemods.dataflow.values import NONE, Sort, why_unknown, without_none
+from codemods.dataflow.source import is_main_guard, walk
+from codemods.dataflow.values import Sort
 from codemods.editing.values import Insert
-from codemods.facts.data.collation import has_one_size
+from codemods.facts.devices.cudnn import is_switched_on, why_decided
 from codemods.facts.devices.devices import DeviceKind, device
-from codemods.facts.loops import module_of
+from codemods.facts.leads import frames, runs, sites_here
+from codemods.facts.models.image_sizes import why_size_varies
 from codemods.facts.precision.hazards import no_cuda, unknown_device
-from codemods.facts.reason import HERE, Reason, at
-from codemods.library.kinds import Kind, kind
-from codemods.library.packages import Trait, has
+from codemods.facts.reason import Reason
 from codemods.library.processes import starts_training
 from codemods.library.seeds import seeded_by
 
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.dataflow.source import Module
-    from codemods.dataflow.values import Values
     from codemods.facts.models.layers import Model
     from codemods.facts.script import Script
 
@@ -36,10 +32,6 @@ _FLAG = "torch.backends.cudnn.benchmark"
 _MESSAGE = "cuDNN guesses the convolution algorithms instead of measuring them"
 _SMALL = 12
 """Statements of a helper that seeds; a longer function that seeds first is none."""
-_RESIZING = (".interpolate", ".functional.resize", ".functional.crop", ".functional.resized_crop")
-_DIMENSIONS = 3
-"""Indices that reach the rows and columns of images: ``x[..., top:bottom, left:right]`` at the least."""
-_SEEDING = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
 
 
 class CudnnBenchmark(Codemod):
@@ -119,25 +111,28 @@ for images, labels in loader:
 
     def find(self, script: Script) -> Iterator[Finding]:
         """One site a script: where its first convolutional network is made."""
-        if not script.backwards or any(_is_true(value) for _, _, value in _settings(script)):
+        if not script.backwards or is_switched_on(script):
             return
-        if script.module not in script.entries or not any(_sites_here(script, each) for _, each in script.backwards):
+        if script.module not in script.entries or not any(sites_here(script, each) for _, each in script.backwards):
             return
         found = [
             (each, site)
             for each in script.models
             if each.has_convolution and each.value.site is not None
-            for site in _sites_here(script, each.value.site)
+            for site in sites_here(script, each.value.site)
         ]
         if found:
             # Rather one that is made when the script runs than one of a function that nothing calls.
-            model, site = min(found, key=lambda each: not _runs(script, each[1]))
+            model, site = min(found, key=lambda each: not runs(script, each[1]))
             yield self._site(script, model, site, [each for _, each in found])
 
     def _site(self, script: Script, model: Model, site: ast.AST, others: Sequence[ast.AST]) -> Finding:
         """The site; where torch is imported only after it, as cells of a notebook do, the flag is set at another."""
         module = script.module
-        reason = _why_no_cuda(script) or _why_decided(script) or _why_size_varies(script, model)
+        varies = why_size_varies(script, model)
+        reason = _why_no_cuda(script) or why_decided(script)
+        if reason is None and varies is not None:
+            reason = varies.following("input size not provably fixed: ")
         if reason is not None:
             return self.left(module, site, reason)
         places = (place for each in (site, *others) if (place := _place(script, each)) is not None)
@@ -158,191 +153,30 @@ def _why_no_cuda(script: Script) -> Reason | None:
     return unknown_device(script, script.transfers) or no_cuda(script)
 
 
-def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, ast.expr | None]]:
-    """Where the flag is set, to what: ``cudnn.benchmark = …``, ``cudnn.flags(…)``."""
-    for module in script.modules:
-        for statement in module.nodes(ast.Assign):
-            for target in statement.targets:
-                if isinstance(target, ast.Attribute) and target.attr == "benchmark" and script.is_cudnn(target.value):
-                    yield module, statement, statement.value
-        for call in module.nodes(ast.Call):
-            named = len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
-            if named and script.sets_attribute(call, "benchmark") and script.is_cudnn(call.args[0]):
-                yield module, call, call.args[2]
-            if any(each.name == "torch.backends.cudnn.flags" for each in script.flow.values(call.func)):
-                yield module, call, next((each.value for each in call.keywords if each.arg == "benchmark"), None)
-
-
-def _is_true(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Constant) and bool(value.value)
-
-
-def _why_decided(script: Script) -> Reason | None:
-    """Why the script decides otherwise, or may: it asks for determinism, or sets the flag."""
-    if script.determinism is not None:
-        return Reason("determinism", f"determinism requested ({HERE})", (at(*script.determinism),))
-    for module, node, value in _settings(script):
-        said = "to False" if isinstance(value, ast.Constant) else "by a choice of the script's own"
-        return Reason("script-decides", f"the flag is set {said} ({HERE})", (at(module, node),))
-    for module in script.modules:
-        for statement in module.nodes(ast.Assign):
-            for target in statement.targets:
-                switch = (
-                    isinstance(target, ast.Attribute) and target.attr == "enabled" and script.is_cudnn(target.value)
-                )
-                if switch and not _is_true(statement.value):
-                    return Reason("script-decides", f"cuDNN is switched off ({HERE})", (at(module, statement),))
-        for call in module.nodes(ast.Call):
-            name = _unread_seeding(script, call)
-            if name is not None:
-                text = f"{name}(), which was not read, may ask for determinism ({HERE})"
-                return Reason("determinism", text, (at(module, call),))
-    return None
-
-
-def _unread_seeding(script: Script, call: ast.Call) -> str | None:
-    """The name of a function of a file that was not read, where it seems to seed: ``utils.set_seed``."""
-    for callee in script.flow.values(call.func):
-        name = ast.unparse(call.func) if callee.sort is Sort.UNKNOWN else callee.name
-        is_unread = callee.sort in {Sort.EXTERNAL, Sort.UNKNOWN} and not has(name, Trait.SEEDS)
-        if is_unread and _SEEDING.search(name.rpartition(".")[2]):
-            return name
-    return None
-
-
-def _why_size_varies(script: Script, model: Model) -> Reason | None:
-    reason = _size_varies(script, model)
-    return None if reason is None else reason.following("input size not provably fixed: ")
-
-
-def _size_varies(script: Script, model: Model) -> Reason | None:
-    if model.takes_any_size:
-        return Reason("size-not-fixed", "the model is made for images that differ in size")
-    if not script.loaders:
-        unknown = [why_unknown(each.sources) for each in script.transfers]
-        text = min((each for each in unknown if each is not None), default="no DataLoader is seen")
-        return Reason("size-not-fixed", text)
-    feeding = [each for each in script.loaders if each.transfers or each.converted]
-    for loader in feeding or script.loaders:
-        reason = loader.unknown_arguments or loader.dataset.why_size_varies
-        if reason is not None and has_one_size(script, loader):
-            continue
-        if reason is not None:
-            return reason
-        collate = loader.arguments.get("collate_fn")
-        if collate is not None and collate.values != {NONE} and not _stacks(script, collate.values):
-            text = f"the loader in {HERE} has a collate_fn of its own"
-            return Reason("size-not-fixed", text, (at(loader.module, loader.call),))
-    return _why_images_change(script)
-
-
-def _why_images_change(script: Script) -> Reason | None:
-    """Where batches get another size between the loader and the model."""
-    for module in script.modules:
-        for call in module.nodes(ast.Call):
-            resizes = any(
-                each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
-            )
-            if resizes and not _in_model(script, module, call):
-                return Reason("size-not-fixed", f"images are resized ({HERE})", (at(module, call),))
-        for crop in module.nodes(ast.Subscript):
-            if _cuts_to_a_computed_size(crop) and not _in_model(script, module, crop):
-                return Reason("size-not-fixed", f"images are cropped ({HERE})", (at(module, crop),))
-        for statement in module.nodes(ast.Assign):
-            if any(isinstance(target, ast.Attribute) and target.attr == "transform" for target in statement.targets):
-                owner = module.function(statement)
-                if owner is None or getattr(owner, "name", "") != "__init__":
-                    text = f"the transform of a data set is replaced ({HERE})"
-                    return Reason("size-not-fixed", text, (at(module, statement),))
-    return None
-
-
-def _cuts_to_a_computed_size(node: ast.Subscript) -> bool:
-    """Whether it may cut images, ``x[:, :, :size, :size]``, by bounds that are no plain numbers."""
-    is_read = isinstance(node.ctx, ast.Load)
-    if not is_read or not isinstance(node.slice, ast.Tuple) or len(node.slice.elts) < _DIMENSIONS:
-        return False
-    images = node.slice.elts[-2:]
-    bounds = [each for part in images if isinstance(part, ast.Slice) for each in (part.lower, part.upper, part.step)]
-    return any(each is not None and not isinstance(each, (ast.Constant, ast.UnaryOp)) for each in bounds)
-
-
-def _stacks(script: Script, collates: Values) -> bool:
-    """Whether each of the functions stacks images as they are, which have to be of one size for it."""
-    return all(
-        isinstance(each.site, FUNCTIONS)
-        and any(
-            callee.name == "torch.stack"
-            for call in walk(each.site)
-            if isinstance(call, ast.Call)
-            for callee in script.flow.values(call.func)
-        )
-        for each in without_none(collates)
-    )
-
-
-def _in_model(script: Script, module: Module, node: ast.AST, depth: int = 3) -> bool:
-    """Whether the node runs in a method of a model and nowhere else, where sizes follow from the input's."""
-    classes = [each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)]
-    if any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes):
-        return True
-    function = module.function(node)
-    callers = script.flow.callers(function) if function is not None and depth else ()
-    return bool(callers) and all(_in_model(script, module_of(script.flow, each), each, depth - 1) for each in callers)
-
-
 # Where a colleague would set the flag.
-
-
-def _sites_here(script: Script, site: ast.AST) -> Sequence[ast.AST]:
-    """The site itself where it stands in the module, or else the calls and the imports there that lead to it."""
-    found: dict[ast.AST, None] = {}
-    todo = [site]
-    seen: set[ast.AST] = set()
-    while todo:
-        here = todo.pop(0)
-        module = next((each for each in script.modules if each.holds(here)), None)
-        if module is None or here in seen:
-            continue
-        seen.add(here)
-        function = module.function(here)
-        if module is script.module:
-            found[here] = None
-        elif function is not None:
-            todo += script.flow.callers(function)
-        else:
-            imports = script.module.nodes(ast.Import, ast.ImportFrom)
-            found.update(dict.fromkeys(each for each in imports if module.name in _modules_read(script.module, each)))
-    return list(found)
-
-
-def _modules_read(module: Module, node: ast.Import | ast.ImportFrom) -> frozenset[str]:
-    """The dotted names, in the project, of what an import may read: ``a.b`` and ``a`` of ``from a import b``."""
-    targets = [module.resolved(target) for _, target in names.imported(node, module.package)]
-    return frozenset([*targets, *(each.rpartition(".")[0] for each in targets)])
 
 
 def _place(script: Script, site: ast.AST) -> ast.stmt | None:
     """The statement after which it goes: the last seed, else where ``main()`` finds its device, else the imports."""
     module = script.module
-    frames = list(_frames(script, site))
+    around = list(frames(script, site))
     if _starts_processes(script):
-        return _last_import(script, frames[-1])  # a new process runs the module, not what called its function
+        return _last_import(script, around[-1])  # a new process runs the module, not what called its function
     all_seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and not _is_repeated(module, each)]
-    for frame in frames:
+    for frame in around:
         seeds = [each for each in all_seeds if dominates(module, each, frame)]
         if seeds:
             return _last_of_run(script, seeds[-1])
-    functions = [each for each in frames if module.function(each) is not None]
-    in_guard = any(is_main_guard(each) for each in module.ancestors(frames[-1]) if isinstance(each, ast.stmt))
+    functions = [each for each in around if module.function(each) is not None]
+    in_guard = any(is_main_guard(each) for each in module.ancestors(around[-1]) if isinstance(each, ast.stmt))
     if functions or in_guard:
-        frame = functions[-1] if functions else frames[-1]
+        frame = functions[-1] if functions else around[-1]
         devices = [
             each for each in module.nodes(ast.Assign) if _finds_device(script, each) and dominates(module, each, frame)
         ]
         if devices:
             return devices[-1]
-    return _last_import(script, frames[-1])
+    return _last_import(script, around[-1])
 
 
 def _starts_processes(script: Script) -> bool:
@@ -363,24 +197,6 @@ def _is_repeated(module: Module, statement: ast.stmt) -> bool:
         if isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
             return True
     return False
-
-
-def _runs(script: Script, site: ast.AST) -> bool:
-    return script.module.function(list(_frames(script, site))[-1]) is None
-
-
-def _frames(script: Script, site: ast.AST) -> Iterator[ast.stmt]:
-    """The statement of the site, the one that calls its function, and so on outwards, while there is one such call."""
-    module = script.module
-    seen: set[ast.AST] = set()
-    node: ast.AST | None = site
-    while node is not None:
-        statement = module.statement(node)
-        yield statement
-        function = module.function(statement)
-        calls = script.flow.callers(function) if function is not None and function not in seen else ()
-        seen.add(function or module.tree)
-        node = calls[0] if len(calls) == 1 and module.holds(calls[0]) else None
 
 
 def _seeds(script: Script, statement: ast.Expr) -> bool:

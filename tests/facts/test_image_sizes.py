@@ -1,0 +1,80 @@
+"""Whether all images that a model is given have one size."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.models.image_sizes import why_size_varies
+from codemods.facts.reason import HERE
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+data = datasets.MNIST("data", transform=transforms.ToTensor())
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(5408, 10)).cuda()
+"""
+LOADER = "loader = DataLoader(data, batch_size=64)\n"
+LOOP = "for x, y in loader:\n    F.cross_entropy(model(x.cuda()), y.cuda()).backward()\n"
+
+
+def why(body: str, **others: str) -> str | None:
+    known = script(HEAD + body, **others)
+    reason = why_size_varies(known, known.models[0])
+    assert reason is None or reason.code
+    return None if reason is None else reason.text
+
+
+def test_images_of_a_data_set_of_one_size() -> None:
+    assert why(LOADER + LOOP) is None
+
+
+VARIES = {
+    "no loader": ("x = torch.randn(2, 1, 28, 28).cuda()\nmodel(x).sum().backward()\n", "no DataLoader is seen"),
+    "images of a folder": (
+        "data = datasets.ImageFolder('data', transforms.ToTensor())\n" + LOADER + LOOP,
+        "the images of torchvision.datasets.ImageFolder() are not cropped to one size",
+    ),
+    "another collate_fn": (
+        "def pad(batch):\n    return batch\nloader = DataLoader(data, 64, collate_fn=pad)\n" + LOOP,
+        f"the loader in {HERE} has a collate_fn of its own",
+    ),
+    "images that are resized": (
+        LOADER + LOOP.replace("    F.c", "    x = F.interpolate(x, size=scale)\n    F.c"),
+        f"images are resized ({HERE})",
+    ),
+    "images that are cropped to a computed size": (
+        LOADER + LOOP.replace("    F.c", "    x = x[:, :, :size, :size]\n    F.c"),
+        f"images are cropped ({HERE})",
+    ),
+    "a transform that is replaced": (
+        LOADER + "data.transform = transforms.Resize(9)\n" + LOOP,
+        f"the transform of a data set is replaced ({HERE})",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "because"), VARIES.values(), ids=VARIES)
+def test_the_size_varies_or_is_not_known_with(body: str, because: str) -> None:
+    assert why(body) == because
+
+
+def test_a_collate_fn_that_stacks_keeps_one_size() -> None:
+    body = "def stacked(batch):\n    return torch.stack([x for x, y in batch])\n"
+
+    assert why(body + "loader = DataLoader(data, 64, collate_fn=stacked)\n" + LOOP) is None
+
+
+def test_images_that_another_module_resizes() -> None:
+    body = LOADER + "import sizes\n" + LOOP.replace("model(x", "model(sizes.smaller(x)")
+
+    assert why(body, sizes="import torch.nn.functional as F\ndef smaller(x):\n    return F.interpolate(x, 9)\n") == (
+        f"images are resized ({HERE})"
+    )
+
+
+def test_a_crop_by_plain_numbers_keeps_one_size() -> None:
+    assert why(LOADER + LOOP.replace("    F.c", "    x = x[:, :, 2:26, 2:-2]\n    F.c")) is None
