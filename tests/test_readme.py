@@ -21,7 +21,7 @@ import click
 import pytest
 import yaml
 
-from autotune_rewrite import cli as commands
+from autotune_rewrite.cli import cli
 from autotune_rewrite.report.judgement import EQUALITY, SPEED
 from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.verify.equality import Equality
@@ -380,8 +380,9 @@ def interrupt(*_: object) -> None:
 
 def options(command: str) -> set[str]:
     """The long names of a command's options."""
-    found = commands.cli.commands[command].params
-    written = [[*each.opts, *each.secondary_opts] for each in found if isinstance(each, click.Option)]
+    found = cli.get_command(click.Context(cli), command)
+    assert found is not None
+    written = [[*each.opts, *each.secondary_opts] for each in found.params if isinstance(each, click.Option)]
     return {name for names in written for name in names if name.startswith("--")}
 
 

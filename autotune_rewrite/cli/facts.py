@@ -1,0 +1,21 @@
+"""``torchfast facts``."""
+
+from __future__ import annotations
+
+import click
+
+from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.errors import FileError
+
+
+@click.command()
+@click.argument("script")
+def facts(script: str) -> None:
+    """Print what is understood of a script, line by line."""
+    from autotune_rewrite.rewriting import batch
+
+    try:
+        for place, fact in batch.facts(script):
+            click.echo(f"{place}: {fact}")
+    except FileError as error:
+        raise Fault(str(error)) from error

@@ -1,0 +1,128 @@
+"""Findings, told to the user as they come or at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from autotune_rewrite.cli.selection import Format
+    from autotune_rewrite.report.text import Line
+    from autotune_rewrite.rewriting.batch import Result
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.rewriting.results import Rewrite
+
+STDIN = "-"
+STDIN_NAME = "<stdin>"
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found so far, told to the user as it comes (text) or at the end (JSON)."""
+
+    form: Format
+    quiet: bool
+    gains: bool
+    diff: bool = False
+    """Whether changes are shown."""
+    whole: bool = False
+    """Whether lines that only move are shown among them."""
+    to_stderr: bool = False
+    rewrites: list[Rewrite] = field(default_factory=list)
+    errors: list[FileError] = field(default_factory=list)
+    _noted: set[str] = field(default_factory=set)
+
+    def add(self, rewrite: Rewrite) -> None:
+        """Take in what became of one script."""
+        from autotune_rewrite.report import text
+
+        self.rewrites.append(rewrite)
+        if self.form == "text":
+            if self.diff:
+                self._print(text.diff(rewrite, whole=self.whole))
+            self._print(text.findings(rewrite, gains=self.gains, quiet=self.quiet))
+        for note in rewrite.notes:
+            if note not in self._noted and not self.quiet:
+                self._noted.add(note)
+                click.echo(f"note: {note}", err=True)
+
+    def fail(self, error: FileError) -> None:
+        """Take in what is wrong with one file."""
+        self.errors.append(error)
+        click.echo(str(error), err=True)
+
+    def end(self, *, diffs: bool, **more: object) -> None:
+        """Print the JSON, with more of it, if that was asked for."""
+        if self.form == "json":
+            from autotune_rewrite.report.jsons import as_json
+
+            click.echo(json.dumps({**as_json(self.rewrites, self.errors, diffs=diffs), **more}, indent=2))
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        print_lines(lines, to_stderr=self.to_stderr)
+
+
+def refuse_contradictions(
+    paths: tuple[str, ...],
+    *,
+    diff: bool = False,
+    apply: bool = False,
+    output: str | None = None,
+    verify: bool = False,
+) -> None:
+    """Refuse options that cannot be followed together."""
+    if diff + apply + (output is not None) > 1:
+        raise Fault("--diff, --apply and --output exclude each other")
+    if STDIN in paths and (apply or verify):
+        raise Fault("--apply and --verify need a file, not standard input")
+    if (verify or output is not None or STDIN in paths) and (len(paths) > 1 or Path(paths[0]).is_dir()):
+        raise Fault("--verify, --output and standard input take one script")
+    if output not in (None, STDIN) and paths[0].endswith(".ipynb") and not output.endswith(".ipynb"):
+        raise Fault(f"--output {output}: what is rewritten is a notebook, whose name ends in .ipynb")
+
+
+def results(paths: tuple[str, ...], options: Options, *, check: bool, follow: bool = True) -> Iterator[Result]:
+    """What became of each file, followed or not into the modules that it imports, or of standard input."""
+    from autotune_rewrite.project import files
+    from autotune_rewrite.rewriting import batch
+
+    if paths != (STDIN,):
+        yield from batch.run(paths, options, check=check, follow=follow)
+        return
+    data = sys.stdin.buffer.read()
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and b'"nbformat"' in data:
+        yield FileError(STDIN_NAME, "a notebook: give the name of its file instead")
+        return
+    try:
+        yield from batch.process_read(batch.alone(files.decode(STDIN_NAME, data)), options, check=check)
+    except FileError as error:
+        yield error
+
+
+def say(message: str) -> None:
+    """Tell the user, beside what a program may read from standard output."""
+    click.echo(message, err=True)
+
+
+def print_lines(lines: Iterable[Line], *, to_stderr: bool = False) -> None:
+    """Print lines, with their styles where somebody is looking."""
+    if (sys.stderr if to_stderr else sys.stdout).isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(stderr=to_stderr)
+        for line in lines:
+            console.print(Text(line.text.rstrip("\r"), line.style), soft_wrap=True)
+    else:
+        for line in lines:
+            click.echo(line.text, err=to_stderr)

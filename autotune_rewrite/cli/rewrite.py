@@ -1,0 +1,172 @@
+"""``torchfast rewrite``."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
+from autotune_rewrite.cli.running import Running, ScriptCommand, Verifier, judgement_as_json, with_running
+from autotune_rewrite.cli.selection import Chosen, Format, with_selection
+from autotune_rewrite.errors import FileError
+
+if TYPE_CHECKING:
+    from autotune_rewrite.rewriting.batch import Done
+    from autotune_rewrite.rewriting.config import Options
+    from autotune_rewrite.verify import Judgement, Plan
+    from autotune_rewrite.verify.records import Environment
+
+
+@click.command(cls=ScriptCommand)
+@with_selection
+@click.option("--diff", is_flag=True, help="Show the lines that only move, too: a diff for patch or git apply.")
+@click.option("--apply", is_flag=True, help="Write the files.")
+@click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
+@click.option(
+    "--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit. The options below need it."
+)
+@click.option(
+    "--unmeasured", is_flag=True, help="With --verify, also write changes of rounding that cannot act on this device."
+)
+@with_running
+def rewrite(  # noqa: PLR0913 - the command line has these options
+    *,
+    paths: tuple[str, ...],
+    diff: bool,
+    apply: bool,
+    output: str | None,
+    verify: bool,
+    unmeasured: bool,
+    form: Format,
+    quiet: bool,
+    chosen: Chosen,
+    running: Running,
+) -> None:
+    """Rewrite training scripts; `-` reads standard input and writes the result to standard output."""
+    options = chosen.options()
+    refuse_contradictions(paths, diff=diff, apply=apply, output=output, verify=verify)
+    for given in (*(["--unmeasured"] if unmeasured else []), *running.given)[:1]:
+        if not verify:
+            raise Fault(f"{given} is for --verify, which is not given")
+    if paths == (STDIN,) and output is None and not diff and form == "text":
+        output = STDIN
+    report = Report(form, quiet, gains=False, diff=not apply and output is None, whole=diff, to_stderr=output == STDIN)
+    if verify:
+        _rewrite_verified(paths[0], options, running, report, apply=apply, output=output, unmeasured=unmeasured)
+    written: list[str] = []
+    for result in results(paths, options, check=False, follow=output is None):
+        if isinstance(result, FileError):
+            report.fail(result)
+            continue
+        report.add(result.rewrite)
+        try:
+            written += _write(result, apply=apply, output=output)
+        except FileError as error:
+            report.fail(error)
+    report.end(diffs=True, written=written)
+    if output is not None and paths != (STDIN,):
+        _say_what_is_not_written(paths[0], options)
+    sys.exit(2 if report.errors else 0)
+
+
+def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
+    path: str,
+    options: Options,
+    running: Running,
+    report: Report,
+    *,
+    apply: bool,
+    output: str | None,
+    unmeasured: bool,
+) -> NoReturn:
+    """Rewrite one script, take back what does not hold up, and write the rest if it is fit."""
+    from autotune_rewrite.rewriting import batch
+    from autotune_rewrite.tune.verified import verified
+    from autotune_rewrite.verify import VerifyError
+
+    judgement: Judgement | None = None
+    written: list[str] = []
+    try:
+        parts = batch.read_project(path, follow=output is None)
+        verifier = Verifier(running)
+        plan = running.plan(Path(path), Path(path))
+        held_back = (apply or output is not None) and not unmeasured
+        device = functools.partial(_environment, plan) if held_back else None
+        result = verified(parts, options, plan, verifier, say, environment=device)
+        judgement = result.judgement
+        for done in result.changes.dones:
+            report.add(done.rewrite)
+        if judgement is None:
+            say("nothing was rewritten: nothing to verify")
+        else:
+            verifier.show(judgement, report.form, to_stderr=report.to_stderr)
+        if judgement is None or (judgement.fit and not judgement.interrupted):
+            for done in result.changes.dones:
+                written += _write(done, apply=apply, output=output)
+    except FileError as error:
+        report.fail(error)
+    except VerifyError as error:
+        raise Fault(str(error)) from error
+    code = 2 if report.errors else 0 if judgement is None else _code_of(judgement)
+    told = None if judgement is None else {**judgement_as_json(judgement), "exit_code": code}
+    report.end(diffs=True, written=written, verification=told)
+    if output is not None:
+        _say_what_is_not_written(path, options)
+    sys.exit(code)
+
+
+def _code_of(judgement: Judgement) -> int:
+    """The exit code of a rewrite that was verified: unlike that of ``verify``, it says whether the result is fit."""
+    return judgement.exit_code if judgement.interrupted else int(not judgement.fit)
+
+
+def _environment(plan: Plan) -> Environment:
+    """What the device is that scripts run on.
+
+    Raises:
+        VerifyError: torch cannot be imported, or there is no such device.
+    """
+    from autotune_rewrite.verify.run import probe
+
+    if plan.simulated is not None:
+        return {"cuda": True, "capability": plan.simulated}
+    return {"cuda": False} if plan.device == "cpu" else probe(plan)
+
+
+def _say_what_is_not_written(path: str, options: Options) -> None:
+    """Say which files that the script imports could be rewritten, too, where one file alone is written."""
+    done = (each for each in results((path,), options, check=True) if not isinstance(each, FileError))
+    files_ = [each.rewrite.path for each in done if each.rewrite.path != path and each.rewrite.rules]
+    if files_:
+        say(f"not rewritten: {', '.join(files_)}, which {path} imports; --apply writes these files, too")
+
+
+def _write(done: Done, *, apply: bool, output: str | None) -> list[str]:
+    """Put the result where it was asked for, if anywhere.
+
+    Returns:
+        The file that was written, if one was.
+
+    Raises:
+        FileError: when it cannot be written there.
+    """
+    from autotune_rewrite.project import files
+
+    source, after = done.source, done.rewrite.after
+    changed = after != source.text
+    data = source.encode(after) if changed else source.data
+    if output == STDIN:
+        sys.stdout.buffer.write(data)
+        return []
+    if output is not None:
+        files.write(output, data)
+        return [output]
+    if not apply or not changed:
+        return []
+    files.replace(source, after)
+    return [source.path]

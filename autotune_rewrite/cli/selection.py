@@ -1,0 +1,94 @@
+"""The options that choose rules, which ``rewrite`` and ``check`` share."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from autotune_rewrite.cli.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from autotune_rewrite.rewriting.config import Options
+
+Format = Literal["text", "json"]
+
+
+def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+    """``--select a,b --select c`` as one tuple; None where the option was not given."""
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip()) if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was chosen about rules, as it was written: to look at it, all rules are needed."""
+
+    select: tuple[str, ...] | None
+    ignore: tuple[str, ...] | None
+    level: str | None
+    target_torch: str | None
+    workers: int | None
+    amp: str | None
+    main_guard: bool | None
+
+    def options(self) -> Options:
+        """The same, looked at.
+
+        Raises:
+            Fault: when something in it is not known.
+        """
+        from autotune_rewrite.rewriting.config import ConfigError, Options
+
+        try:
+            return Options(*(getattr(self, each.name) for each in fields(self)))
+        except ConfigError as error:
+            raise Fault(str(error)) from error
+
+
+def with_selection(command: Callable[..., None]) -> Callable[..., None]:
+    """The arguments that ``rewrite`` and ``check`` share; the choice of rules reaches them as ``chosen``."""
+
+    @functools.wraps(command)
+    def chosen(  # noqa: PLR0913 - the command line has these options
+        *,
+        select: tuple[str, ...] | None,
+        ignore: tuple[str, ...] | None,
+        level: str | None,
+        target_torch: str | None,
+        workers: int | None,
+        amp: str | None,
+        no_main_guard: bool,
+        **others: object,
+    ) -> None:
+        main_guard = False if no_main_guard else None
+        command(chosen=Chosen(select, ignore, level, target_torch, workers, amp, main_guard), **others)
+
+    selection = (
+        click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
+        click.option(
+            "--level",
+            metavar="LEVEL",
+            help="The farthest that results may differ: bitwise, random or precision (default).",
+        ),
+        click.option(
+            "--select",
+            multiple=True,
+            callback=_names,
+            metavar="RULE,...",
+            help="Run these rules only; DEFAULT and ALL are groups.",
+        ),
+        click.option("--ignore", multiple=True, callback=_names, metavar="RULE,...", help="Do not run these rules."),
+        click.option("--target-torch", metavar="VERSION", help="The oldest torch that the scripts run on."),
+        click.option("--workers", type=int, metavar="N", help="Worker processes of a loader.  [default: 4]"),
+        click.option("--amp", metavar="FORM", help="Form of mixed precision: auto (default), bf16 or fp16."),
+        click.option("--no-main-guard", is_flag=True, help="Put no code under `if __name__ == '__main__':`."),
+        click.option("-q", "--quiet", is_flag=True, help="Do not list the sites that are left."),
+        click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    )
+    for decorate in reversed(selection):
+        chosen = decorate(chosen)
+    return chosen

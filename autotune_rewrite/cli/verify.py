@@ -1,0 +1,75 @@
+"""``torchfast verify``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.running import (
+    Running,
+    ScriptCommand,
+    VerdictFormat,
+    Verifier,
+    judgement_as_json,
+    with_running,
+)
+from autotune_rewrite.errors import FileError
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("scripts", nargs=-1, metavar="ORIGINAL REWRITTEN")
+@click.option(
+    "--promise",
+    type=click.Choice(["bitwise", "random", "precision"]),
+    help="How far the results may differ.  [default: precision]",
+)
+@with_running
+@click.option(
+    "--from", "saved", type=click.Path(path_type=Path), metavar="DIR", help="Run nothing: judge these records again."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
+def verify(
+    *, scripts: tuple[str, ...], promise: str | None, saved: Path | None, form: VerdictFormat, running: Running
+) -> None:
+    """Run two scripts in pairs of fresh processes: is the second faster, and does it compute the same?"""
+    from autotune_rewrite.verify import VerifyError
+
+    if promise is not None:
+        running = replace(running, choices={**running.choices, "promise": promise})
+    verifier = Verifier(running)
+    try:
+        if saved is not None:
+            judgement = verifier.again(scripts, saved)
+        else:
+            if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
+                raise Fault(f"verify takes two scripts, or --from with records, but got {len(scripts)}")
+            files = [_module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
+            judgement, _ = verifier(running.plan(*files), probe=False)
+        verifier.show(judgement, form)
+    except (VerifyError, FileError) as error:
+        raise Fault(str(error)) from error
+    if form == "json":
+        click.echo(json.dumps(judgement_as_json(judgement), indent=2))
+    sys.exit(judgement.exit_code)
+
+
+def _module_file(name: str) -> Path:
+    """The file of a module, as seen from the current directory; nothing is imported.
+
+    Args:
+        name: ``package.module``, or a file, which stays one.
+    """
+    given = Path(name)
+    if given.suffix == ".py" or given.is_file():
+        return given
+    inside = Path(*name.split("."))
+    candidates = (inside.with_suffix(".py"), inside / "__main__.py")
+    found = next((each for each in candidates if each.is_file()), None)
+    if found is None:
+        raise Fault(f"no module {name} here: neither {candidates[0]} nor {candidates[1]} is a file")
+    return found
