@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow import names
@@ -11,6 +10,7 @@ from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import words
 from codemods.dataflow.values import Sort, Value
 from codemods.library.kinds import Kind, kind
+from codemods.library.losses import is_loss_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _DEEPEST = 6
 """Names are followed to what they were computed from so far."""
-_LOSSES = re.compile(r"^torch\.nn\.functional\.(\w*_loss|\w*cross_entropy\w*|kl_div)$")
 _REDUCING = words("torch.mean torch.sum")
 _KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
 _KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
@@ -204,7 +203,7 @@ class _Numbers:
             (callee,) = callees
             if callee.sort is Sort.EXTERNAL:
                 reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
-                return reduces or _LOSSES.match(callee.name) is not None
+                return reduces or is_loss_function(callee.name)
             if kind(self._flow, callee) is Kind.LOSS and callee.sort is Sort.MADE and isinstance(callee.site, ast.Call):
                 options = {each.arg for each in callee.site.keywords}
                 return (

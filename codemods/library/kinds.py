@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import words
 from codemods.dataflow.values import Sort, Value, Values, why_unknown, without_none
+from codemods.library.losses import is_loss_class
 from codemods.library.packages import is_scheduler
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _kind_of_class(name: str, package: str, last: str) -> Kind | None:
     """The kind of an object of the library's class."""
     is_class = last[:1].isupper()
     if package == "torch.nn" and is_class and last not in _NO_LAYERS:
-        return Kind.LOSS if last.endswith("Loss") else Kind.MODEL
+        return Kind.LOSS if is_loss_class(name) else Kind.MODEL
     if name == LOADER:
         return Kind.LOADER
     if name in _DATASETS or name in HUGGING_FACE or (is_class and package in _DATASET_PACKAGES):

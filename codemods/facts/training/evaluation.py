@@ -19,6 +19,7 @@ from codemods.facts.training.graph_uses import GraphUses, escape
 from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import Modes, given_arguments, is_named
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
+from codemods.library.losses import is_loss_function
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -378,8 +379,7 @@ class Evaluations:
 
     def _is_loss(self, call: ast.Call) -> bool:
         return any(kind(self._flow, each) is Kind.LOSS for each in self._flow.values(call.func)) or any(
-            each.sort is Sort.EXTERNAL and each.name.startswith("torch.nn.functional.") and "loss" in each.name
-            for each in self._flow.values(call.func)
+            each.sort is Sort.EXTERNAL and is_loss_function(each.name) for each in self._flow.values(call.func)
         )
 
     def _models_of(self, call: ast.Call) -> Values:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from codemods.dataflow.source import FUNCTIONS, LOOPS, children, kept, walk
 from codemods.dataflow.values import NOTHING, Sort, Values
 from codemods.library.kinds import Kind, kind, may
+from codemods.library.losses import is_loss_function
 from codemods.library.packages import Trait, packages
 
 if TYPE_CHECKING:
@@ -190,9 +191,7 @@ class Iterations:
             if callee.sort is Sort.EXTERNAL:
                 if callee.name in _CLIPPING or callee.name == "torch.autograd.grad":
                     return EventKind.GRADIENT, NOTHING
-                if callee.name.startswith("torch.nn.functional.") and (
-                    callee.name.endswith(("loss", "entropy")) or "entropy" in callee.name
-                ):
+                if is_loss_function(callee.name):
                     return EventKind.LOSS, callees
                 if callee.name == "builtins.print":
                     return EventKind.LOG, NOTHING

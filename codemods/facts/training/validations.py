@@ -12,6 +12,7 @@ from codemods.facts.precision.hazards import is_bce
 from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
 from codemods.facts.training.loss_regions import read
 from codemods.library.kinds import Kind, kind
+from codemods.library.losses import is_loss_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,12 +68,7 @@ def _with_losses(script: Script, first: ast.stmt) -> Block:
 def _is_loss(script: Script, call: ast.Call) -> bool:
     values = script.flow.values(call.func)
     return any(
-        kind(script.flow, each) is Kind.LOSS
-        or (
-            each.sort is Sort.EXTERNAL
-            and each.name.startswith("torch.nn.functional.")
-            and each.name.endswith(("loss", "entropy", "entropy_with_logits"))
-        )
+        kind(script.flow, each) is Kind.LOSS or (each.sort is Sort.EXTERNAL and is_loss_function(each.name))
         for each in values
     )
 
