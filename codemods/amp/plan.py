@@ -16,6 +16,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import LOOPS
 from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.loops import around, place
+from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.dtypes import Format, Formats, Uses, old_against_new, vanishing
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located
@@ -233,6 +234,7 @@ class Site:
             leak(reach, self.script.modules, module, self._under_autocast),
             vanishing(reach, calls_model, module, phase.code),
             old_against_new(reach, calls_model, module, phase.code),
+            bootstrapped(self.phases, phase),
         )
         yield from (each for each in found if each is not None)
 

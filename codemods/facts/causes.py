@@ -142,6 +142,9 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "single-tensor": "The gradient of a single tensor is zeroed, which costs little.",
         "volatile": "`volatile=True` has had no effect since torch 0.4. Use `torch.no_grad()`.",
         # Mixed precision.
+        "bootstrapped-target": "A network learns from targets that are made of what it estimates itself, as in "
+        "Q-learning and actor-critic methods: large numbers that differ by little, of which bf16 keeps 8 bits. Put "
+        "autocast by hand around layers that estimate no values, such as those that encode images.",
         "breaks-in-16-bits": "An operation has no 16-bit kernel, needs 32 bits, or is not cast by autocast.",
         "computes-in-fp16": "Under autocast cuDNN's recurrent layers compute in fp16, also where it is told bf16, and "
         "gradients in fp16 need a `GradScaler`: `--amp fp16`.",

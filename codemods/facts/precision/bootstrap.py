@@ -1,0 +1,256 @@
+"""Networks that learn values: targets that are made of what such a network computes itself.
+
+In ``(q(s, a) - (reward + gamma * q_target(s_next).max())) ** 2`` two large numbers are compared that differ by little.
+bf16 keeps 8 bits: of values about 300 it tells apart those that differ by 2, and what is learned is lost.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, lasting
+from codemods.dataflow.values import Sort
+from codemods.facts.precision.dtypes import arguments
+from codemods.facts.precision.hazards import Hazard
+from codemods.facts.reach import is_model_call, own, project_functions, switches_gradients_off
+from codemods.library.losses import is_loss_class, is_loss_function, is_regression
+from codemods.library.operations import operands, operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from codemods.dataflow.source import Callee, Module
+    from codemods.facts.training.loss_regions import Phase, Phases
+
+_BOTH = 2
+_DEEPEST = 3
+_CUTS = frozenset({"detach", "data", "item", "numpy", "tolist"})
+_WHAT = "adds to what a network estimates, as Q-learning does, and 16 bits do not tell such values apart:"
+_REMEDY = "estimate values in 32 bits"
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What of an expression's numbers comes from models."""
+
+    of_model: bool = False
+    """Whether a model computes them, or a part of them."""
+    is_cut: bool = False
+    """Whether that part has no graph."""
+    is_scaled: bool = False
+    """Whether it is multiplied by something, as by a discount."""
+    is_bootstrapped: bool = False
+    """Whether it is scaled and added to what no model computes, as to a reward."""
+
+    def __or__(self, other: _Made) -> _Made:
+        return _Made(
+            self.of_model or other.of_model,
+            self.is_cut or other.is_cut,
+            self.is_scaled or other.is_scaled,
+            self.is_bootstrapped or other.is_bootstrapped,
+        )
+
+    @property
+    def is_target(self) -> bool:
+        return self.is_bootstrapped and self.is_cut
+
+
+_NOTHING = _Made()
+
+
+def bootstrapped(phases: Phases, phase: Phase) -> Hazard | None:
+    """Why the networks of the phase need 32 bits: they learn values from such targets, here or in another phase."""
+    found = _learning_values(phases)
+    if not found or phase.call in found:
+        return found.get(phase.call)
+    called = phases.called(phase.code)
+    others = (each for each in phases.all if each.call in found)
+    return next((found[each.call] for each in others if called & phases.called(each.code)), None)
+
+
+@lasting  # each training iteration asks, in each form
+def _learning_values(phases: Phases) -> Mapping[ast.Call, Hazard]:
+    """The backwards of losses that compare values with such targets."""
+    found = {each.call: _of_phase(phases, each) for each in phases.all}
+    return {call: hazard for call, hazard in found.items() if hazard is not None}
+
+
+def _of_phase(phases: Phases, phase: Phase) -> Hazard | None:
+    for module, part in phases.reach.code(phase.module, phase.code):
+        scope = part if isinstance(part, FUNCTIONS) else module.function(part)
+        values = _Values(phases, module, scope)
+        for node, one, other in _regressions(phases, part):
+            sides = values.of(one), values.of(other)
+            if all(each.of_model for each in sides) and any(each.is_target for each in sides):
+                text = f"{module.code(one if sides[0].is_target else other)} {_WHAT}"
+                return Hazard(module, node, text, remedy=_REMEDY, code="bootstrapped-target")
+    return None
+
+
+def _regressions(phases: Phases, part: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+    """The comparisons of numbers in the code, each with what it compares: ``F.mse_loss(a, b)``, ``a - b``."""
+    for call in own(part, ast.Call):
+        names = {each.name for each in phases.reach.flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}}
+        given = [*call.args, *(each.value for each in call.keywords if each.arg in {"input", "target"})]
+        if any(map(is_regression, names)) and len(given) >= _BOTH:
+            yield call, given[0], given[1]
+    for difference in own(part, ast.BinOp):
+        if isinstance(difference.op, ast.Sub):
+            yield difference, difference.left, difference.right
+
+
+@dataclass(eq=False)
+class _Values:
+    """What the expressions of one function, or of a module, are made of."""
+
+    phases: Phases
+    module: Module
+    scope: Callee | None
+    known: dict[str, _Made] = field(default_factory=dict)
+    """What the names hold that were asked for so far."""
+    depth: int = 0
+    asked: list[str] = field(default_factory=list, init=False)
+    """Those of which it is not yet certain."""
+
+    def of(self, node: ast.expr) -> _Made:
+        """What the expression is made of."""
+        match node:
+            case ast.Name():
+                return self._name(node.id)
+            case ast.BinOp(left, operator, right):
+                return self._combined(operator, self.of(left), self.of(right))
+            case ast.UnaryOp(_, operand):
+                return self.of(operand)
+            case ast.Attribute(value, name):
+                whole = self.of(value)
+                return replace(whole, is_cut=whole.of_model) if name in _CUTS else whole
+            case ast.Subscript(value) | ast.Starred(value):
+                return self.of(value)
+            case ast.IfExp(_, one, other):
+                return self.of(one) | self.of(other)
+            case ast.Tuple(elements) | ast.List(elements):
+                return self._any(elements)
+            case ast.ListComp(element) | ast.GeneratorExp(element):
+                return self.of(element)
+            case ast.Call():
+                return self._call(node)
+        return _NOTHING
+
+    def _any(self, nodes: list[ast.expr]) -> _Made:
+        found = _NOTHING
+        for each in nodes:
+            found |= self.of(each)
+        return found
+
+    @staticmethod
+    def _combined(operator: ast.operator, one: _Made, other: _Made) -> _Made:
+        both = one | other
+        if isinstance(operator, (ast.Mult, ast.Div, ast.MatMult)):
+            return replace(both, is_scaled=both.of_model)
+        if isinstance(operator, (ast.Add, ast.Sub)) and one.of_model is not other.of_model and both.is_scaled:
+            return replace(both, is_bootstrapped=True)
+        return both
+
+    def _name(self, name: str) -> _Made:
+        """What the scope assigns to the name: again until nothing more is found, as names are made of each other."""
+        if name in self.known:
+            return self.known[name]
+        is_first, self.known[name] = not self.asked, _NOTHING
+        self.asked.append(name)
+        is_new = self._finds_more(name)
+        while is_first and is_new:
+            is_new = any(self._finds_more(each) for each in self.asked)
+        if is_first:
+            self.asked.clear()
+        return self.known[name]
+
+    def _finds_more(self, name: str) -> bool:
+        before = self.known[name]
+        for given in self._given(name):
+            self.known[name] |= given
+        return self.known[name] != before
+
+    def _given(self, name: str) -> Iterator[_Made]:
+        scope = self.module.tree if self.scope is None else self.scope
+        for statement in own(scope, ast.AST):
+            if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
+                continue
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            pairs = (pair for target in targets for pair in _pairs(target, statement.value))
+            for target, value in pairs:
+                if value is None or _root(target) != name:
+                    continue
+                made = self.of(value)
+                if isinstance(statement, ast.AugAssign):
+                    made = self._combined(statement.op, self._name(name), made)
+                yield replace(made, is_cut=made.of_model and (made.is_cut or self._is_without_gradients(statement)))
+        for call in own(scope, ast.Call):
+            match call.func:
+                case ast.Attribute(ast.Name(kept), "append" | "insert" | "extend") if kept == name and call.args:
+                    yield self.of(call.args[-1])
+
+    def _is_without_gradients(self, node: ast.AST) -> bool:
+        flow = self.phases.reach.flow
+        return any(switches_gradients_off(flow, each) for each in self.module.ancestors(node))
+
+    def _call(self, call: ast.Call) -> _Made:
+        flow = self.phases.reach.flow
+        values = flow.values(call.func)
+        if is_model_call(flow, call) or (self.phases.calls_model(call) and not list(project_functions(values))):
+            return _Made(of_model=True, is_cut=self._is_without_gradients(call))
+        functions = list(project_functions(values))
+        if functions and len(functions) == len(values):
+            return self._returned(functions, call)
+        if any(is_loss_function(each.name) or is_loss_class(each.name) for each in values):
+            return self._any(call.args[:1])
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _CUTS:
+            return self.of(call.func)
+        found = operation(flow, call)
+        is_numpy = any(each.sort is Sort.EXTERNAL and each.name.startswith("numpy.") for each in values)
+        if (found is None or found.has_no_floats) and not is_numpy:
+            return _NOTHING
+        return self._any(operands(flow, call))
+
+    def _returned(self, functions: list[Callee], call: ast.Call) -> _Made:
+        """What the functions of the project return for these arguments."""
+        found = _NOTHING
+        flow = self.phases.reach.flow
+        for function in functions if self.depth < _DEEPEST else ():
+            given = {name: self.of(each) for name, each in arguments(flow, function, call).items()}
+            if function.args.vararg is not None:
+                given[function.args.vararg.arg] = self._any(call.args)
+            inner = _Values(self.phases, flow.module_of(function), function, given, self.depth + 1)
+            for result in _results(function):
+                found |= inner.of(result)
+            if found.of_model and switches_gradients_off(flow, function):
+                found = replace(found, is_cut=True)
+        return found
+
+
+def _results(function: Callee) -> Iterator[ast.expr]:
+    """What the function returns."""
+    if isinstance(function, ast.Lambda):
+        yield function.body
+    else:
+        yield from (each.value for each in own(function, ast.Return) if each.value is not None)
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """The targets in it, each with what it is given."""
+    if not isinstance(target, (ast.Tuple, ast.List)):
+        yield target, value
+    elif isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+        for one, other in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(one, other)
+    else:
+        for each in target.elts:
+            yield from _pairs(each, value)
+
+
+def _root(target: ast.expr) -> str:
+    """The name that is bound, or whose elements are."""
+    while isinstance(target, (ast.Subscript, ast.Starred)):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
