@@ -1,7 +1,10 @@
-"""Gram matrices: products of a tensor, laid out as a matrix, with its own transpose.
+"""Products of matrices that need 32 bits: Gram matrices, and distances that are expanded.
 
-The sums run over all positions of an image, and are divided by their number only afterwards: in 16 bits they are
-infinite (fp16), or lose what tells them apart (bf16).
+A Gram matrix is the product of a tensor, laid out as a matrix, with its own transpose. The sums run over all positions
+of an image, and are divided by their number only afterwards: in 16 bits they are infinite (fp16), or lose what tells
+them apart (bf16).
+
+``a ** 2 - 2 * a @ b.T + b ** 2`` is a small difference of large numbers: in 16 bits other points are the nearest.
 """
 
 from __future__ import annotations
@@ -11,14 +14,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Sort
+from codemods.facts.reach import own
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
 
 _LAID_OUT = frozenset({"view", "reshape", "flatten"})
 _TURNED = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "T", "mT", "adjoint"})
 _KEPT = frozenset({"contiguous", "clone", "unsqueeze", "squeeze", "float"})
+_TWO = 2
+_OF_TWO = frozenset({"mm", "bmm", "matmul"})
+_ADDED = frozenset({"addmm", "baddbmm", "addbmm"})
+_SCALES = frozenset({"mul", "mul_", "multiply", "multiply_"})
+_SQUARES = frozenset({"pow", "square"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,117 @@ def is_gram(flow: Flow, module: Module, left: ast.expr, right: ast.expr) -> bool
     one, other = _origin(flow, module, left, frozenset()), _origin(flow, module, right, frozenset())
     is_of_itself = bool(one.name) and one.name == other.name and one.is_turned is not other.is_turned
     return is_of_itself and (one.is_laid_out or other.is_laid_out)
+
+
+def expanded_distances(flow: Flow, module: Module, code: ast.AST) -> Iterator[ast.expr]:
+    """The products ``2 * a @ b.T`` in the code where squares of one of both are computed too."""
+    for product, given in _products(code):
+        factors = [_without_two(each) for each in given]
+        is_doubled = factors != given or _is_doubled(module, product)
+        if is_doubled and {_origin(flow, module, each, frozenset()).name for each in factors} & _squared(
+            flow, module, product
+        ):
+            yield product
+
+
+def products(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+    """The products of two matrices in the code, each with its operands."""
+    for each in own(node, ast.BinOp):
+        if isinstance(each.op, ast.MatMult):
+            yield each, each.left, each.right
+    for call in own(node, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_TWO:
+            operands = [*([] if len(call.args) == _TWO else [call.func.value]), *call.args]
+            if len(operands) == _TWO:
+                yield call, operands[0], operands[1]
+
+
+def _products(code: ast.AST) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
+    """The same, and those that are written in other ways: ``einsum``, ``addmm(x, a, b, alpha=-2)``."""
+    for product, left, right in products(code):
+        yield product, [left, right]
+    for call in own(code, ast.Call):
+        name = _last_name(call.func)
+        if name in _ADDED or name == "einsum":
+            yield call, call.args[-_TWO:]
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _without_two(node: ast.expr) -> ast.expr:
+    """``a`` of ``-2 * a``."""
+    match node:
+        case ast.BinOp(left, ast.Mult(), right) if _is_two(left) or _is_two(right):
+            return right if _is_two(left) else left
+    return node
+
+
+def _is_two(node: ast.expr) -> bool:
+    inner = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(inner, ast.Constant) and type(inner.value) in {int, float} and inner.value == _TWO
+
+
+def _is_doubled(module: Module, product: ast.expr) -> bool:
+    """Whether the product, or the name that it is given, is multiplied by 2 or -2."""
+    if isinstance(product, ast.Call) and any(each.arg == "alpha" and _is_two(each.value) for each in product.keywords):
+        return True
+    statement = module.parent(product)
+    uses: list[ast.expr] = [product]
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        name = statement.targets[0].id
+        uses += [each for each in module.nodes(ast.Name) if each.id == name and _is_beside(module, each, product)]
+    return any(_is_scaled(module, each) for each in uses)
+
+
+def _is_scaled(module: Module, node: ast.expr) -> bool:
+    parent = module.parent(node)
+    match parent:
+        case ast.BinOp(left, ast.Mult(), right):
+            return _is_two(left) or _is_two(right)
+        case ast.UnaryOp():
+            return _is_scaled(module, parent)
+        case ast.AugAssign(_, ast.Mult(), value):
+            return _is_two(value)
+        case ast.Attribute(_, name) if name in _SCALES:
+            call = module.parent(parent)
+            return isinstance(call, ast.Call) and any(map(_is_two, call.args))
+        case ast.Call(function, arguments) if _last_name(function) in _SCALES:
+            return any(map(_is_two, arguments))
+    return False
+
+
+def _is_beside(module: Module, node: ast.AST, other: ast.AST) -> bool:
+    """Whether both stand in one function, or in none."""
+    return module.function(node) is module.function(other)
+
+
+def _squared(flow: Flow, module: Module, product: ast.expr) -> frozenset[str]:
+    """The tensors of which the product's function computes squares."""
+    bases: list[ast.expr] = []
+    for node in module.nodes(ast.BinOp, ast.Call):
+        if not _is_beside(module, node, product):
+            continue
+        match node:
+            case ast.BinOp(base, ast.Pow(), power) if _is_two(power):
+                bases.append(base)
+            case ast.BinOp(one, ast.Mult(), other) if ast.dump(one) == ast.dump(other):
+                bases.append(one)
+            case ast.Call(function) if _last_name(function) in _SQUARES:
+                is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(function))
+                bases += (
+                    node.args[:1] if is_function else [function.value] if isinstance(function, ast.Attribute) else []
+                )
+    return frozenset(_origin(flow, module, _of_norm(each), frozenset()).name for each in bases) - {""}
+
+
+def _of_norm(node: ast.expr) -> ast.expr:
+    """``x`` of ``torch.norm(x, dim=1)`` and ``x.norm(dim=1)``."""
+    match node:
+        case ast.Call(ast.Attribute(ast.Name("torch"), "norm"), [inner, *_]) | ast.Call(ast.Attribute(inner, "norm")):
+            return inner
+    return node
 
 
 def _origin(flow: Flow, module: Module, node: ast.expr, seen: frozenset[str]) -> _Origin:

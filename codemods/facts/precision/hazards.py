@@ -13,7 +13,7 @@ from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort, in_order
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.models.layers import Model, is_in_threads
-from codemods.facts.precision.gram import is_gram
+from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.library.hooks import is_given_gradients
@@ -347,9 +347,7 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             yield from (Hazard(where, call, *each) for each in _of_call(reach.flow, where, call))
         for assignment in own(node, ast.Assign):
             yield from (Hazard(where, assignment, *each) for each in _of_assignment(reach.flow, where, assignment))
-        for made, left, right in _products(node):
-            if is_gram(reach.flow, where, left, right):
-                yield Hazard(where, made, f"{where.code(made)} {_GRAM}", remedy=_WITHOUT_AUTOCAST)
+        yield from _of_products(reach.flow, where, node)
         for scaled in own(node, ast.BinOp):
             if isinstance(scaled.op, ast.Mult) and _overflows(reach.flow, where, scaled):
                 yield Hazard(where, scaled, f"{where.code(scaled)} is infinite in fp16", only_fp16=True)
@@ -360,6 +358,15 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
 
 
+def _of_products(flow: Flow, where: Module, node: ast.AST) -> Iterator[Hazard]:
+    """Gram matrices, and distances that are expanded."""
+    for made, left, right in products(node):
+        if is_gram(flow, where, left, right):
+            yield Hazard(where, made, f"{where.code(made)} {_GRAM}", remedy=_WITHOUT_AUTOCAST)
+    for made in expanded_distances(flow, where, node):
+        yield Hazard(where, made, f"{where.code(made)} {_EXPANDED}", remedy=_DISTANCES)
+
+
 def _of_comparisons(where: Module, node: ast.AST) -> Iterator[Hazard]:
     """``x.type() == "torch.cuda.FloatTensor"``."""
     for compared in own(node, ast.Compare):
@@ -367,21 +374,9 @@ def _of_comparisons(where: Module, node: ast.AST) -> Iterator[Hazard]:
             yield Hazard(where, compared, f"{where.code(compared)} {_ASKS_FOR_BITS}", remedy=_ASK_THE_DEVICE)
 
 
-def _products(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
-    """The products of two matrices in the code, each with its operands."""
-    for each in own(node, ast.BinOp):
-        if isinstance(each.op, ast.MatMult):
-            yield each, each.left, each.right
-    for call in own(node, ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _OF_MATRICES:
-            operands = [*([] if len(call.args) == _BOTH else [call.func.value]), *call.args]
-            if len(operands) == _BOTH:
-                yield call, operands[0], operands[1]
-
-
-_BOTH = 2
-_OF_MATRICES = frozenset({"mm", "bmm", "matmul"})
 _GRAM = "sums over all positions (a Gram matrix), which 16 bits do not hold:"
+_EXPANDED = "is part of an expanded distance, a small difference of large numbers, which 16 bits do not hold:"
+_DISTANCES = "torch.cdist computes distances in 32 bits"
 _WITHOUT_AUTOCAST = "compute it with autocast off"
 _Wrong: TypeAlias = "tuple[str, bool, str]"
 """What is wrong, whether only in fp16, and the remedy."""
