@@ -183,8 +183,20 @@ for images, labels in loader:
             move.module,
             move.call,
             message if loaders else _PERHAPS_PINNED,
-            AddArgument(move.module, move.call, "non_blocking", value),
+            AddArgument(move.module, move.call, "non_blocking", value) if move.cast is None else _cast_after(move),
         )
+
+
+def _cast_after(move: Transfer) -> Replace:
+    """``x.float().cuda()`` becomes ``x.cuda(non_blocking=True).float()``: the copy is one of the batch as it came."""
+    module, cast = move.module, move.cast
+    assert cast is not None  # noqa: S101 - asked before; for the type checker
+    given = [module.code(each) for each in (*move.call.args, *move.call.keywords)]
+    arguments = ", ".join([*given, "non_blocking=True"])
+    format_ = ", ".join(module.code(each) for each in cast.args)
+    text = f".{move.method}({arguments})".replace("{", "{{").replace("}", "}}")
+    method = cast.func.attr  # type: ignore[attr-defined]
+    return Replace(module, move.call, f"{{moved}}{text}.{method}({format_})", (("moved", move.moved),))
 
 
 def _default(function: FunctionNode | ast.Lambda, name: str) -> ast.expr | None:

@@ -83,6 +83,26 @@ x.to(
 }
 
 
+CAST_AFTER = {
+    "a batch": ("x = x.float().to(device)", "x = x.to(device, non_blocking=True).float()"),
+    "a batch, to what is named": (
+        "x = x.float().to(device=device)",
+        "x = x.to(device=device, non_blocking=True).float()",
+    ),
+    "a field of a batch": ('x = batch["x"].float().cuda()', 'x = batch["x"].cuda(non_blocking=True).float()'),
+    "an item of a batch": ("x = batch[0].double().cuda(1)", "x = batch[0].cuda(1, non_blocking=True).double()"),
+    "a format that is named": ("x = x.to(torch.float32).cuda()", "x = x.cuda(non_blocking=True).to(torch.float32)"),
+    "a view": ("x = x.view(64, -1).float().cuda()", "x = x.view(64, -1).cuda(non_blocking=True).float()"),
+    "inside a call": ("x = Variable(x.float().cuda())", "x = Variable(x.cuda(non_blocking=True).float())"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CAST_AFTER.values(), ids=CAST_AFTER.keys())
+def test_a_batch_is_cast_after_the_copy_which_is_then_one_of_the_loaders_own(before: str, after: str) -> None:
+    name = "batch" if "batch" in before else "x, y"
+    rewrites(f"for {name} in loader:\n    {before}\n", f"for {name} in loader:\n    {after}\n")
+
+
 @pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
 def test_rewritten_in_the_form(before: str, after: str) -> None:
     loop = """\
@@ -756,9 +776,52 @@ for x in DataLoader(Own()):
     "X2: the batch is cast before": (
         """\
 for x, y in loader:
-    x = x.float().to(device)
+    x = x.long().to(device)
 """,
         PAGEABLE.format(12),
+        "",
+    ),
+    "X2: the batch is cast before to a format that halves the copy": (
+        """\
+for x, y in loader:
+    x = x.half().to(device)
+""",
+        PAGEABLE.format(12),
+        "",
+    ),
+    "X2: the batch is cast to a format that MPS does not have": (
+        """\
+device = torch.device("cuda" if torch.cuda.is_available() else "mps")
+for x, y in loader:
+    x = x.float().to(device)
+""",
+        PAGEABLE.format(13),
+        "",
+    ),
+    "X2: the copy casts, too": (
+        """\
+for x, y in loader:
+    x = x.float().to(device, torch.float16)
+""",
+        PAGEABLE.format(12),
+        "",
+    ),
+    "X2: the target is a tensor, which has a format": (
+        """\
+other = torch.zeros(3).cuda()
+for x, y in loader:
+    x = x.float().to(other)
+""",
+        PAGEABLE.format(13),
+        "",
+    ),
+    "X2: the batch is cast, and written afterwards": (
+        """\
+for x, y in loader:
+    z = x.float().to(device)
+    x.zero_()
+""",
+        WRITTEN.format(13),
         "",
     ),
     "X2: the batch is scaled before": (

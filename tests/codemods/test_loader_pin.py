@@ -1023,7 +1023,7 @@ for batch in loader:
         """\
 loader = DataLoader(data)
 for x, y in loader:
-    x = x.float().cuda()
+    x = x.long().cuda()
 """,
         "new tensors are made from its batches on the host, and those are moved (line 10)",
     ),
@@ -1268,9 +1268,13 @@ for x, y in loader:
     x.mul_(2)
     x = x.cuda()
 """,
-    "N5: one of the two is moved as it came": """\
+    "N5: the cast can follow the copy": """\
 for x, y in loader:
     x = x.float().cuda()
+""",
+    "N5: one of the two is moved as it came": """\
+for x, y in loader:
+    x = x.half().cuda()
     y = y.cuda()
 """,
     "N9: CUDA is in use already": "model = nn.Linear(3, 3).cuda()\n" + MOVED,

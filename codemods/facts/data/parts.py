@@ -75,7 +75,7 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
                     return _NO_TENSOR
         elif value.name.startswith("transformers."):
             # A BatchEncoding, whose own `to` knows no non_blocking in all versions; its fields are tensors.
-            if not is_value_of_dictionary(move.module, move.receiver):
+            if not is_value_of_dictionary(move.module, move.moved):
                 return _NO_TENSOR
         elif not value.name.startswith("torch."):
             return _NO_TENSOR
@@ -84,7 +84,7 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
 
 def _place_in_batch(flow: Flow, move: Transfer) -> int:
     """Which part of each batch is moved, counted from 0, where ``for …, (x, y) in …`` alone names it; else -1."""
-    module, name = move.module, move.receiver
+    module, name = move.module, move.moved
     if not isinstance(name, ast.Name):
         return -1
     found = set()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
 
 _MOVES = frozenset({"to", "cuda", "type"})
+# Half as wide formats are left where they are: they may be there to halve what is copied.
+_WIDE = frozenset({"float", "double", "float32", "float64"})
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -42,9 +44,33 @@ class Transfer:
         return self.call.func.attr  # type: ignore[attr-defined, no-any-return]
 
     @cached_property
+    def cast(self) -> ast.Call | None:
+        """The change of format before the copy of a batch as it came that can as well follow it: ``x.float().cuda()``.
+
+        To a floating format every device rounds alike. MPS has no float64, which the batch may have.
+        """
+        node = self.receiver
+        if not isinstance(node, ast.Call) or not _is_cast(self.flow, node) or self.non_blocking is not None:
+            return None
+        on_one_line = node.lineno == self.call.end_lineno
+        only_device = len(self.call.args) + len(self.call.keywords) == (self.target is not None)
+        to_cuda = self.may_reach_cuda and not self.may_reach_mps
+        if not (on_one_line and only_device and to_cuda) or (self.target is not None and self.device.node is None):
+            return None
+        moved = self._values(node.func.value)  # type: ignore[attr-defined]
+        return node if moved and all(each.sort is Sort.BATCH for each in moved) else None
+
+    @property
+    def moved(self) -> ast.expr:
+        """What can be moved: the receiver, or what its format is changed of where that can follow the copy."""
+        return self.receiver if self.cast is None else self.cast.func.value  # type: ignore[attr-defined]
+
+    @cached_property
     def sources(self) -> Values:
         """What may be moved."""
-        node = self.receiver
+        return self._values(self.moved)
+
+    def _values(self, node: ast.expr) -> Values:
         found = without_none(self.flow.values(node))
         if isinstance(node, ast.Subscript) and is_field(self.module, node):
             # To the flow, an index that comes from a batch might be a tensor, which makes a new one.
@@ -166,6 +192,16 @@ class Making(Transfer):
     def method(self) -> str:
         """As good as what ``to`` returns."""
         return "to"
+
+
+def _is_cast(flow: Flow, call: ast.Call) -> bool:
+    """``x.float()``, ``x.to(torch.float32)``."""
+    if not isinstance(call.func, ast.Attribute) or call.keywords:
+        return False
+    if call.func.attr in _WIDE:
+        return not call.args
+    formats = flow.values(call.args[0]) if call.func.attr == "to" and len(call.args) == 1 else NOTHING
+    return bool(formats) and all(is_dtype(each) and each.name.rpartition(".")[2] in _WIDE for each in formats)
 
 
 def makings(flow: Flow, modules: Sequence[Module]) -> Iterator[Making]:
