@@ -113,6 +113,9 @@ _DATASET_TO_DATASET = words(
     """
 )
 
+_SPLIT = 4
+"""The position of ``split`` among the parameters of ``datasets.load_dataset``."""
+
 # Methods of tensors. Views have the same memory, or (reshape, contiguous, flatten) the same memory wherever it can be.
 _VIEWS = words(
     """
@@ -529,6 +532,14 @@ def _initialize(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     return flow.container("tuple", node, {0: models, 1: optimizers}) if optimizers else models
 
 
+def _load_dataset(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
+    """``load_dataset("imdb", split=["train", "test"])`` returns a list of data sets, one for each split."""
+    flow.escape(arguments.all())
+    made = frozenset({Value(Sort.MADE, "datasets.load_dataset", node)})
+    several = [each for each in arguments.get(_SPLIT, "split") if each.sort is Sort.CONTAINER]
+    return flow.container("list", node, {UNKNOWN_KEY: made}) if several else made
+
+
 def _random_split(flow: Flow, node: ast.Call, _: Arguments) -> Values:
     return flow.container("list", node, {UNKNOWN_KEY: frozenset({Value(Sort.MADE, "torch.utils.data.Subset", node)})})
 
@@ -713,6 +724,7 @@ _SPECIAL: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
     "functools.partial": _partial,
     "apex.amp.initialize": _initialize,
     "torch.utils.data.random_split": _random_split,
+    "datasets.load_dataset": _load_dataset,
     "torch.multiprocessing.spawn": _spawn,
     **dict.fromkeys(threads_and_processes(), _start),
     "builtins.enumerate": _enumerate,

@@ -42,6 +42,11 @@ ROWS = {
         'rows = load_dataset("imdb", split="train").map(lambda row: encode(row))\n'
         "encoded = rows.shuffle(seed=1).select(range(99)).train_test_split(0.1)\n"
     ),
+    "several splits at once": (
+        'rows, test = load_dataset("imdb", split=["train", "test"])\n'
+        'encoded = rows.map(encode).train_test_split(0.1)\nencoded["train"][0]["ids"]\n'
+    ),
+    "several splits by index": 'encoded = {"train": load_dataset("imdb", split=["train", "test"])[0].map(encode)}\n',
 }
 
 
