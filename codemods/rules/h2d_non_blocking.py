@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.values import Sort, Value
+from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.devices.copies import (
     in_accelerate,
@@ -171,20 +172,45 @@ for images, labels in loader:
         return self.rewrites(module, move.call, _MESSAGE, Replace(module, default, "True"))
 
     def _site(self, script: Script, move: Transfer) -> Finding:
-        reason = why_blocking(script, move)
-        if reason is not None:
-            return self.left(move.module, move.call, reason)
-        value = _on_cuda(script, move) if move.may_reach_mps else "True"
-        if value is None:
-            return self.left(move.module, move.call, _MPS)
+        edit = _edit(script, move)
+        if isinstance(edit, Reason):
+            return self.left(move.module, move.call, edit)
         loaders = [script.loader(each) for each in move.loaders]
         message = _MESSAGE if any(each is not None and each.is_pinned for each in loaders) else _TO_BE_PINNED
-        return self.rewrites(
-            move.module,
-            move.call,
-            message if loaders else _PERHAPS_PINNED,
-            AddArgument(move.module, move.call, "non_blocking", value) if move.cast is None else _cast_after(move),
-        )
+        edits = [edit, *_split(script, move)]
+        return self.rewrites(move.module, move.call, message if loaders else _PERHAPS_PINNED, *edits)
+
+
+def _edit(script: Script, move: Transfer) -> AddArgument | Replace | Reason:
+    """What makes the copy one that does not block, or why it is left."""
+    reason = why_blocking(script, move)
+    if reason is not None:
+        return reason
+    if move.cast is not None:
+        return _cast_after(move)
+    value = _on_cuda(script, move) if move.may_reach_mps else "True"
+    return _MPS if value is None else AddArgument(move.module, move.call, "non_blocking", value)
+
+
+def _split(script: Script, move: Transfer) -> list[Replace]:
+    """The statement that moves several tensors, where its line gets too wide: one statement for each of them."""
+    module, statement = move.module, move.module.statement(move.call)
+    beside = [each for each in script.transfers if each.module is module and module.statement(each.call) is statement]
+    if len(beside) == 1:
+        return []
+    edits = [_edit(script, each) for each in beside if is_about_batches(each) and each.non_blocking is None]
+    added = sum(len(f", {each.name}={each.value}") for each in edits if isinstance(each, AddArgument))
+    added += sum(len(", non_blocking=True") for each in edits if isinstance(each, Replace))
+    found = split(module, statement, [call for each in beside for call in _chain(each.call)], added)
+    return [found] if found is not None else []
+
+
+def _chain(call: ast.Call) -> Iterator[ast.Call]:
+    """``x.view(9).to(device)``: the call, and those of the methods before it."""
+    node: ast.expr = call
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield node
+        node = node.func.value
 
 
 def _cast_after(move: Transfer) -> Replace:

@@ -1464,3 +1464,53 @@ for x, y in loader:
     (site,) = run(H2dNonBlocking, code).sites
 
     assert site.message == "the host waits for the copy of a batch that can be in pinned memory"
+
+
+MAYBE_MPS = HEAD.replace('"cpu"', '"mps"')
+WIDE = "    images, labels = images.to(device), labels.to(device)"
+IN_TWO = """\
+    images = images.to(device, non_blocking=device.type == "cuda"){}
+    labels = labels.to(device, non_blocking=device.type == "cuda")
+"""
+SPLIT = {
+    "the line gets too wide": (f"{WIDE}\n", IN_TWO.format("")),
+    "a comment stays with the first": (f"{WIDE}  # both\n", IN_TWO.format("  # both")),
+    "methods come before the copy": (
+        "    images, labels = images.view(64, -1).to(device), labels.to(device)\n",
+        IN_TWO.format("").replace("images.to", "images.view(64, -1).to"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), SPLIT.values(), ids=SPLIT.keys())
+def test_a_line_that_gets_too_wide_is_split_into_one_for_each_name(before: str, after: str) -> None:
+    loop = "for images, labels in loader:\n"
+
+    check_rewrites(H2dNonBlocking, MAYBE_MPS + loop + before, MAYBE_MPS + loop + after)
+
+
+ONE_LINE = {
+    "the file has lines as wide": (
+        f"width = loader{'[0]' * 35}\nfor x, labels in loader:\n    x, labels = x.to(device), labels.to(device)\n",
+        "x.to(device)",
+    ),
+    "the second value reads the first name": (
+        "for images, labels in loader:\n    labels, images = images.to(device), labels.to(device)\n",
+        "images.to(device)",
+    ),
+    "another statement is in the line": (
+        f"for images, labels in loader:\n{WIDE}; step = len(images)\n",
+        "images.to(device)",
+    ),
+    "another function is called between": (
+        "for images, labels in loader:\n    images, labels, n = images.to(device), labels.to(device), count()\n",
+        "images.to(device)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "moved"), ONE_LINE.values(), ids=ONE_LINE.keys())
+def test_a_line_is_not_split_where(code: str, moved: str) -> None:
+    after = run(H2dNonBlocking, MAYBE_MPS + code).after
+
+    assert moved.replace(")", ', non_blocking=device.type == "cuda"), labels') in after
