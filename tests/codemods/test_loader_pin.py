@@ -1193,11 +1193,11 @@ loader = make(data)
     ),
     "the device of another tensor": (
         """\
-device = next(nn.Linear(3, 3).cuda().parameters()).device
+device = next(nn.Linear(3, 3).parameters()).device
 loader = DataLoader(data)
 """
         + TO_DEVICE,
-        "the device its batches are moved to is not known: the device comes from '.device' of torch.nn.Parameter()",
+        "the device its batches are moved to is not known: it is that of a model or layer, which is not seen to be moved itself",
     ),
     "a device that nothing gives": (
         """\
@@ -1271,6 +1271,11 @@ for x, y in loader:
     "N5: the cast can follow the copy": """\
 for x, y in loader:
     x = x.float().cuda()
+""",
+    "the device is that of a model": """\
+model = nn.Linear(3, 3).cuda()
+for x, y in loader:
+    x = x.to(next(model.parameters()).device)
 """,
     "N5: one of the two is moved as it came": """\
 for x, y in loader:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import is_main_guard
 from codemods.dataflow.values import NOTHING, NUMBER, Sort, Value, Values, leading_text, without_none
-from codemods.library.kinds import Kind, described, kind
+from codemods.library.kinds import Kind, described, is_dtype, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +110,8 @@ def _names(flow: Flow, value: Value, seen: Values) -> Iterator[tuple[str, str]]:
         and kind(flow, value.of) is Kind.DEVICE
     ):
         yield from _names(flow, value.of, seen)
+    elif (model := _model_of(flow, value)) is not None:
+        yield from _names_of_model(flow, model, seen)
     elif kind(flow, value) is Kind.DEVICE and isinstance(value.site, ast.Call):
         if value.name.startswith("torch.accelerator"):
             yield _AUTOMATIC, ""
@@ -123,6 +125,56 @@ def _names(flow: Flow, value: Value, seen: Values) -> Iterator[tuple[str, str]]:
         yield _NOT_KNOWN, "where the device comes from is not followed"
     elif value.sort is not Sort.UNBOUND:
         yield _NOT_KNOWN, value.name if value.sort is Sort.UNKNOWN else f"the device comes from {described(value)}"
+
+
+def _model_of(flow: Flow, value: Value) -> Value | None:
+    """The model whose device the value is: ``next(model.parameters()).device``, ``model.device`` of Transformers."""
+    if value.sort is not Sort.METHOD or value.name != "device" or value.of is None:
+        return None
+    owner = value.of.of if value.of.name == "torch.nn.Parameter" else value.of
+    return owner if owner is not None and kind(flow, owner) is Kind.MODEL else None
+
+
+def _names_of_model(flow: Flow, model: Value, seen: Values) -> Iterator[tuple[str, str]]:
+    """The devices that a model is moved to, and the host where it may still be."""
+    calls = [each for module in flow.modules for each in _model_moves(flow, module, model)]
+    if not calls:
+        yield _NOT_KNOWN, "it is that of a model or layer, which is not seen to be moved itself"
+        return
+    if not any(each.func.value is model.site and model.site is not None for each in calls):  # type: ignore[attr-defined]
+        yield "cpu", ""
+    for call in calls:
+        target = _target(flow, call)
+        if target is None:
+            yield call.func.attr, ""  # type: ignore[attr-defined]
+        else:
+            inner = device(flow, target, seen)
+            yield from ((name, inner.reason) for name in inner.names)
+
+
+def _model_moves(flow: Flow, module: Module, model: Value) -> Iterator[ast.Call]:
+    """The calls that move a model: ``model.cuda()``, ``model.to(device)``; not ``model.to(torch.float64)``."""
+    for call in module.nodes(ast.Call):
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        is_move = method in {"cuda", "cpu"} or (method == "to" and _target(flow, call) is not None)
+        if is_move and any(_is_same(each, model) for each in flow.values(call.func.value)):  # type: ignore[attr-defined]
+            yield call
+
+
+def _target(flow: Flow, call: ast.Call) -> ast.expr | None:
+    """The argument of ``model.to(…)`` that names a device; None where none does, and for ``cuda()`` and ``cpu()``."""
+    if call.func.attr != "to":  # type: ignore[attr-defined]
+        return None
+    for given in (*(each.value for each in call.keywords if each.arg == "device"), *call.args[:1]):
+        formats = flow.values(given)
+        return None if formats and all(is_dtype(each) for each in formats) else given
+    return None
+
+
+def _is_same(value: Value, model: Value) -> bool:
+    """Whether it is the model, or may be: ``self`` is any object of its class."""
+    of_class = value.sort is Sort.INSTANCE is model.sort and None in {value.site, model.site}
+    return value == model or (of_class and value.of == model.of)
 
 
 def _literal(value: Value) -> object:

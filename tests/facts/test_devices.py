@@ -1,0 +1,95 @@
+"""Which device an expression names."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.devices.devices import DeviceKind
+
+HEAD = """\
+import torch
+from torch import nn
+from torchvision.models import resnet18
+from transformers import AutoModel
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    @property
+    def device(self):
+        return next(self.parameters()).device
+
+    def predict(self, x):
+        return self.fc(torch.zeros(3).to(self.device))
+
+"""
+ON_CUDA = "model.cuda()\n"
+CHOSEN = 'model.to("cuda" if torch.cuda.is_available() else "mps")\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "names"),
+    [
+        pytest.param(
+            "model = resnet18()\n" + ON_CUDA + "torch.zeros(3).to(next(model.parameters()).device)",
+            DeviceKind.CONDITIONAL,
+            {"cuda", "cpu"},
+            id="of a parameter of a model",
+        ),
+        pytest.param(
+            "model = resnet18()\n" + CHOSEN + "torch.zeros(3).to(next(model.parameters()).device)",
+            DeviceKind.CONDITIONAL,
+            {"cuda", "mps", "cpu"},
+            id="of a model that is moved to what there is",
+        ),
+        pytest.param(
+            "model = Net()\n" + ON_CUDA + "torch.zeros(3).to(model.device)",
+            DeviceKind.CONDITIONAL,
+            {"cuda", "cpu"},
+            id="a property of the model",
+        ),
+        pytest.param(
+            'model = AutoModel.from_pretrained("x")\n' + ON_CUDA + "torch.zeros(3).to(model.device)",
+            DeviceKind.CONDITIONAL,
+            {"cuda", "cpu"},
+            id="an attribute of a model of Transformers",
+        ),
+        pytest.param(
+            "model = resnet18().cuda()\ntorch.zeros(3).to(next(model.parameters()).device)",
+            DeviceKind.CUDA,
+            {"cuda"},
+            id="of a model that is moved where it is made",
+        ),
+        pytest.param(
+            "model = resnet18().cuda()\nmodel.cpu()\ntorch.zeros(3).to(next(model.parameters()).device)",
+            DeviceKind.CONDITIONAL,
+            {"cuda", "cpu"},
+            id="of a model that is moved back",
+        ),
+        pytest.param(
+            "model = resnet18()\nmodel.to(torch.float64)\ntorch.zeros(3).to(next(model.parameters()).device)",
+            DeviceKind.UNKNOWN,
+            {"(unknown)"},
+            id="of a model that is nowhere moved",
+        ),
+        pytest.param(
+            "model = resnet18()\nother = resnet18().cuda()\ntorch.zeros(3).to(next(model.parameters()).device)",
+            DeviceKind.UNKNOWN,
+            {"(unknown)"},
+            id="another model is moved",
+        ),
+    ],
+)
+def test_the_device_of_a_model_is_where_it_is_moved_to(code: str, kind: DeviceKind, names: set[str]) -> None:
+    *_, move = script(HEAD + code).transfers
+
+    assert (move.device.kind, move.device.names) == (kind, frozenset(names))
+
+
+def test_the_device_of_self_is_that_of_the_objects_of_its_class() -> None:
+    move, *_ = script(HEAD + "model = Net()\nmodel.cuda()\n").transfers
+
+    assert move.device.kind is DeviceKind.CONDITIONAL
