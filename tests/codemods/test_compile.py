@@ -462,6 +462,18 @@ LENGTHS = {
         "        for i in range(x.size(1)):\n            x = x + i\n",
         "batches are padded to lengths of their own, each of which unrolls a loop anew (line 15)",
     ),
+    "the size of a kernel that is named": (
+        "        rows, width = x.shape\n        x = F.max_pool1d(x, kernel_size=width)\n",
+        "batches are padded to lengths of their own, which set the size of a kernel (line 16)",
+    ),
+    "the size of a layer that is made there": (
+        "        x = nn.MaxPool1d(x.size(1))(x)\n",
+        "batches are padded to lengths of their own, which set the size of a kernel (line 15)",
+    ),
+    "the passes of a loop by a name": (
+        "        steps = x.size(1)\n        for i in range(1, steps - 1):\n            x = x + i\n",
+        "batches are padded to lengths of their own, each of which unrolls a loop anew (line 16)",
+    ),
 }
 PADDED = """\
 def join(items):
@@ -480,6 +492,48 @@ def test_not_compiling_where_a_length_decides(line: str, because: str) -> None:
     # Images of one size have one graph; a padded convolution pads no batch.
     fixed = head + "model = Net().to(device)\nfilter = nn.Conv1d(1, 1, 3, padding=1)\n"
     assert any(site.rewrites for site in run(Compile, fixed + TRAINING).sites)
+
+
+BY_HAND = {
+    "a collate function": (
+        "def join(items):\n    longest = max(len(each) for each in items)\n"
+        "    return torch.tensor([each + [0] * (longest - len(each)) for each in items])\n\n\n"
+        "loader = torch.utils.data.DataLoader(texts, 8, collate_fn=join)\n"
+    ),
+    "an object that joins": (
+        "class Join:\n    def __call__(self, items):\n        lengths = [len(each) for each in items]\n"
+        "        return torch.zeros(len(items), max(lengths))\n\n\n"
+        "loader = torch.utils.data.DataLoader(texts, 8, collate_fn=Join())\n"
+    ),
+    "a loop": (
+        "def batches(texts):\n    for start in range(0, len(texts), 8):\n        some = texts[start : start + 8]\n"
+        "        yield np.zeros((8, max(map(len, some))))\n\n\n"
+    ),
+    "a function that a loop calls": (
+        "def fill(some):\n    lengths = np.array([len(each) for each in some])\n"
+        "    return np.zeros((len(some), lengths.max()))\n\n\n"
+        "for part in parts:\n    fill(part)\n"
+    ),
+    "the longest itself": "for some in parts:\n    width = len(max(some, key=len))\n",
+}
+ONCE = {
+    "all of the data": "longest = max(len(each) for each in texts)\n",
+    "another number": "for some in parts:\n    longest = max(each.size for each in some)\n",
+}
+
+
+@pytest.mark.parametrize("padding", BY_HAND.values(), ids=BY_HAND)
+def test_batches_are_padded_by_hand_in(padding: str) -> None:
+    head = "import numpy as np\n" + HEAD.replace(FORWARD, "        x = F.max_pool1d(x, x.size(1))\n" + FORWARD)
+    because = "batches are padded to lengths of their own, which set the size of a kernel (line 16)"
+    check_leaves(Compile, head + padding + "model = Net().to(device)\n" + TRAINING, because)
+
+
+@pytest.mark.parametrize("padding", ONCE.values(), ids=ONCE)
+def test_batches_are_of_one_length_where_it_is_that_of(padding: str) -> None:
+    head = HEAD.replace(FORWARD, "        x = F.max_pool1d(x, x.size(1))\n" + FORWARD)
+    made = head + padding + "model = Net().to(device)\n"
+    check_rewrites(Compile, made + TRAINING, made + WHERE_CUDA + TRAINING)
 
 
 def test_compiling_padded_batches_whose_length_decides_nothing() -> None:

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
+from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.drawing import call_draws, layer_draws
 from codemods.library.kinds import described
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Callee
     from codemods.facts.models.layers import Model
 
 _TO_PYTHON = frozenset({"item", "tolist", "numpy"})
+_OF_NUMBERS = frozenset({"builtins.int", "builtins.min", "builtins.max"})
 _CONVERTS = frozenset({"builtins.int", "builtins.float", "builtins.bool"})
 # Parts of PyTorch that Inductor hands back to eager mode.
 _FALLS_BACK = (
@@ -39,7 +41,8 @@ _TYPED = frozenset(
     for name in ("", "Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
 )
 _POOLS = frozenset(
-    f"torch.nn.functional.{name}_pool{dimensions}d" for name in ("max", "avg", "lp") for dimensions in (1, 2, 3)
+    {f"torch.nn.functional.{name}_pool{dimensions}d" for name in ("max", "avg", "lp") for dimensions in (1, 2, 3)}
+    | {f"torch.nn.{name}Pool{dimensions}d" for name in ("Max", "Avg", "LP") for dimensions in (1, 2, 3)}
 )
 
 
@@ -189,8 +192,8 @@ def why_recompiled(model: Model) -> Reason | None:
         for node in _own(function):
             place = at(flow.module_of(function), node)
             if isinstance(node, ast.Call) and any(each.name in _POOLS for each in flow.values(node.func)):
-                given = [*node.args[1:], *(each.value for each in node.keywords)]
-                if any(_holds_a_length(each) for each in given):
+                given = [*node.args, *(each.value for each in node.keywords)]
+                if any(_is_a_length(flow, each) for each in given):
                     text = f"batches are padded to lengths of their own, which set the size of a kernel ({HERE})"
                     return Reason("dynamic-shapes", text, (place,))
             if isinstance(node, ast.For) and _counts_a_length(flow, node.iter):
@@ -204,40 +207,49 @@ def _counts_a_length(flow: Flow, node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Call)
         and any(each.name == "builtins.range" for each in flow.values(node.func))
-        and any(_holds_a_length(each) for each in node.args)
+        and any(_is_a_length(flow, each) for each in node.args)
     )
 
 
-def _holds_a_length(node: ast.expr) -> bool:
-    """Whether it holds a size of a tensor that is not the number of its rows: ``x.size(2)``, ``x.shape[-1]``."""
-    for each in walk(node):
-        match each:
-            case ast.Call(ast.Attribute(_, "size"), [ast.Constant(int(axis))]) if axis:
-                return True
-            case ast.Call(ast.Attribute(_, "size"), [ast.UnaryOp()]):
-                return True
-            case ast.Subscript(ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), []), ast.Constant(0)):
-                pass
-            case ast.Subscript(ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), [])):
-                return True
+def _is_a_length(flow: Flow, node: ast.expr, depth: int = 3) -> bool:
+    """Whether it is computed from a size of a tensor that is not the number of its rows, there or before."""
+    match node:
+        case ast.Call(ast.Attribute(_, "size"), [ast.Constant(int(axis))]):
+            return axis != 0
+        case ast.Call(ast.Attribute(_, "size"), [ast.UnaryOp()]):
+            return True
+        case ast.Subscript(ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), []), index):
+            return not (isinstance(index, ast.Constant) and index.value == 0)
+        case ast.Name(name) if depth:
+            return any(_gives_a_length(flow, *each, name, depth - 1) for each in _assigned(flow, node))
+        case ast.BinOp(left, _, right):
+            return any(_is_a_length(flow, each, depth) for each in (left, right))
+        case ast.Tuple(parts) | ast.List(parts):
+            return any(_is_a_length(flow, each, depth) for each in parts)
+        case ast.Call(_, parts) if any(each.name in _OF_NUMBERS for each in flow.values(node.func)):
+            return any(_is_a_length(flow, each, depth) for each in parts)
     return False
 
 
-def pads_to_the_longest(flow: Flow, modules: Iterable[Module]) -> bool:
-    """Whether batches are made whose sequences are as long as the longest of each."""
-    for module in modules:
-        for call in module.nodes(ast.Call):
-            if any(
-                each.name == "torch.nn.utils.rnn.pad_sequence"
-                or (each.name.startswith("torchtext.") and each.name.endswith("Iterator"))
-                for each in flow.values(call.func)
-            ):
-                return True
-            padding = [each.value for each in call.keywords if each.arg == "padding"]
-            if any(
-                isinstance(each, ast.Constant) and (each.value is True or each.value == "longest") for each in padding
-            ):
-                return True
+def _assigned(flow: Flow, name: ast.Name) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What the name is assigned in its function: each target and what it is given."""
+    module = module_of(flow, name)
+    for store in module.stores.get(name.id, ()):
+        statement = module.statement(store)
+        if module.function(store) is module.function(name) and isinstance(statement, ast.Assign):
+            yield from ((each, statement.value) for each in statement.targets)
+
+
+def _gives_a_length(flow: Flow, target: ast.expr, given: ast.expr, name: str, depth: int) -> bool:
+    """``length = x.size(1)``, ``rows, length = x.shape``."""
+    if isinstance(target, ast.Name):
+        return _is_a_length(flow, given, depth)
+    names = [each.id if isinstance(each, ast.Name) else "" for each in getattr(target, "elts", ())]
+    match given:
+        case ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), []):
+            return name in names[1:]
+        case ast.Tuple(parts) if len(parts) == len(names):
+            return any(one == name and _is_a_length(flow, each, depth) for one, each in zip(names, parts, strict=True))
     return False
 
 

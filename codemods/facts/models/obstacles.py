@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
-from codemods.facts.models.compilability import pads_to_the_longest, why_not_traced, why_recompiled
+from codemods.facts.data.padding import pads_to_the_longest
+from codemods.facts.models.compilability import why_not_traced, why_recompiled
 from codemods.facts.models.layers import is_in_threads
 from codemods.facts.models.trained import given_to_process, traced_by
 from codemods.facts.precision.hazards import capture, located, no_cuda, unknown_device
@@ -182,7 +183,7 @@ def _not_traced(_script: Script, trained: TrainedModel) -> Reason | None:
 
 
 def _recompiled(script: Script, trained: TrainedModel) -> Reason | None:
-    return why_recompiled(trained.model) if pads_to_the_longest(script.flow, script.modules) else None
+    return why_recompiled(trained.model) if pads_to_the_longest(script) else None
 
 
 def _no_home(_script: Script, trained: TrainedModel) -> Reason | None:
