@@ -42,10 +42,11 @@ class Compile(Codemod):
         iteration, for 20 to 120 seconds, and again for evaluation, for a smaller last batch and for gradients switched
         on or off. The model stays the same object with the same keys in its ``state_dict``; only calls of the model
         itself are compiled. One that holds nothing but torch's own modules is compiled under a second name: in place,
-        nothing of it is compiled before torch 2.15. A copy of the model (EMA, target network), and one that is saved
-        whole and loaded, runs uncompiled. It takes a C compiler and Triton, which comes with torch for Linux alone; no
-        script shows whether they are there, so run the result once where it will train. Python 3.12 takes torch 2.4,
-        3.13 takes 2.6.
+        nothing of it is compiled before torch 2.15. Where an option leads to one pass without training, the line gets
+        the option's condition, as that pass is shorter than compiling. A copy of the model (EMA, target network), and
+        one that is saved whole and loaded, runs uncompiled. It takes a C compiler and Triton, which comes with torch
+        for Linux alone; no script shows whether they are there, so run the result once where it will train. Python 3.12
+        takes torch 2.4, 3.13 takes 2.6.
 
     When it is left:
         Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
@@ -256,8 +257,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         """``model.compile()`` for each of some models."""
         module = script.module
         lines: dict[str, list[str]] = {}
-        for _, home in group:
-            calls = lines.setdefault(condition(script, home, anchor) or "", [])
+        for each, home in group:
+            calls = lines.setdefault(condition(script, each, home, anchor) or "", [])
             line = f"{module.code(home.name)}.compile()"
             if line not in calls:
                 calls.append(line)
@@ -276,7 +277,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         scopes = (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
         if any(new in bound_names(scope) for scope in scopes):
             return self.left(module, site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
-        test = condition(script, home, home.anchor)
+        test = condition(script, each, home, home.anchor)
         code = f"{new} = {torch}({name.id})" + (f" if {test} else {name.id}" if test else "")
         edits: list[Edit] = [Insert(module, home.anchor, code, "after")]
         edits.extend(Replace(module, call.func, new) for _, call in each.calls)

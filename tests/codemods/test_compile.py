@@ -1531,3 +1531,81 @@ model = nn.DataParallel(model)
     (site,) = run(Compile, code + TRAINING).sites
 
     assert site.code == "data-parallel"
+
+
+OPTIONS = (
+    "import argparse\nimport sys\n"
+    + HEAD
+    + """\
+def train(net):
+    for x in torch.randn(4, 16, 8, device=device):
+        net(x).mean().backward()
+
+
+def test(net):
+    with torch.no_grad():
+        print(net(torch.randn(16, 8, device=device)))
+
+
+"""
+)
+PARSED = "parser = argparse.ArgumentParser()\nparser.add_argument({})\nargs = parser.parse_args()\n"
+EVALUATE = PARSED.format('"--evaluate", action="store_true"')
+MODE = PARSED.format('"--mode", default="train"')
+ONE_PASS = {
+    "a pass before the script ends": (
+        EVALUATE,
+        "if args.evaluate:\n    test(model)\n    sys.exit()\ntrain(model)\n",
+        "not args.evaluate",
+    ),
+    "one of two modes": (
+        MODE,
+        'if args.mode == "train":\n    train(model)\nelse:\n    test(model)\n',
+        'args.mode == "train"',
+    ),
+    "the other of two modes": (
+        MODE,
+        'if args.mode == "test":\n    test(model)\nelif args.mode:\n    train(model)\n',
+        'args.mode != "test"',
+    ),
+    "what is not to be evaluated": (
+        EVALUATE,
+        "if not args.evaluate:\n    train(model)\nelse:\n    test(model)\n",
+        "not args.evaluate",
+    ),
+}
+TRAINED_ANYWAY = {
+    "both branches train": (EVALUATE, "if args.evaluate:\n    train(model)\n    sys.exit()\ntrain(model)\n"),
+    "the other branch does not run it": (
+        EVALUATE,
+        "if args.evaluate:\n    print(device)\n    sys.exit()\ntrain(model)\n",
+    ),
+    "it is evaluated and trained": (EVALUATE, "if args.evaluate:\n    test(model)\ntrain(model)\n"),
+    "the option changes": (
+        EVALUATE,
+        "args.evaluate = input()\nif args.evaluate:\n    test(model)\n    sys.exit()\ntrain(model)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "ways", "test"), ONE_PASS.values(), ids=ONE_PASS)
+def test_not_compiling_for(options: str, ways: str, test: str) -> None:
+    made = OPTIONS + options + "model = Net().to(device)\n"
+    compiled = WHERE_CUDA.replace(":", f" and {test}:", 1)
+    check_rewrites(Compile, made + ways, made + compiled + ways)
+
+    certain = OPTIONS + options + "model = Net().cuda()\n"
+    check_rewrites(Compile, certain + ways, certain + f"if {test}:\n    model.compile()\n" + ways)
+
+
+@pytest.mark.parametrize(("options", "ways"), TRAINED_ANYWAY.values(), ids=TRAINED_ANYWAY)
+def test_compiling_whatever_the_options_where(options: str, ways: str) -> None:
+    made = OPTIONS + options + "model = Net().to(device)\n"
+    check_rewrites(Compile, made + ways, made + WHERE_CUDA + ways)
+
+
+def test_a_second_name_is_not_compiled_for_one_pass() -> None:
+    made = OPTIONS + EVALUATE + "model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device)\n"
+    ways = "if args.evaluate:\n    test(model)\n    sys.exit()\n" + TRAINING
+    compiled = 'compiled_model = torch.compile(model) if device.type == "cuda" and not args.evaluate else model\n'
+    check_rewrites(Compile, made + ways, made + compiled + ways.replace("    model(x)", "    compiled_model(x)"))

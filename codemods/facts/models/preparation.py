@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from codemods.dataflow.placement import bound_for, dominates
+from codemods.dataflow.placement import bound_for, dominates, means_the_same
+from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import without_none
 from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.loops import module_of, runs
 from codemods.facts.models.placement import twins
 from codemods.library.kinds import SELF_METHODS, Kind, kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.models.placement import Home
     from codemods.facts.models.trained import TrainedModel
     from codemods.facts.script import Script
 
+_OPPOSITES = {ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is")}
 _PREPARES = SELF_METHODS | {"load_state_dict"}
 
 
@@ -49,8 +55,13 @@ def _prepared(script: Script, statement: ast.stmt) -> Kind | None:
     return only if only in {Kind.MODEL, Kind.LOSS} else None
 
 
-def condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
-    """The expression that says whether the model is on CUDA; None where it is for certain."""
+def condition(script: Script, trained: TrainedModel, home: Home, anchor: ast.stmt) -> str | None:
+    """The expression that says whether the model is on CUDA and is to be trained; None where both are certain."""
+    parts = [_cuda_condition(script, home, anchor), *_tests_of_training(script, trained, home, anchor)]
+    return " and ".join(each for each in parts if each is not None) or None
+
+
+def _cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
     module, move = home.module, home.move
     around = [each for each in move.branches if not _inside(module, each.test, home.anchor)]
     inside = [each for each in move.branches if each not in around]
@@ -60,6 +71,91 @@ def condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
         return None
     said = script.condition_of(move, module, anchor)
     return said or f"next({module.code(home.name)}.parameters()).is_cuda"
+
+
+def _tests_of_training(script: Script, trained: TrainedModel, home: Home, anchor: ast.stmt) -> Iterator[str]:
+    """The tests that hold wherever the model is trained, and otherwise lead to code that runs it without training.
+
+    To compile takes longer than one pass of an evaluation: ``if args.evaluate: evaluate(model); return``.
+    """
+    ways = [way for where, call in trained.calls for way in _ways(script.flow, where, call, home)]
+    for branch in ways[0] if ways else ():
+        if any(branch not in each for each in ways[1:]) or not dominates(home.module, home.anchor, branch.at):
+            continue
+        otherwise = branch.at.orelse if branch.holds else branch.at.body
+        is_run = any(_names_it(script, trained, each) for each in otherwise)
+        text = _said(home.module, branch.at.test, holds=branch.holds)
+        if is_run and text is not None and means_the_same(script.flow, home.module, branch.at.test, anchor):
+            yield text
+
+
+class _Side(NamedTuple):
+    """What has to hold for code to run."""
+
+    at: ast.If
+    holds: bool
+
+
+def _ways(
+    flow: Flow, module: Module, node: ast.AST, home: Home, seen: frozenset[ast.AST] = frozenset()
+) -> Iterator[tuple[_Side, ...]]:
+    """For each way from the function of the home to the node, what has to hold in that function."""
+    function, here = module.function(node), home.module.function(home.anchor)
+    if module is home.module and function is here:
+        yield tuple(_sides(module, node))
+    elif function is not None and function not in seen:
+        for place in runs(flow, function):
+            yield from _ways(flow, module_of(flow, place), place, home, seen | {function})
+
+
+def _sides(module: Module, node: ast.AST) -> Iterator[_Side]:
+    below = node
+    for above in module.ancestors(node):
+        if isinstance(below, ast.stmt):
+            for before in module.suite(below):
+                if before is below:
+                    break
+                if isinstance(before, ast.If) and not before.orelse and _leaves(before.body[-1]):
+                    yield _Side(before, holds=False)
+        if isinstance(above, ast.If) and below is not above.test:
+            yield _Side(above, holds=below in above.body)
+        if isinstance(above, (*FUNCTIONS, ast.ClassDef)):
+            return
+        below = above
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """``return``, ``sys.exit()``."""
+    match statement:
+        case ast.Return():
+            return True
+        case ast.Expr(ast.Call(ast.Name(name) | ast.Attribute(_, name))):
+            return name in {"exit", "quit", "_exit"}
+    return False
+
+
+def _names_it(script: Script, trained: TrainedModel, statement: ast.stmt) -> bool:
+    """Whether the statement calls the model, or gives it to a function."""
+    mine = {trained.model.value, *trained.wrappers}
+    for call in (each for each in walk(statement) if isinstance(each, ast.Call)):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        given = (*call.args, *(each.value for each in call.keywords))
+        if any(not mine.isdisjoint(script.flow.values(each)) for each in (owner, *given)):
+            return True
+    return False
+
+
+def _said(module: Module, test: ast.expr, *, holds: bool) -> str | None:
+    """The test, or its opposite, as a part of a longer condition; None where it is not a plain one."""
+    match test:
+        case ast.UnaryOp(ast.Not(), ast.Name() | ast.Attribute() as operand):
+            return _said(module, operand, holds=not holds)
+        case ast.Name() | ast.Attribute():
+            return module.code(test) if holds else f"not {module.code(test)}"
+        case ast.Compare(left, [operator], [ast.Constant() as right]) if type(operator) in _OPPOSITES:
+            sign = _OPPOSITES[type(operator)][not holds]
+            return f"{module.code(left)} {sign} {module.code(right)}"
+    return None
 
 
 def _inside(module: Module, node: ast.AST, statement: ast.stmt) -> bool:
