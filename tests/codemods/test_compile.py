@@ -1609,3 +1609,36 @@ def test_a_second_name_is_not_compiled_for_one_pass() -> None:
     ways = "if args.evaluate:\n    test(model)\n    sys.exit()\n" + TRAINING
     compiled = 'compiled_model = torch.compile(model) if device.type == "cuda" and not args.evaluate else model\n'
     check_rewrites(Compile, made + ways, made + compiled + ways.replace("    model(x)", "    compiled_model(x)"))
+
+
+def test_what_cannot_be_mended_is_said_before_what_can() -> None:
+    recurrent = "model = nn.Sequential(nn.Linear(8, 8), nn.GRU(8, 8)).to(device)\n"
+    because = "RNN model: TorchDynamo does not trace torch.nn.GRU()"
+    wrapped = HEAD + recurrent + "model = nn.DataParallel(model)\n" + TRAINING.replace("model(x)", "model(x)[0]")
+    check_leaves(Compile, wrapped, because)
+
+    twice = (
+        "    x.requires_grad_()\n    (slope,) = torch.autograd.grad(model.forward(x).sum(), x, create_graph=True)\n"
+        "    slope.square().mean().backward()\n"
+    )
+    because = "gradient penalty / second derivative through model (line 21)"
+    called = HEAD + "model = Net().to(device)\n" + TRAINING.replace("    model(x).square().mean().backward()\n", twice)
+    check_leaves(Compile, called, because)
+
+
+def test_a_model_whose_parameters_a_function_gives_to_the_optimizer_is_left_with_a_reason() -> None:
+    code = """\
+def adam(parameters):
+    return torch.optim.Adam(parameters)
+
+
+def train(losses):
+    model = {model}
+    optimizer = adam(model.parameters())
+    for x in torch.randn(4, 16, 8, device=device):
+        losses.of(model, x).backward()
+        optimizer.step()
+"""
+    check_leaves(Compile, HEAD + code.format(model="Net().to(device)"), "no training iteration is seen to call it")
+    because = "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first"
+    check_leaves(Compile, HEAD + code.format(model="nn.DataParallel(Net().to(device))"), because)

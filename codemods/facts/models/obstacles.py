@@ -11,7 +11,7 @@ from codemods.dataflow.values import Sort
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.data.padding import pads_to_the_longest
 from codemods.facts.models.compilability import why_not_traced, why_recompiled
-from codemods.facts.models.layers import is_in_threads
+from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.trained import given_to_process, traced_by
 from codemods.facts.precision.hazards import capture, located, no_cuda, unknown_device
 from codemods.facts.reason import HERE, Reason, at
@@ -44,14 +44,19 @@ class Obstacle:
 
 
 def why_not_compiled(script: Script, trained: TrainedModel) -> Reason | None:
-    """The first obstacle's reason; None where nothing is known against compiling the model."""
+    """Why the model is not to be compiled; None where nothing is known against it.
+
+    It is the first obstacle's reason, but what the user can do nothing about goes before what can be mended.
+    """
+    first = None
     for obstacle in OBSTACLES:
         if obstacle.mended_in is not None and script.target.reaches(obstacle.mended_in):
             continue
         reason = obstacle.check(script, trained)
-        if reason is not None:
+        if reason is not None and not reason.remedy:
             return reason
-    return None
+        first = first or reason
+    return first
 
 
 def _on_no_device(script: Script, trained: TrainedModel) -> Reason | None:
@@ -90,7 +95,7 @@ def _scripted(_script: Script, trained: TrainedModel) -> Reason | None:
 
 
 def _differentiated_twice(script: Script, trained: TrainedModel) -> Reason | None:
-    twice = _twice(script).get(trained.model.value)
+    twice = _twice(script, trained.model.value).get(trained.model.value)
     if twice is None:
         return None
     second = any(each.arg == "create_graph" for each in twice.keywords)
@@ -100,9 +105,10 @@ def _differentiated_twice(script: Script, trained: TrainedModel) -> Reason | Non
 
 
 @lasting  # each model asks
-def _twice(script: Script) -> dict[Value, ast.Call]:
-    models = tuple(each.model for each in script.trained_models)
-    return differentiated_twice(script.flow, script.modules, models)
+def _twice(script: Script, value: Value) -> dict[Value, ast.Call]:
+    """Where models are differentiated twice: those that training iterations call, and one that may be another."""
+    called = [each.model for each in script.trained_models if each.model.value != value]
+    return differentiated_twice(script.flow, script.modules, (*called, Model(script.flow, value)))
 
 
 def _differentiated_inside(script: Script, trained: TrainedModel) -> Reason | None:
@@ -209,7 +215,7 @@ OBSTACLES = (
     Obstacle(_recompiled),
     Obstacle(_no_home),
 )
-"""What decides is said first: what holds of the script and its task, then what could be changed in the model."""
+"""What holds of the script and of its task, then what may hold of the model, then its place."""
 
 
 def in_framework(name: str) -> Reason:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import parameters
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import why_not_traced
 from codemods.facts.models.layers import Model
-from codemods.facts.models.obstacles import SINGLE, in_framework
-from codemods.facts.models.placement import Home, home, unknown_models, unwrapped
+from codemods.facts.models.obstacles import SINGLE, in_framework, why_not_compiled
+from codemods.facts.models.placement import home, unknown_models, unwrapped, wrappings
+from codemods.facts.models.trained import TrainedModel
 from codemods.facts.precision.hazards import no_cuda
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
@@ -40,6 +42,9 @@ def only_methods(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
                 done.add(model)
                 text = f"only __call__ is compiled, and the training calls {callee.name}() ({HERE}):"
                 reason = Reason("not-called", text, (at(script.module, call),), _how_to_call(script, callee))
+                otherwise = why_not_compiled(script, _as_trained(script, model))
+                # Calling the model would be of no use where the user can do nothing about another obstacle.
+                reason = otherwise if otherwise is not None and not otherwise.remedy else reason
                 yield (site if script.module.holds(site) else call), reason
 
 
@@ -127,11 +132,16 @@ def _given(script: Script, value: Value) -> Values:
 
 
 def _owners(script: Script) -> Iterator[ast.expr]:
-    """What the optimizers of the script are given the parameters of."""
+    """What the optimizers of the script are given the parameters of, there or where their function is called."""
     for made in script.optimizers:
-        for node in walk(made.call):
-            if isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
-                yield node.value
+        function = made.module.function(made.call)
+        names = {each.id for each in walk(made.call) if isinstance(each, ast.Name)}
+        taken = function is not None and any(each.arg in names for each in parameters(function))
+        callers = script.flow.callers(function) if taken and function is not None else ()
+        for call in (made.call, *callers):
+            for node in walk(call):
+                if isinstance(node, ast.Attribute) and node.attr in {"parameters", "named_parameters"}:
+                    yield node.value
 
 
 def _how_to_call(script: Script, method: Value) -> str:
@@ -202,10 +212,25 @@ def _why_not_called(script: Script, value: Value) -> Reason:
         return no_cuda(script)
     if any(each.model.value == value for each in script.trained_models):
         return SINGLE
-    if not isinstance(place, Home):
-        return place or ON_CPU
+    if place is None:
+        return ON_CPU
     events = (event for each in script.iterations for event in each.of(EventKind.FORWARD))
     if any(value in unwrapped(script.flow, subject) for event in events for subject in event.subjects):
         unknown = Reason("unknown-model", "what its layers do is not known")
         return why_not_traced(Model(script.flow, value)) or unknown
-    return Reason("not-called", "no training iteration is seen to call it")
+    reason = why_not_compiled(script, _as_trained(script, value))
+    return reason or Reason("not-called", "no training iteration is seen to call it")
+
+
+def _as_trained(script: Script, value: Value) -> TrainedModel:
+    """The model as if training iterations called it as optimizers are given it."""
+    owners_ = (one for owner in _owners(script) for one in script.flow.values(owner))
+    around = tuple(each for one in owners_ for each in _around(script, one, value))
+    return TrainedModel(script.modules, Model(script.flow, value), (), around)
+
+
+def _around(script: Script, owner: Value, value: Value) -> tuple[Value, ...]:
+    """What the model is wrapped in where an optimizer is given the parameters of that."""
+    if kind(script.flow, owner) is not Kind.MODEL:
+        return ()
+    return tuple(each for *outer, inner in wrappings(script.flow, owner) if inner == value for each in outer)
