@@ -41,6 +41,7 @@ class Report:
     rewrites: list[Rewrite] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
     _noted: set[str] = field(default_factory=set)
+    _said: dict[str, str] = field(default_factory=dict)
 
     def add(self, rewrite: Rewrite) -> None:
         """Take in what became of one script."""
@@ -50,7 +51,7 @@ class Report:
         if self.form == "text":
             if self.diff:
                 self._print(text.diff(rewrite, whole=self.whole))
-            self._print(text.findings(rewrite, gains=self.gains, quiet=self.quiet))
+            self._print(text.findings(rewrite, gains=self.gains, quiet=self.quiet, said_before=self._said))
         for note in rewrite.notes:
             if note not in self._noted and not self.quiet:
                 self._noted.add(note)

@@ -65,11 +65,12 @@ class Words:
 
     def said(self, reader: Module) -> Said:
         """The sentence for who reads findings in a module: places in other modules are named with these."""
-        first, *rest = self.text.split(HERE)
+        together = self._joined()
+        first, *rest = together.text.split(HERE)
         text, spots = first, []
         for index, after in enumerate(rest):
-            if index < len(self.places):
-                place = self.places[index]
+            if index < len(together.places):
+                place = together.places[index]
                 shown = listed("line", place.lines, place.last)
                 if place.module is reader:
                     spots.append(Spot(len(text), len(text) + len(shown), place.lines, place.last))
@@ -79,6 +80,19 @@ class Words:
                 shown = HERE
             text += shown + after
         return Said(text, tuple(spots))
+
+    def _joined(self) -> Words:
+        """The sentence with one hole where it names places of one module one after the other."""
+        parts = self.text.split(HERE)
+        texts, places = parts[:1], list[Place]()
+        for place, after in zip(self.places, parts[1:], strict=False):
+            if places and texts[-1] == ", " and places[-1].module is place.module:
+                places[-1] = replace(places[-1], nodes=(*places[-1].nodes, *place.nodes), last=place.last)
+                texts[-1] = after
+            else:
+                places.append(place)
+                texts.append(after)
+        return Words(HERE.join([*texts, *parts[1 + len(self.places) :]]), tuple(places))
 
     def following(self, lead: str, *places: Place) -> Words:
         """The sentence with words before it, which may name places of their own."""

@@ -32,6 +32,12 @@ D = DATA.tree.body[0]
             Said("line 3 reads lib/data.py, line 3, line 1", (Spot(0, 6, (3,)), Spot(34, 40, (1,)))),
             id="one after the other",
         ),
+        pytest.param(
+            f"why ({HERE}, {HERE}, {HERE})",
+            (at(DATA, D), at(TRAIN, A), at(TRAIN, C)),
+            Said("why (lib/data.py, line 3, lines 1, 3)", (Spot(26, 36, (1, 3)),)),
+            id="those of one module together",
+        ),
         pytest.param("why", (at(TRAIN, TRAIN.tree),), Said("why"), id="more places than holes"),
         pytest.param(f"'{HERE}' why", (), Said(f"'{HERE}' why"), id="the character in the user's code"),
     ],
