@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from codemods.amp.reasons import LeftError
 from codemods.amp.scaler_scope import path
+from codemods.amp.sight import Sight
 from codemods.dataflow import placement
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates
-from codemods.dataflow.source import is_main_guard, walk
 from codemods.editing.values import AddArgument, AddParameter, Import, Insert
 from codemods.facts.devices.conditions import Condition
 
@@ -87,9 +87,12 @@ class Wording:
     only_wide: bool = False
     """Whether there is mixed precision only where there is bf16, as fp16 would not do."""
     edits: list[Edit] = field(default_factory=list)
-    _after: dict[Callee, bool] = field(default_factory=dict)
     _chosen: list[ast.stmt] = field(default_factory=list)
     """The statements before which a function chooses the number format for itself."""
+    _sight: Sight = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sight = Sight(self.script, self.reach)
 
     def torch(self, qualified: str, place: ast.stmt) -> str:
         """How ``torch.…`` is written at the place, after an import if need be."""
@@ -193,51 +196,7 @@ class Wording:
         function = self.script.module.function(place)
         if function in home.receivers or function in home.keepers:
             return self.names.scaler
-        return f"{self._prefix}{self.names.scaler}" if self._is_seen(place) else None
-
-    def _is_seen(self, place: ast.stmt) -> bool:
-        """Whether what the header binds is bound at the place."""
-        module, home = self.script.module, self.home
-        if home is None:
-            return False
-        function = module.function(place)
-        if home.owner is not None:
-            return isinstance(function, _FUNCTIONS) and self.script.flow.owner(function) is home.owner
-        is_global = {module.function(each) for each in home.anchors} == {None}
-        if is_global and function is not None:
-            return self._runs_after(home.anchors, function) and not self._is_imported_alone(home.anchors, function)
-        return any(dominates(module, each, place) for each in home.anchors)
-
-    def _is_imported_alone(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
-        """Whether another file may import the function, and call it, though nothing below the guard has run."""
-        module = self.script.module
-
-        def is_guarded(node: ast.AST) -> bool:
-            return any(is_main_guard(each) for each in module.ancestors(node))
-
-        if not any(map(is_guarded, anchors)):
-            return False
-        own_names = bound_names(function)
-        read = {each.id for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
-        bindings: dict[str, list[bool]] = {}
-        for name in module.nodes(ast.Name):
-            if isinstance(name.ctx, ast.Store) and module.function(name) is None and name.id in read - own_names:
-                bindings.setdefault(name.id, []).append(is_guarded(name))
-        # A function that reads what is bound under the guard alone is no use to others.
-        return not any(all(each) for each in bindings.values())
-
-    def _runs_after(self, anchors: Sequence[ast.stmt], function: Callee) -> bool:
-        """Whether every run of the function starts once the header is there, as far as the module's calls say."""
-        if function not in self._after:
-            module, flow = self.script.module, self.script.flow
-            runs = [
-                module.statement(call)
-                for call in module.nodes(ast.Call)
-                if module.function(call) is None and function in self.reach.functions([call])
-            ]
-            is_after = all(any(dominates(module, each, run) for each in anchors) for run in runs)
-            self._after[function] = is_after and bool(runs) and not flow.escapes(function)
-        return self._after[function]
+        return f"{self._prefix}{self.names.scaler}" if self._sight.is_seen(self.home, place) else None
 
     def block(self, place: ast.stmt) -> str:
         """The header of a block under autocast at the place.
@@ -246,7 +205,7 @@ class Wording:
             LeftError: when the condition cannot be said there.
         """
         quote = self.script.quote(self.script.module)
-        if self.home is not None and not self.home.receivers and self._is_seen(place):
+        if self.home is not None and not self.home.receivers and self._sight.is_seen(self.home, place):
             dtype, test = self._named(self.home)
         else:
             dtype, test = self._unnamed(place)
