@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.amp.reasons import LeftError
-from codemods.amp.scaler_scope import path
+from codemods.amp.scaler_scope import Homes, path
 from codemods.amp.sight import Sight
 from codemods.dataflow import placement
 from codemods.dataflow.names import bound_names
@@ -112,17 +113,36 @@ class Wording:
 
     def write(self) -> None:
         """Adds the header, and what passes the scaler on."""
-        home, module = self.home, self.script.module
-        if home is None:
+        module = self.script.module
+        if self.home is None:
             return
-        for anchor in home.anchors:
-            condition = self._condition(anchor)
-            self._add(Insert(module, anchor, self._header(home, anchor, condition), "after"))
+        self.home = home = self._informed(self.home) if self.form == "auto" else self.home
+        for index, anchor in enumerate(home.anchors):
+            is_named = any(
+                dominates(module, each, anchor) and self._condition(each) == self._condition(anchor)
+                for each in home.anchors[:index]
+            )
+            self._add(Insert(module, anchor, self._header(anchor, is_named=is_named), "after"))
         for receiver in (*home.receivers, *home.keepers):
             self._add(AddParameter(module, receiver, self.names.scaler))
         for call in home.passing:
             scaler = self.scaler_at(module.statement(call)) or self.names.scaler
             self._add(AddArgument(module, call, self.names.scaler, scaler))
+        for receiver in home.informed:
+            self._add(AddParameter(module, receiver, self.names.dtype))
+        for call in home.informing:
+            dtype = self._dtype_at(module.statement(call)) or self.names.dtype
+            self._add(AddArgument(module, call, self.names.dtype, dtype))
+
+    def _informed(self, home: Home) -> Home:
+        """The home, from where the number format is handed to all blocks that do not see it, wherever it can be."""
+        homes = Homes(self.script, self.reach)
+        for place in self.places:
+            function = self.script.module.function(place)
+            if function not in home.informed and not self._sight.is_seen(home, place):
+                with suppress(LeftError):  # It finds out by itself.
+                    home = homes.informed(home, function, self._sight.is_seen)
+        return home
 
     def _condition(self, place: ast.stmt) -> Condition:
         condition = self.conditions.at(place)
@@ -137,20 +157,22 @@ class Wording:
     def _prefix(self) -> str:
         return "self." if self.home is not None and self.home.owner is not None else ""
 
-    def _header(self, home: Home, anchor: ast.stmt, condition: Condition) -> str:
-        """The lines that make the scaler, and name what the blocks need."""
+    def _header(self, anchor: ast.stmt, *, is_named: bool) -> str:
+        """The lines that make the scaler, and name what the blocks need unless another header has named it."""
+        condition = self._condition(anchor)
         capability = f"{self.torch('torch.cuda.get_device_capability', anchor)}({condition.device})[0]"
-        if home.receivers:
+        if all(self._dtype_at(each) is None for each in self.places):
             # The functions that take the scaler say the rest themselves.
             return "\n".join(
                 self._scaler(anchor, condition.operand, f"{capability} < 8" if self.form == "auto" else "")
             )
         lines, test = self._use_amp(condition)
-        if self.form == "fp16":
-            return "\n".join([*lines, *self._scaler(anchor, test)])
-        dtype = f"{self._prefix}{self.names.dtype}"
-        lines += self._dtype(dtype, test, capability, anchor)
-        return "\n".join([*lines, *self._scaler(anchor, test, f"{dtype} is {self.torch('torch.float16', anchor)}")])
+        tests = [test]
+        if self.form == "auto":
+            dtype = f"{self._prefix}{self.names.dtype}"
+            lines += self._dtype(dtype, test, capability, anchor)
+            tests.append(f"{dtype} is {self.torch('torch.float16', anchor)}")
+        return "\n".join([*([] if is_named else lines), *self._scaler(anchor, *tests)])
 
     def _scaler(self, anchor: ast.stmt, *tests: str) -> list[str]:
         """The lines that make the scaler, enabled where all of the tests hold."""
@@ -198,6 +220,13 @@ class Wording:
             return self.names.scaler
         return f"{self._prefix}{self.names.scaler}" if self._sight.is_seen(self.home, place) else None
 
+    def _dtype_at(self, place: ast.stmt) -> str | None:
+        """How the number format is written at the place; None where it is not seen there."""
+        home = self.home
+        if home is not None and self.script.module.function(place) in home.informed:
+            return self.names.dtype
+        return f"{self._prefix}{self.names.dtype}" if self._sight.is_seen(home, place) else None
+
     def block(self, place: ast.stmt) -> str:
         """The header of a block under autocast at the place.
 
@@ -205,19 +234,21 @@ class Wording:
             LeftError: when the condition cannot be said there.
         """
         quote = self.script.quote(self.script.module)
-        if self.home is not None and not self.home.receivers and self._sight.is_seen(self.home, place):
-            dtype, test = self._named(self.home)
-        else:
+        named = self._dtype_at(place)
+        if named is None:
             dtype, test = self._unnamed(place)
+        else:
+            dtype, test = named, self._test(place)
         if self.form != "auto":
             dtype = self.torch("torch.bfloat16" if self.form == "bf16" else "torch.float16", place)
         arguments = [f"{quote}cuda{quote}", f"dtype={dtype}", *([f"enabled={test}"] if test else [])]
         return f"with {self.torch('torch.autocast', place)}({', '.join(arguments)}):"
 
-    def _named(self, home: Home) -> tuple[str, str]:
-        """The number format and the condition, as the header names them."""
-        _, test = self._use_amp(self._condition(home.anchors[0]))
-        return f"{self._prefix}{self.names.dtype}", test
+    def _test(self, place: ast.stmt) -> str:
+        """The condition, as the header names it where that is seen."""
+        if self.home is None or not self._sight.is_seen(self.home, place):
+            return self._condition(place).test or ""
+        return self._use_amp(self._condition(self.home.anchors[0]))[1]
 
     def _unnamed(self, place: ast.stmt) -> tuple[str, str]:
         """The same for a function that does not see the header; it gets a line that chooses the number format."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -85,8 +86,10 @@ class Site:
             home = self._home(scaling)
         blocks = Blocks(self.script, self.phases)
         pieces = [(phase, piece) for phase in self.group for piece in blocks.of(phase)]
-        validated = [block[0] for block in self.validations]
-        places = [*(piece.anchor for _, piece in pieces), *validated]
+        validations = list(self._certain())
+        validated = [block[0] for block, _ in validations]
+        inline = [phase.statement for phase in self.group if phase.is_inline]
+        places = [*(piece.anchor for _, piece in pieces), *inline, *validated]
         wording = Wording(
             self.script,
             form,
@@ -104,7 +107,8 @@ class Site:
         for phase in self.group:
             if phase.is_inline:
                 self._edits.extend(self._split(phase, blocks, wording))
-        self._validate(wording)
+        for block, lines in validations:
+            self._validate(block, lines, wording)
         if home is not None:
             self._edits.extend(scaling.edits(wording.scaler_at))
             self._edits.extend(checkpoints(self.script, kept, wording.scaler_at))
@@ -332,18 +336,25 @@ class Site:
 
     # Validation.
 
-    def _validate(self, wording: Wording) -> None:
-        """Puts validation under autocast too, wherever that is certain to be right."""
-        module = self.script.module
-        uses = Uses(self.script.flow, module, frozenset(each for block in self.validations for each in block))
+    def _certain(self) -> Iterator[tuple[Block, list[str]]]:
+        """The validations in which autocast is certain to be right, each with the lines that end its block."""
+        uses = Uses(
+            self.script.flow, self.script.module, frozenset(each for block in self.validations for each in block)
+        )
         for block in self.validations:
-            if any(hazards(self.phases.reach, module, block)) or bce_in_model(self.phases.reach, block) is not None:
+            if any(hazards(self.phases.reach, self.script.module, block)):
                 continue
-            try:
-                lines = self._widened(block, uses)
-                header = wording.block(block[0])
-            except LeftError:
-                continue  # It stays in 32 bits, which is slower and right.
-            self._edits.append(Wrap(module, block, header))
-            self._edits.extend(Insert(module, block[-1], line, "after", outside=False) for line in lines)
-            self.validated.append(block)
+            if bce_in_model(self.phases.reach, block) is None:
+                with suppress(LeftError):  # It stays in 32 bits, which is slower and right.
+                    yield block, self._widened(block, uses)
+
+    def _validate(self, block: Block, lines: Sequence[str], wording: Wording) -> None:
+        """Puts a validation under autocast too."""
+        module = self.script.module
+        try:
+            header = wording.block(block[0])
+        except LeftError:
+            return
+        self._edits.append(Wrap(module, block, header))
+        self._edits.extend(Insert(module, block[-1], line, "after", outside=False) for line in lines)
+        self.validated.append(block)

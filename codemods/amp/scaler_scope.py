@@ -14,7 +14,7 @@ from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from codemods.dataflow.source import Callee, FunctionNode
     from codemods.facts.reach import Reach
@@ -42,6 +42,10 @@ class Home:
     """The functions that are to take it as a parameter."""
     keepers: tuple[FunctionNode, ...] = ()
     """Those that take it only to save its state, or to load it."""
+    informing: tuple[ast.Call, ...] = ()
+    """The calls that are to pass on which number format there is."""
+    informed: tuple[FunctionNode, ...] = ()
+    """The functions that are to take it as a parameter."""
 
 
 class Homes:
@@ -99,6 +103,27 @@ class Homes:
                 raise LeftError(_NO_PLACE, f"the scaler would not be seen in {HERE}", at(self._module, call))
         passing = _unique([*home.passing, *other.passing])
         return replace(home, passing=passing, keepers=_unique([*home.keepers, *keepers]))
+
+    def informed(
+        self,
+        home: Home,
+        function: Callee | None,
+        is_seen: Callable[[Home, ast.stmt], bool],
+        depth: int = _DEEPEST,
+    ) -> Home:
+        """The same home, from where the function is also told which number format there is.
+
+        Raises:
+            LeftError: when it cannot be.
+        """
+        if not isinstance(function, _FUNCTIONS) or not depth:
+            raise LeftError(_NO_PLACE, "the number format would come through too many functions")
+        for call in self._calls_to(function):
+            caller = self._module.function(call)
+            if caller not in home.informed and not is_seen(home, self._module.statement(call)):
+                home = self.informed(home, caller, is_seen, depth - 1)
+            home = replace(home, informing=_unique([*home.informing, call]))
+        return replace(home, informed=_unique([*home.informed, function]))
 
     def _names(self, node: ast.expr) -> Iterator[str]:
         """The names and attributes of ``self`` that the expression stands for.
@@ -185,6 +210,24 @@ class Homes:
             raise LeftError(_NO_PLACE, _KEPT_APART)
         if any(self._module.function(each) is not function for each in uses):
             raise LeftError(_NO_PLACE, f"the optimizer is used outside {function.name}()")
+        calls = self._calls_to(function)
+        found = self._homes_of({call: self._given(function, call, names) for call in calls}, depth - 1)
+        (owner, *others) = {each.owner for each in found}
+        if others:
+            raise LeftError(_NO_PLACE, f"the calls of {function.name}() keep their optimizers in different ways")
+        return Home(
+            anchors=_unique(anchor for each in found for anchor in each.anchors),
+            owner=owner,
+            passing=_unique([*calls, *(call for each in found for call in each.passing)]),
+            receivers=_unique([function, *(receiver for each in found for receiver in each.receivers)]),
+        )
+
+    def _calls_to(self, function: FunctionNode) -> Sequence[ast.Call]:
+        """All calls of a function that is to get another parameter.
+
+        Raises:
+            LeftError: when there may be others.
+        """
         calls = self._flow.callers(function)
         if not calls:
             text = f"the optimizer is a parameter of {function.name}(), which nothing in this file calls"
@@ -196,16 +239,7 @@ class Homes:
         if foreign:
             text = f"{function.name}() is called in {foreign[0].path}, which would have to pass the scaler"
             raise LeftError(_NO_PLACE, text)
-        found = self._homes_of({call: self._given(function, call, names) for call in calls}, depth - 1)
-        (owner, *others) = {each.owner for each in found}
-        if others:
-            raise LeftError(_NO_PLACE, f"the calls of {function.name}() keep their optimizers in different ways")
-        return Home(
-            anchors=_unique(anchor for each in found for anchor in each.anchors),
-            owner=owner,
-            passing=_unique([*calls, *(call for each in found for call in each.passing)]),
-            receivers=_unique([function, *(receiver for each in found for receiver in each.receivers)]),
-        )
+        return calls
 
     def _given(self, function: FunctionNode, call: ast.Call, names: Sequence[str]) -> list[ast.expr]:
         """What the call passes as these parameters."""

@@ -168,7 +168,6 @@ from torch import nn
 
 
 def train(model, batches, optimizer, scaler):
-    amp_dtype = torch.float16 if scaler.is_enabled() else torch.bfloat16
     for x in batches:
         optimizer.zero_grad()
         with torch.autocast("cuda", dtype=amp_dtype):
@@ -180,7 +179,8 @@ def train(model, batches, optimizer, scaler):
 
 model = nn.Linear(8, 8).cuda()
 optimizer = torch.optim.Adam(model.parameters())
-scaler = torch.amp.GradScaler("cuda", enabled=torch.cuda.get_device_capability()[0] < 8)
+amp_dtype = torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float16
+scaler = torch.amp.GradScaler("cuda", enabled=amp_dtype is torch.float16)
 train(model, torch.randn(4, 16, 8), optimizer, scaler=scaler)
 """,
         ),

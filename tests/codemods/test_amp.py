@@ -936,9 +936,8 @@ from torch import nn
 import torch.nn.functional as F
 
 
-def train(model, device, batches, optimizer, epoch, scaler):
+def train(model, device, batches, optimizer, epoch, scaler, amp_dtype):
     model.train()
-    amp_dtype = torch.float16 if scaler.is_enabled() else torch.bfloat16
     for x in batches:
         x = x.to(device)
         optimizer.zero_grad()
@@ -950,13 +949,9 @@ def train(model, device, batches, optimizer, epoch, scaler):
         print(epoch, loss.item())
 
 
-def test(model, device, batches):
+def test(model, device, batches, amp_dtype):
     model.eval()
     with torch.no_grad():
-        amp_dtype = (
-            torch.bfloat16 if device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
-            else torch.float16
-        )
         for x in batches:
             x = x.to(device)
             with torch.autocast("cuda", dtype=amp_dtype, enabled=device.type == "cuda"):
@@ -970,12 +965,12 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = nn.Linear(8, 8).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler(
-        "cuda", enabled=device.type == "cuda" and torch.cuda.get_device_capability(device)[0] < 8
-    )
+    use_amp = device.type == "cuda"
+    amp_dtype = torch.bfloat16 if use_amp and torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
+    scaler = torch.amp.GradScaler("cuda", enabled=use_amp and amp_dtype is torch.float16)
     for epoch in range(2):
-        train(model, device, torch.randn(6, 16, 8), optimizer, epoch, scaler=scaler)
-        test(model, device, torch.randn(2, 16, 8))
+        train(model, device, torch.randn(6, 16, 8), optimizer, epoch, scaler=scaler, amp_dtype=amp_dtype)
+        test(model, device, torch.randn(2, 16, 8), amp_dtype=amp_dtype)
 
 
 if __name__ == "__main__":
@@ -1360,14 +1355,18 @@ if __name__ == "__main__":
 """
 
 
-def test_a_function_that_does_not_see_the_header_chooses_the_number_format_once() -> None:
+def test_a_function_that_is_handed_on_chooses_the_number_format_itself_and_once() -> None:
     code = GUARDED.replace(
         "            total += model(x.to(device)).mean().item()\n",
         "            total += model(x.to(device)).mean().item()\n"
         "        for x in batches:\n"
         "            total += model(x.to(device)).mean().item()\n",
+    ).replace("    print(losses(", "    for each in (losses, max):\n        print(each(")
+    code = code.replace(
+        "print(each(model, batches, device))", "print(each([0], key=id))\n    print(losses(model, batches, device))"
     )
     body = rewritten(code, "auto").partition("def losses")[2].partition("if __name__")[0]
+    assert body.startswith("(model, batches, device):")
     assert body.count("with torch.autocast") == 2
     assert body.count("amp_dtype = ") == 1
 
@@ -1417,21 +1416,53 @@ for x in torch.randn(3, 4, 8):
     assert site.message == "whether the default device is CUDA is not followed (line 4): move the model to it"
 
 
-def test_a_function_that_others_may_import_reads_nothing_that_is_bound_under_the_guard() -> None:
+def test_a_function_that_others_may_import_is_handed_what_is_bound_under_the_guard() -> None:
     after = rewritten(GUARDED, "auto")
-    assert "def train(model, optimizer, batches, device, scaler):" in after
-    body = after.partition("def losses")[2].partition("if __name__")[0]
-    assert "torch.autocast" in body
-    assert "scaler" not in body
-    assert "torch.cuda.get_device_capability(device)[0] >= 8" in body
+    assert "def train(model, optimizer, batches, device, scaler, amp_dtype):" in after
+    assert "def losses(model, batches, device, amp_dtype):" in after
+    assert "print(losses(model, batches, device, amp_dtype=amp_dtype))" in after
+    assert after.count("amp_dtype = ") == 1
 
 
-def test_a_function_that_reads_what_is_bound_under_the_guard_reads_the_scaler_too() -> None:
+def test_a_function_that_reads_what_is_bound_under_the_guard_reads_the_number_format_too() -> None:
     code = GUARDED.replace("losses(model, batches, device):", "losses(model, device):").replace(
         "losses(model, batches, device))", "losses(model, device))"
     )
-    body = rewritten(code, "auto").partition("def losses")[2].partition("if __name__")[0]
-    assert "scaler.is_enabled()" in body
+    after = rewritten(code, "auto")
+    body = after.partition("def losses")[2].partition("if __name__")[0]
+    assert body.startswith("(model, device):")
+    assert 'with torch.autocast("cuda", dtype=amp_dtype, enabled=use_amp):' in body
+    assert after.count("amp_dtype = ") == 1
+
+
+def test_a_function_in_the_middle_hands_the_number_format_on() -> None:
+    code = GUARDED.replace("    print(losses(", "    report(").replace("batches, device))\n", "batches, device)\n")
+    code = code.replace(
+        "if __name__", "def report(model, batches, device):\n    print(losses(model, batches, device))\n\nif __name__"
+    )
+    after = rewritten(code, "auto")
+    assert "def report(model, batches, device, amp_dtype):" in after
+    assert "    print(losses(model, batches, device, amp_dtype=amp_dtype))" in after
+    assert "    report(model, batches, device, amp_dtype=amp_dtype)" in after
+
+
+def test_a_function_that_stays_in_32_bits_is_handed_nothing() -> None:
+    code = GUARDED.replace(
+        "total += model(x.to(device)).mean().item()", "total += np.asarray(model(x.to(device)).cpu())"
+    )
+    after = rewritten("import numpy as np\n" + code, "auto")
+    assert "def losses(model, batches, device):" in after
+    assert "print(losses(model, batches, device))" in after
+
+
+def test_a_function_that_is_handed_the_device_asks_that() -> None:
+    code = GUARDED.replace("total += model(x.to(device))", "total += model(moved(x, device))").replace(
+        "def losses", "def moved(x, device):\n    return x.to(device)\n\ndef losses"
+    )
+    after = rewritten(code, "auto")
+    body = after.partition("def losses")[2].partition("if __name__")[0]
+    assert 'with torch.autocast("cuda", dtype=amp_dtype, enabled=device.type == "cuda"):' in body
+    assert after.count("is_available") == 1
 
 
 UNNAMED = """\

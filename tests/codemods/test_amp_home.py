@@ -183,9 +183,10 @@ def test_optimizers_that_train_one_after_the_other_have_a_scaler_each() -> None:
     after = run(Amp, f"{HEAD}{TRAIN}{main}").after
 
     compile(after, "train.py", "exec")
-    order = ["first = ", "GradScaler(", "train(model, first, scaler=scaler)"]
-    order += ["second = ", "GradScaler(", "train(model, second, scaler=scaler)"]
+    order = ["first = ", "GradScaler(", "train(model, first, scaler=scaler, amp_dtype=amp_dtype)"]
+    order += ["second = ", "GradScaler(", "train(model, second, scaler=scaler, amp_dtype=amp_dtype)"]
     at = -1
     for part in order:
         at = after.index(part, at + 1)
     assert after.count("GradScaler(") == 2
+    assert after.count("amp_dtype = ") == 1

@@ -6,10 +6,10 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, parameters
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.values import Sort, leading_text
-from codemods.facts.devices.devices import DeviceKind, is_on_cuda
+from codemods.facts.devices.devices import DeviceKind, device, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.hazards import unknown_device
@@ -113,6 +113,9 @@ class Conditions:
             found = self._flag(move, place) or self._device(move, place)
             if found is not None:
                 return found
+        handed = self._handed(place) if self._moves else None
+        if handed is not None:
+            return handed
         if any(each.method in {"cuda", "type"} for each in self._moves):
             name = self._script.spelled(self._module, "torch.cuda.is_available", place)
             return Condition(f"{name}()") if name is not None else None
@@ -181,6 +184,25 @@ class Conditions:
         text = self._module.code(node)
         test = is_on_cuda(self._flow, node, text, self._script.quote(self._module))
         return None if test is None else Condition(test, text)
+
+    def _handed(self, place: ast.stmt) -> Condition | None:
+        """What a parameter says that the function of the place hands on as a device.
+
+        Should it be another device than the model's, nothing is computed on CUDA for one of the two.
+        """
+        function = self._module.function(place)
+        known = {each.arg for each in parameters(function)} if function is not None else set()
+        for node in own(function, ast.Name) if function is not None else ():
+            found = device(self._flow, node) if node.id in known and isinstance(node.ctx, ast.Load) else None
+            if (
+                found is not None
+                and found.kind is DeviceKind.CONDITIONAL
+                and means_the_same(self._flow, self._module, node, place)
+            ):
+                test = is_on_cuda(self._flow, node, node.id, self._script.quote(self._module))
+                if test is not None:
+                    return Condition(test, node.id)
+        return None
 
     def _is_set_once(self, node: ast.expr, place: ast.stmt) -> bool:
         """Whether it is an attribute of ``self`` that only ``__init__`` sets, and the place is in another method."""
