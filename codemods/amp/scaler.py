@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from codemods.amp.reasons import LeftError
-from codemods.dataflow.names import parameters
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
 from codemods.editing.values import Insert, Replace, Surround
@@ -217,7 +217,7 @@ class Scaling:
     def _is_annotated(self, step: ast.Call, stepped: ast.expr) -> bool:
         """``def train(model, scheduler: LRScheduler)``."""
         function = self._module.function(step)
-        known = parameters(function) if function is not None and isinstance(stepped, ast.Name) else []
+        known = signature(function).named if function is not None and isinstance(stepped, ast.Name) else ()
         given = [each.annotation for each in known if each.arg == ast.unparse(stepped)]
         return any(each is not None and ast.unparse(each).rpartition(".")[2] in _SCHEDULER_TYPES for each in given)
 

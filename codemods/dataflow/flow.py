@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from codemods.dataflow import names
 from codemods.dataflow.environments import Environment
 from codemods.dataflow.interpretation import Interpretation, Unit
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import children, is_main_guard, kept, lasting
 from codemods.dataflow.values import (
     ANY,
@@ -42,6 +43,7 @@ from codemods.dataflow.values import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from codemods.dataflow.signatures import Signature
     from codemods.dataflow.source import Callee, FunctionNode, Module
 
 Location = tuple[str, ast.AST, object]
@@ -165,6 +167,12 @@ class Flow:
     def owner(self, function: Callee) -> ast.ClassDef | None:
         """The class of which the function is a method; None of one whose definition is never reached."""
         return self._units[function].owner if function in self._units else None
+
+    def signature(self, function: Callee) -> Signature:
+        """What the calls of a function give it: of a method, what its object does not fill by itself."""
+        unit = self._units.get(function)
+        taken = signature(function)
+        return taken.bound() if unit is not None and unit.binds_self else taken
 
     def returned(self, function: Callee) -> Values:
         """What the project's function may return."""
@@ -684,8 +692,9 @@ class Flow:
         """Passes arguments to a function's parameters, of which the first ``skip`` are filled already."""
         if node is not None and node not in self._callers[function]:
             self._callers[function].append(node)
-        positional = [each.arg for each in (*function.args.posonlyargs, *function.args.args)][skip:]
-        named = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+        taken = signature(function)
+        positional = taken.positional_names[skip:]
+        named = {each.arg for each in taken.named} - {each.arg for each in function.args.posonlyargs}
         given = dict(zip(positional, arguments.positional, strict=False))
         given.update({name: values for name, values in arguments.keywords.items() if name in named})
         for name, values in given.items():
@@ -694,9 +703,9 @@ class Flow:
             if name not in given:
                 self.write("parameter", function, name, arguments.rest)
         if arguments.unknown_keywords:
-            for name in named - given.keys() - {each.arg for each in function.args.args[:skip]}:
+            for name in named - given.keys() - set(taken.positional_names[:skip]):
                 self.write("parameter", function, name, unknown(f"'{name}' may be filled by a ** argument"))
-        self._fill_stars(function.args, arguments, arguments.positional[len(positional) :], named)
+        self._fill_stars(taken, arguments, arguments.positional[len(positional) :], named)
         unit = self._units.get(function)
         if unit is not None and unit not in self._begun and self._depth < _DEEPEST:
             # Otherwise the caller would have to be interpreted again, for what this returns and writes.
@@ -704,7 +713,7 @@ class Flow:
         return self.read("return", function)
 
     def _fill_stars(
-        self, stars: ast.arguments, arguments: Arguments, others: Sequence[Values], named: Collection[str]
+        self, stars: Signature, arguments: Arguments, others: Sequence[Values], named: Collection[str]
     ) -> None:
         """Passes what has no parameter of its own to ``*args`` and ``**kwargs``."""
         if stars.vararg is not None:
@@ -743,7 +752,7 @@ class Flow:
 
     def _fill(self, function: Callee, skip: int = 0) -> None:
         self._filled.add(function)
-        for parameter in names.parameters(function)[skip:]:
+        for parameter in signature(function).named[skip:]:
             self.write("parameter", function, parameter.arg, frozenset({Value(Sort.CHOICE, parameter.arg)}))
 
     # The fixpoint.
@@ -811,10 +820,10 @@ class Flow:
             if name == "__init__()" and unit.owner is not None:
                 name = f"class {unit.owner.name}"
             how = f"which code outside {here} calls" if node in self._escaped else f"which nothing in {here} calls"
-            for parameter in names.parameters(node)[1 if unit.binds_self else 0 :]:
+            for parameter in signature(node).named[1 if unit.binds_self else 0 :]:
                 reason = f"'{parameter.arg}' is a parameter of {name}, {how}"
                 self.write("parameter", node, parameter.arg, unknown(reason))
-            for star in names.stars(node):
+            for star in signature(node).stars:
                 self.put(star, UNKNOWN_KEY, unknown(f"'{star.arg}' is a parameter of {name}, {how}"))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codemods.dataflow import names
 from codemods.dataflow.environments import UNREACHABLE, Environment
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import Callee, FunctionNode, Module, children, is_main_guard, kept, walk
 from codemods.dataflow.values import (
     ANY,
@@ -121,14 +122,15 @@ class Interpretation:
         self._leave()
 
     def _enter(self, function: Callee) -> None:
-        parameters = names.parameters(function)
+        taken = signature(function)
+        parameters = taken.named
         for parameter in parameters:
             self._bind_name(parameter.arg, self._flow.read("parameter", function, parameter.arg))
         if self._unit.owner is not None and self._unit.binds_self and parameters:
             this = instance(self._unit.owner)
             is_class = "classmethod" in self._unit.decorators and this.of is not None
             self._bind_name(parameters[0].arg, frozenset({this.of if is_class and this.of else this}))
-        for star, kind in ((function.args.vararg, "tuple"), (function.args.kwarg, "dict")):
+        for star, kind in ((taken.vararg, "tuple"), (taken.kwarg, "dict")):
             if star is not None:
                 self._bind_name(star.arg, self._flow.container(kind, star))
 
@@ -349,14 +351,8 @@ class Interpretation:
     _asyncfunctiondef = _functiondef
 
     def _take_defaults(self, function: Callee) -> None:
-        arguments = function.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        for parameter, default in (
-            *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
-            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-        ):
-            if default is not None:
-                self._flow.write("parameter", function, parameter.arg, self._evaluate(default))
+        for name, default in signature(function).defaults.items():
+            self._flow.write("parameter", function, name, self._evaluate(default))
 
     def _classdef(self, statement: ast.ClassDef) -> None:
         for base in statement.bases:

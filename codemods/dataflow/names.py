@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, children, kept, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Module
 
 BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")) | {"__import__"}
 
@@ -163,7 +164,7 @@ def scope_of(node: ast.AST) -> Scope:
     """The scope that a module, function, lambda or class is. Functions and classes inside it are not entered."""
     bound: set[str] = set()
     if isinstance(node, FUNCTIONS):
-        bound.update(each.arg for each in (*parameters(node), *stars(node)))
+        bound.update(signature(node).names)
     outer: dict[type, set[str]] = {ast.Global: set(), ast.Nonlocal: set()}
     local: set[str] = set()
     written: set[str] = set()
@@ -218,16 +219,6 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.MatchMapping) and node.rest:
         yield node.rest
-
-
-def parameters(function: Callee) -> list[ast.arg]:
-    """The parameters that have a name of their own, without ``*args`` and ``**kwargs``."""
-    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-
-
-def stars(function: Callee) -> list[ast.arg]:
-    """``*args`` and ``**kwargs``, where the function has them."""
-    return [each for each in (function.args.vararg, function.args.kwarg) if each is not None]
 
 
 @kept

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names
-from codemods.dataflow.source import is_main_guard, walk
+from codemods.dataflow.signatures import signature
+from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
 from codemods.dataflow.values import NONE, Sort, external
 
 if TYPE_CHECKING:
@@ -151,10 +152,7 @@ def _binds(statement: ast.Import | ast.ImportFrom, name: str) -> bool:
 
 
 def _is_parameter(function: ast.AST, name: str) -> bool:
-    arguments = getattr(function, "args", None)
-    return arguments is not None and any(
-        each.arg == name for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    )
+    return isinstance(function, FUNCTIONS) and any(each.arg == name for each in signature(function).named)
 
 
 def _attribute_stays(flow: Flow, module: Module, expression: ast.Attribute, place: ast.stmt) -> bool:

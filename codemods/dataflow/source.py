@@ -38,11 +38,11 @@ _FIELDS = {
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
-def kept(compute: Callable[[ast.AST], Found]) -> Callable[[ast.AST], Found]:
+def kept(compute: Callable[[Node], Found]) -> Callable[[Node], Found]:
     """Computes what follows from a node alone only once, and keeps it on the node: trees are never changed."""
     name = f"_{compute.__name__}"
 
-    def of(node: ast.AST) -> Found:
+    def of(node: Node) -> Found:
         held = node.__dict__
         if name not in held:
             held[name] = compute(node)

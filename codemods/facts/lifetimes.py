@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.flow import class_of
-from codemods.dataflow.names import bound_names, declared_outer, decorators, parameters, scope_of, words
+from codemods.dataflow.names import bound_names, declared_outer, decorators, scope_of, words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Sort, Value, in_order
 from codemods.facts.loops import makings, module_of
@@ -255,7 +256,7 @@ def _refers_to_itself(flow: Flow, class_: ast.ClassDef) -> ast.AST | None:
     if not bases <= _OBJECTS:
         return class_
     for method in (each for here in family for each in here.body if isinstance(each, FUNCTIONS)):
-        module, this = flow.module_of(method), next((each.arg for each in parameters(method)), "")
+        module, this = flow.module_of(method), next(iter(signature(method).positional_names), "")
         for node in walk(method):
             if isinstance(node, ast.Name) and node.id == this and _is_kept(flow, module, method, node):
                 return node

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import decorators
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
 from codemods.dataflow.values import Sort
 from codemods.facts.reason import at
@@ -56,8 +57,7 @@ def around(
 
 def _may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value: Value) -> bool:
     """Whether the function's node may have the value where the place runs it: not where it comes as an argument."""
-    given = function.args
-    parameters = {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    parameters = {each.arg for each in signature(function).named}
     of_call = (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ()
     read = of_call or [getattr(node, "iter", node if isinstance(node, ast.expr) else None)]
     names = [each for part in read if part is not None for each in walk(part) if isinstance(each, ast.Name)]
@@ -72,17 +72,11 @@ def _may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, valu
 
 def _gives(flow: Flow, function: Callee, call: ast.Call, name: str, value: Value) -> bool:
     """Whether the call may give the function's parameter the value."""
-    given = function.args
-    positional = [*given.posonlyargs, *given.args]
-    defaults = [*zip(positional[::-1], given.defaults[::-1], strict=False)]
-    defaults += [(one, each) for one, each in zip(given.kwonlyargs, given.kw_defaults, strict=True) if each is not None]
-    by_name = {one.arg: each for one, each in defaults}
-    is_spread = any(isinstance(each, ast.Starred) for each in call.args) or None in {each.arg for each in call.keywords}
-    if is_spread or decorators(function) - _SAME_ARGUMENTS:
+    taken = flow.signature(function)
+    binding = taken.bind(call)
+    if not binding.is_whole or decorators(function) - _SAME_ARGUMENTS:
         return True
-    taken = positional[1:] if flow.owner(function) is not None else positional
-    by_name |= dict(zip((each.arg for each in taken), call.args, strict=False))
-    by_name |= {each.arg: each.value for each in call.keywords if each.arg is not None}
+    by_name = {**taken.defaults, **binding.given}
     values = flow.values(by_name[name]) if name in by_name else frozenset()
     return not values or value in values or any(each.sort is Sort.UNKNOWN for each in values)
 

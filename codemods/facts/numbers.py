@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow import names
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import Sort, Value
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
@@ -107,7 +108,7 @@ class _Numbers:
                 yield from ((where, each) for each in stores if isinstance(each.ctx, ast.Store))
         elif isinstance(node, ast.Name):
             home = self._home(node)
-            if home is None or all(each.arg != node.id for each in names.parameters(home)):
+            if home is None or all(each.arg != node.id for each in signature(home).named):
                 for each in self._module.nodes(ast.Name):
                     is_here = each.id == node.id and self._module.function(each) is home
                     if is_here and isinstance(each.ctx, ast.Store):

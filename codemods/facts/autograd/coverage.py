@@ -224,8 +224,8 @@ class _Reached:
         is_straight = method not in self._inside and self.through(method) is None
         inside, self._live = self._live, outside
         if is_straight:
-            for parameter, each in zip(method.args.args[1:], arguments, strict=False):
-                if parameter.arg in inside:
+            for name, each in zip(self._flow.signature(method).positional_names, arguments, strict=False):
+                if name in inside:
                     self._from(each)
 
 

@@ -226,20 +226,12 @@ class _Slice:
 
 def _arguments(flow: Flow, function: Callee, parameter: str) -> Iterator[tuple[Module, ast.expr]]:
     """What the callers of a function of the project give for a parameter."""
-    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    if parameter not in names:
-        return
-    skip = 1 if flow.owner(function) is not None and names[:1] == ["self"] else 0
+    taken = flow.signature(function)
     for call in flow.callers(function):
         where = next((each for each in flow.modules if each.holds(call)), None)
-        position = names.index(parameter) - skip
-        if where is None:
-            continue
-        for keyword in call.keywords:
-            if keyword.arg == parameter:
-                yield where, keyword.value
-        if 0 <= position < len(call.args):
-            yield where, call.args[position]
+        given = taken.bind(call).get(parameter)
+        if where is not None and given is not None:
+            yield where, given
 
 
 def keeps_graph(flow: Flow, call: ast.Call) -> bool:

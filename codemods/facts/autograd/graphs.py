@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow import source
 from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.training.iterations import called_functions, is_backward, own
@@ -115,7 +116,7 @@ class Graphs:
         key = (function, carrying if carrying is not None else frozenset({"*"}))
         if key not in self._courses:
             self._courses[key] = None
-            parameters = frozenset(_parameters(function))
+            parameters = frozenset(signature(function).names)
             body = (
                 [ast.copy_location(ast.Return(function.body), function.body)]
                 if isinstance(function, ast.Lambda)
@@ -177,7 +178,7 @@ class Graphs:
         scope = module.function(place)
         if scope is None:
             return _Walk(self, bound_names(module.tree), frozenset())
-        return _Walk(self, bound_names(scope) - frozenset(_parameters(scope)), declared_outer(scope))
+        return _Walk(self, bound_names(scope) - frozenset(signature(scope).names), declared_outer(scope))
 
 
 class _Walk:
@@ -387,13 +388,10 @@ class _Walk:
 
     def _carrying_parameters(self, function: Callee, call: ast.Call) -> frozenset[str]:
         """The parameters of the function that are given a tensor with a graph."""
-        names = _parameters(function)
-        if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
-            return frozenset(names)
-        if self._flow.owner(function) is not None and isinstance(call.func, ast.Attribute):
-            names = names[1:]
-        found = {name for name, each in zip(names, call.args, strict=False) if self.carries(each)}
-        return frozenset(found | {each.arg for each in call.keywords if each.arg in names and self.carries(each.value)})
+        binding = self._flow.signature(function).bind(call)
+        if not binding.is_whole:
+            return frozenset(signature(function).names)
+        return frozenset(name for name, each in binding.given.items() if self.carries(each))
 
     def carries(self, node: ast.AST, *, operand: bool = False) -> bool:  # noqa: C901 - a table of cases
         """Whether what the expression yields may carry a graph.
@@ -523,9 +521,3 @@ def _may_carry(flow: Flow, values: Values, *, opaque: bool = True, depth: int = 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(each.value for each in call.keywords)]
-
-
-def _parameters(function: Callee) -> list[str]:
-    arguments = function.args
-    several = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-    return [each.arg for each in several if each is not None]

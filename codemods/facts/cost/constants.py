@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from codemods.dataflow.names import parameters, stars
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value, instance, without_none
 from codemods.facts.workers.arguments import click_options, options
@@ -371,7 +371,7 @@ class Constants:
                 statement = module.parent(bound[0])
                 is_plain = isinstance(statement, ast.Assign) and statement.targets == bound
                 return statement.value if is_plain and isinstance(statement, ast.Assign) else None
-            if bound or (scope is not None and name.id in {each.arg for each in (*parameters(scope), *stars(scope))}):
+            if bound or (scope is not None and name.id in signature(scope).names):
                 return None
         return None
 
@@ -516,13 +516,10 @@ class Constants:
 
     def _parameters(self, function: ast.FunctionDef, node: ast.Call, names: Names, this: object) -> Names:
         """The names of a function's parameters, bound for one call."""
-        given = function.args
-        parameters = [*given.posonlyargs, *given.args]
-        bound: Names = {each.arg: UNKNOWN for each in (*parameters, *given.kwonlyargs)}
-        defaults = [*zip(parameters[::-1], given.defaults[::-1], strict=False)]
-        defaults += [(one, each) for one, each in zip(given.kwonlyargs, given.kw_defaults, strict=True) if each]
-        for parameter, default in defaults:
-            bound[parameter.arg] = self._value(default, {})
+        taken = signature(function)
+        bound: Names = {each.arg: UNKNOWN for each in taken.named}
+        for name, default in taken.defaults.items():
+            bound[name] = self._value(default, {})
         arguments = self._items(node.args, names)
         if arguments is None:
             raise NotKnownError
@@ -530,10 +527,9 @@ class Constants:
         is_static = any(ast.unparse(each) == "staticmethod" for each in function.decorator_list)
         if is_method and not is_static:
             arguments = [this if this is not None else UNKNOWN, *arguments]
-        for parameter, value in zip(parameters, arguments, strict=False):
-            bound[parameter.arg] = value
-        if given.vararg is not None:
-            bound[given.vararg.arg] = tuple(arguments[len(parameters) :])
+        bound.update(zip(taken.positional_names, arguments, strict=False))
+        if taken.vararg is not None:
+            bound[taken.vararg.arg] = tuple(arguments[len(taken.positional) :])
         rest: dict[str, Any] = {}
         for keyword in node.keywords:
             value = self._value(keyword.value, names)
@@ -541,8 +537,8 @@ class Constants:
                 raise NotKnownError
             for name, each in {keyword.arg: value}.items() if keyword.arg is not None else value.items():
                 (bound if name in bound else rest)[name] = each
-        if given.kwarg is not None:
-            bound[given.kwarg.arg] = rest
+        if taken.kwarg is not None:
+            bound[taken.kwarg.arg] = rest
         return bound
 
     # Statements.

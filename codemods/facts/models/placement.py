@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import NOTHING, Sort, Value, in_order
 from codemods.facts.devices.devices import DeviceKind
@@ -278,8 +279,7 @@ def _given_to(home_: Home) -> FunctionNode | ast.Lambda | None:
     function = home_.module.function(home_.anchor)
     if function is None or not isinstance(home_.name, ast.Name):
         return None
-    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    return function if any(each.arg == home_.name.id for each in parameters) else None
+    return function if any(each.arg == home_.name.id for each in signature(function).named) else None
 
 
 def _bound(flow: Flow, move: Transfer, value: Value) -> tuple[ast.stmt, ast.expr] | None:

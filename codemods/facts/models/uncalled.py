@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import parameters
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.devices.transfers import Transfer
@@ -136,7 +136,7 @@ def _owners(script: Script) -> Iterator[ast.expr]:
     for made in script.optimizers:
         function = made.module.function(made.call)
         names = {each.id for each in walk(made.call) if isinstance(each, ast.Name)}
-        taken = function is not None and any(each.arg in names for each in parameters(function))
+        taken = function is not None and any(each.arg in names for each in signature(function).named)
         callers = script.flow.callers(function) if taken and function is not None else ()
         for call in (made.call, *callers):
             for node in walk(call):

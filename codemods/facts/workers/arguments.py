@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names, placement
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value
 
@@ -68,7 +69,7 @@ def unread_by_click(script: Script) -> Iterator[Option]:
 def _is_named(function: Callee, name: str) -> bool:
     """Whether the function names its parameter anywhere, or takes any by ``**``."""
     inside = (each for each in walk(function) if isinstance(each, ast.Name))
-    return function.args.kwarg is not None or any(each.id in {name, "locals"} for each in inside)
+    return signature(function).kwarg is not None or any(each.id in {name, "locals"} for each in inside)
 
 
 def _option(call: ast.Call) -> Option | None:

@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.flow import class_of
-from codemods.dataflow.names import bound_names, decorators, parameters, scope_of, words
+from codemods.dataflow.names import bound_names, scope_of, words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NOTHING, Sort, without_none
 from codemods.facts.reason import HERE, Reason
@@ -95,10 +96,8 @@ class _Changes:
             function = self._function(callee)
             if function is None or function not in self.code.functions:
                 continue
-            is_bound = self._flow.owner(function) is not None and "staticmethod" not in decorators(function)
-            given = [each.arg for each in parameters(function)][is_bound:]
-            passed = [*zip(given, call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
-            yield from ((function, name) for name, node in passed if name in given and self._is_shared(node, names))
+            given = self._flow.signature(function).bind(call).given
+            yield from ((function, name) for name, node in given.items() if self._is_shared(node, names))
 
     def _function(self, callee: Value) -> Callee | None:
         """The function of the project that a call of the value runs first."""
@@ -274,7 +273,7 @@ def _copies(value: Value) -> bool:
 def _is_key(function: Callee, node: ast.expr) -> bool:
     """Whether it is a parameter of the function that it does not bind again: the index."""
     bound = {each.id for each in walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    given = {each.arg for each in parameters(function)}
+    given = {each.arg for each in signature(function).named}
     return isinstance(node, ast.Name) and node.id in given - bound
 
 
@@ -293,9 +292,9 @@ def _stored(statement: _Statement) -> Iterator[ast.expr]:
 def _outer_names(code: WorkerCode, function: Callee) -> frozenset[str]:
     """The names in the function that stand for what it does not make itself: its object, and names of the module."""
     outside = bound_names(code.flow.module_of(function).tree) - bound_names(function) - scope_of(function).local
-    arguments = (*function.args.posonlyargs, *function.args.args)
-    if code.flow.owner(function) in code.classes and arguments and getattr(function, "name", "") != "__init__":
-        outside |= {arguments[0].arg}
+    first = signature(function).positional_names[:1]
+    if code.flow.owner(function) in code.classes and getattr(function, "name", "") != "__init__":
+        outside |= {*first}
     return outside
 
 

@@ -1,0 +1,97 @@
+"""The parameters of a function, and which arguments of a call they are given."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codemods.dataflow.source import Callee
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The arguments of a call by the names of the parameters that are given them."""
+
+    given: Mapping[str, ast.expr]
+    is_whole: bool
+    """Whether no ``*`` or ``**`` may give other parameters something, or these something else."""
+
+    def get(self, name: str) -> ast.expr | None:
+        """The argument for a parameter; None where none is given, as far as it is known."""
+        return self.given.get(name)
+
+    def may_give(self, name: str) -> bool:
+        """Whether the call may give the parameter something else than its default."""
+        return not self.is_whole or name in self.given
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function takes."""
+
+    positional: tuple[ast.arg, ...]
+    """What may be given by position; most of it by name, too."""
+    keyword_only: tuple[ast.arg, ...]
+    vararg: ast.arg | None
+    kwarg: ast.arg | None
+    defaults: Mapping[str, ast.expr]
+
+    @property
+    def named(self) -> tuple[ast.arg, ...]:
+        """The parameters that have a name of their own, without ``*args`` and ``**kwargs``."""
+        return (*self.positional, *self.keyword_only)
+
+    @property
+    def stars(self) -> tuple[ast.arg, ...]:
+        """``*args`` and ``**kwargs``, where the function has them."""
+        return tuple(each for each in (self.vararg, self.kwarg) if each is not None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all parameters, ``*args`` and ``**kwargs`` among them."""
+        return tuple(each.arg for each in (*self.named, *self.stars))
+
+    @property
+    def positional_names(self) -> tuple[str, ...]:
+        """The names of what may be given by position, in that order."""
+        return tuple(each.arg for each in self.positional)
+
+    def bound(self) -> Signature:
+        """What is left of it when the first argument is given: a method that its object binds."""
+        return Signature(self.positional[1:], self.keyword_only, self.vararg, self.kwarg, self.defaults)
+
+    def bind(self, call: ast.Call) -> Binding:
+        """Which argument of a call each parameter is given, as far as they are given one by one.
+
+        A ``*`` gives an unknown number of positional arguments, so that those from it on are not known; a ``**`` may
+        give whatever is not given otherwise. What the function cannot take is left out.
+        """
+        plain: list[ast.expr] = []
+        for each in call.args:
+            if isinstance(each, ast.Starred):
+                break
+            plain.append(each)
+        given = dict(zip(self.positional_names, plain, strict=False))
+        names = {each.arg for each in self.named}
+        given |= {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
+        return Binding(given, len(plain) == len(call.args) and all(each.arg is not None for each in call.keywords))
+
+
+@kept
+def signature(function: Callee) -> Signature:
+    """What a function, method or lambda takes; of a method, its object is the first parameter."""
+    given = function.args
+    positional = (*given.posonlyargs, *given.args)
+    defaults = dict(zip((each.arg for each in positional[::-1]), given.defaults[::-1], strict=False))
+    defaults |= {
+        parameter.arg: default
+        for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        if default is not None
+    }
+    return Signature(positional, tuple(given.kwonlyargs), given.vararg, given.kwarg, defaults)

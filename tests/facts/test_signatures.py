@@ -1,0 +1,70 @@
+"""What a function takes, and which argument of a call each parameter is given."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.dataflow.signatures import signature
+
+TEXT = "def run(first, /, second, third=3, *rest, fourth, fifth=5, **more): ..."
+
+
+def taken(text: str = TEXT) -> ast.FunctionDef:
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    return function
+
+
+def call(text: str) -> ast.Call:
+    node = ast.parse(text, mode="eval").body
+    assert isinstance(node, ast.Call)
+    return node
+
+
+def test_parameters_are_told_apart_by_how_they_may_be_given() -> None:
+    seen = signature(taken())
+
+    assert seen.positional_names == ("first", "second", "third")
+    assert [each.arg for each in seen.named] == ["first", "second", "third", "fourth", "fifth"]
+    assert seen.names == ("first", "second", "third", "fourth", "fifth", "rest", "more")
+    assert {name: ast.unparse(node) for name, node in seen.defaults.items()} == {"third": "3", "fifth": "5"}
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "is_whole"),
+    [
+        pytest.param("run(1, 2, 4)", {"first": "1", "second": "2", "third": "4"}, True, id="by position"),
+        pytest.param("run(1, fourth=4, second=2)", {"first": "1", "second": "2", "fourth": "4"}, True, id="by name"),
+        pytest.param("run(1, 2, 3, 4, 5)", {"first": "1", "second": "2", "third": "3"}, True, id="more than it names"),
+        pytest.param("run(1, other=7)", {"first": "1"}, True, id="a name that ** takes"),
+        pytest.param(
+            "run(1, *xs, 5, fourth=4)", {"first": "1", "fourth": "4"}, False, id="what follows a * is not known"
+        ),
+        pytest.param("run(1, **options)", {"first": "1"}, False, id="a ** may give the rest"),
+    ],
+)
+def test_arguments_are_bound_as_far_as_they_are_given_one_by_one(
+    text: str, given: dict[str, str], *, is_whole: bool
+) -> None:
+    binding = signature(taken()).bind(call(text))
+
+    assert {name: ast.unparse(node) for name, node in binding.given.items()} == given
+    assert binding.is_whole is is_whole
+
+
+@pytest.mark.parametrize(
+    ("decorator", "names"),
+    [
+        pytest.param("", ("x",), id="its object binds a method"),
+        pytest.param("@classmethod\n    ", ("x",), id="its class binds a class method"),
+        pytest.param("@staticmethod\n    ", ("self", "x"), id="nothing binds a static method"),
+    ],
+)
+def test_the_flow_leaves_out_what_a_method_is_bound_to(decorator: str, names: tuple[str, ...]) -> None:
+    seen = script(f"class Net:\n    {decorator}def run(self, x): ...\n\nNet().run(1)\n")
+    (method,) = seen.module.nodes(ast.FunctionDef)
+
+    assert seen.flow.signature(method).positional_names == names
