@@ -6,8 +6,9 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
-from codemods.dataflow.names import bound_names, parameters
+from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates, means_the_same
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import Sort, leading_text
 from codemods.facts.devices.devices import DeviceKind, device, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings
@@ -191,7 +192,7 @@ class Conditions:
         Should it be another device than the model's, nothing is computed on CUDA for one of the two.
         """
         function = self._module.function(place)
-        known = {each.arg for each in parameters(function)} if function is not None else set()
+        known = {each.arg for each in signature(function).named} if function is not None else set()
         for node in own(function, ast.Name) if function is not None else ():
             found = device(self._flow, node) if node.id in known and isinstance(node.ctx, ast.Load) else None
             if (
