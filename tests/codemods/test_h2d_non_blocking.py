@@ -97,6 +97,32 @@ CAST_AFTER = {
 }
 
 
+CAST_BEFORE = {
+    "it may be int64 already": ("x.long().to(device)", "x.long().to(device, non_blocking=True)"),
+    "the copy casts, too": (
+        "x.float().to(device, torch.float16)",
+        "x.float().to(device, torch.float16, non_blocking=True)",
+    ),
+    "the target is a tensor, which has a format": ("x.float().to(other)", "x.float().to(other, non_blocking=True)"),
+    "MPS has no float64": (
+        "x.float().to(maybe_mps)",
+        'x.float().to(maybe_mps, non_blocking=maybe_mps.type == "cuda")',
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CAST_BEFORE.values(), ids=CAST_BEFORE.keys())
+def test_a_batch_that_may_be_of_the_format_already_is_copied_as_it_stands(before: str, after: str) -> None:
+    head = (
+        "other = torch.zeros(3).cuda()\n"
+        'maybe_mps = torch.device("cuda" if torch.cuda.is_available() else "mps")\n'
+        "for x, y in loader:\n    z = "
+    )
+    if "maybe_mps" not in before:
+        head = head.replace("mps", "cpu")
+    rewrites(head + before + "\n", head + after + "\n")
+
+
 @pytest.mark.parametrize(("before", "after"), CAST_AFTER.values(), ids=CAST_AFTER.keys())
 def test_a_batch_is_cast_after_the_copy_which_is_then_one_of_the_loaders_own(before: str, after: str) -> None:
     name = "batch" if "batch" in before else "x, y"
@@ -776,7 +802,7 @@ for x in DataLoader(Own()):
     "X2: the batch is cast before": (
         """\
 for x, y in loader:
-    x = x.long().to(device)
+    x = x.int().to(device)
 """,
         PAGEABLE.format(12),
         "",
@@ -787,32 +813,6 @@ for x, y in loader:
     x = x.half().to(device)
 """,
         PAGEABLE.format(12),
-        "",
-    ),
-    "X2: the batch is cast to a format that MPS does not have": (
-        """\
-device = torch.device("cuda" if torch.cuda.is_available() else "mps")
-for x, y in loader:
-    x = x.float().to(device)
-""",
-        PAGEABLE.format(13),
-        "",
-    ),
-    "X2: the copy casts, too": (
-        """\
-for x, y in loader:
-    x = x.float().to(device, torch.float16)
-""",
-        PAGEABLE.format(12),
-        "",
-    ),
-    "X2: the target is a tensor, which has a format": (
-        """\
-other = torch.zeros(3).cuda()
-for x, y in loader:
-    x = x.float().to(other)
-""",
-        PAGEABLE.format(13),
         "",
     ),
     "X2: the batch is cast, and written afterwards": (

@@ -1023,7 +1023,7 @@ for batch in loader:
         """\
 loader = DataLoader(data)
 for x, y in loader:
-    x = x.long().cuda()
+    x = x.int().cuda()
 """,
         "new tensors are made from its batches on the host, and those are moved (line 10)",
     ),
@@ -1276,6 +1276,10 @@ for x, y in loader:
 model = nn.Linear(3, 3).cuda()
 for x, y in loader:
     x = x.to(next(model.parameters()).device)
+""",
+    "N5: the cast may change nothing": """\
+for x, y in loader:
+    y = y.long().cuda()
 """,
     "N5: one of the two is moved as it came": """\
 for x, y in loader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MOVES = frozenset({"to", "cuda", "type"})
 # Half as wide formats are left where they are: they may be there to halve what is copied.
 _WIDE = frozenset({"float", "double", "float32", "float64"})
+_COLLATED = frozenset({"long", "float"})
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -57,13 +58,23 @@ class Transfer:
         to_cuda = self.may_reach_cuda and not self.may_reach_mps
         if not (on_one_line and only_device and to_cuda) or (self.target is not None and self.device.node is None):
             return None
-        moved = self._values(node.func.value)  # type: ignore[attr-defined]
-        return node if moved and all(each.sort is Sort.BATCH for each in moved) else None
+        return node if self._is_batch(node.func.value) else None  # type: ignore[attr-defined]
 
-    @property
+    @cached_property
     def moved(self) -> ast.expr:
-        """What can be moved: the receiver, or what its format is changed of where that can follow the copy."""
-        return self.receiver if self.cast is None else self.cast.func.value  # type: ignore[attr-defined]
+        """What can be moved: the receiver, or the batch whose format is changed before.
+
+        That can follow the copy, or may change nothing: numbers are collated to int64, images are float32 mostly, and
+        ``y.long()`` of int64 is ``y``. From pageable memory, where it does, a copy need not block either.
+        """
+        node = self.receiver
+        if self.cast is not None or (_may_change_nothing(node) and self._is_batch(node.func.value)):  # type: ignore[attr-defined]
+            return node.func.value  # type: ignore[attr-defined, no-any-return]
+        return node
+
+    def _is_batch(self, node: ast.expr) -> bool:
+        found = self._values(node)
+        return bool(found) and all(each.sort is Sort.BATCH for each in found)
 
     @cached_property
     def sources(self) -> Values:
@@ -192,6 +203,12 @@ class Making(Transfer):
     def method(self) -> str:
         """As good as what ``to`` returns."""
         return "to"
+
+
+def _may_change_nothing(node: ast.expr) -> TypeGuard[ast.Call]:
+    """``y.long()``, ``x.float()``."""
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _COLLATED
+    return is_method and not node.args and not node.keywords  # type: ignore[attr-defined]
 
 
 def _is_cast(flow: Flow, call: ast.Call) -> bool:
