@@ -63,3 +63,21 @@ def test_a_batch_of_a_caller_that_is_not_seen(function: str, is_callers: bool) -
     (move,) = script(function).transfers
 
     assert is_callers_batch(move) is is_callers
+
+
+@pytest.mark.parametrize(
+    ("made", "is_tensor"),
+    [
+        pytest.param("np.random.beta(1, 1)", True, id="a number of NumPy"),
+        pytest.param("np.stack([each for each, _ in items])", True, id="an array"),
+        pytest.param("Boxes()", False, id="an object"),
+    ],
+)
+def test_what_stands_beside_tensors_may_have_no_to(made: str, is_tensor: bool) -> None:  # noqa: FBT001
+    text = COLLATED.replace("Boxes()\n\n", f"{made}\n\n") + "    for batch in loader:\n        x = batch[0].cuda()\n"
+    found = script("    import numpy as np\n" + text)
+
+    (move,) = found.transfers
+    (loader,) = found.loaders
+
+    assert (why_no_tensor(loader, move) is None) is is_tensor

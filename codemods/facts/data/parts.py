@@ -10,6 +10,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.devices.transfers import is_value_of_dictionary
 from codemods.facts.reason import Reason
+from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,9 @@ def _is_number(flow: Flow, node: ast.expr) -> bool:
 
 
 def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:
-    """Whether the value is, or holds, an object with a ``to`` of its own: numbers, texts and containers have none."""
+    """Whether it is, or holds, an object with a ``to`` of its own: numbers, texts, arrays and containers have none."""
+    if value.sort is Sort.MADE and has(value.name, Trait.ARRAYS):
+        return False
     if value.sort is not Sort.CONTAINER:
         return value.sort not in {Sort.HOST, Sort.TENSOR, Sort.BATCH, Sort.PLAIN, Sort.LITERAL}
     if value in seen:
