@@ -115,6 +115,8 @@ class Finding:
     """Why the site is left."""
     since: Version = (0, 0)
     """The first torch that runs the rewritten code."""
+    until: Version | None = None
+    """The first torch on which there is nothing to say of the site, as far as the script's target does not tell."""
     needs: Need = ""
     """Where there is none of it, the rewritten code does what the original does, and nothing is to be measured."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codemods.codemod import Codemod, Finding
     from codemods.editing.values import Edit
     from codemods.facts.reason import Said
-    from codemods.facts.target import Target
+    from codemods.facts.target import Target, Version
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
@@ -191,16 +191,20 @@ class _Work:
         original_lines = None if self._is_original(text) else _original_lines(self._original[text], script.module)
         accepted = placing.Accepted()
         rewritten: set[tuple[str, ast.AST]] = set()
-        for rule in rules:
-            for finding in rule(settings.choices).sites(script):
-                reason = _objection(finding, settings, script.target, suppressions) if finding.rewrites else None
-                if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
-                    reason = Reason("left-with-another", f"{finding.after} leaves it")
-                if reason is None:
-                    reason = accepted.add(finding.edits)
-                if reason is None and finding.rewrites:
-                    rewritten.add((finding.rule, finding.node))
-                self._sites[text].append(_site(finding if reason is None else _left(finding, reason), original_lines))
+        newest: Version = (0, 0)
+        findings = [finding for rule in rules for finding in rule(settings.choices).sites(script)]
+        for finding in sorted(findings, key=lambda each: each.until is not None):
+            if finding.until is not None and newest >= finding.until:
+                continue  # what is written beside it runs on no older torch
+            reason = _objection(finding, settings, script.target, suppressions) if finding.rewrites else None
+            if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
+                reason = Reason("left-with-another", f"{finding.after} leaves it")
+            if reason is None:
+                reason = accepted.add(finding.edits)
+            if reason is None and finding.rewrites:
+                rewritten.add((finding.rule, finding.node))
+                newest = max(newest, finding.since)
+            self._sites[text].append(_site(finding if reason is None else _left(finding, reason), original_lines))
         return accepted.edits
 
     @contextlib.contextmanager

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.values import Sort
 from codemods.facts.target import Target
 from codemods.library.introduced import introduced, names
+from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.target import Version
 
 _VERSIONS = frozenset({"torch.__version__", "torch.version.__version__"})
@@ -62,8 +64,15 @@ def newest_used(flow: Flow, modules: Iterable[Module]) -> Version:
             found |= {introduced(f"{package}{each.name}") for each in statement.names}
         for node in module.nodes(ast.Attribute):
             if node.attr in last:
-                found |= {introduced(each.name) for each in flow.values(node) if each.sort is Sort.EXTERNAL}
+                found |= {introduced(_qualified(flow, each)) for each in flow.values(node)}
     return max(found)
+
+
+def _qualified(flow: Flow, value: Value) -> str:
+    """The library's name of what is named; of a method that every model has, torch's."""
+    if value.sort is Sort.METHOD and value.site is None and value.of is not None:
+        return f"torch.nn.Module.{value.name}" if kind(flow, value.of) is Kind.MODEL else ""
+    return value.name if value.sort is Sort.EXTERNAL else ""
 
 
 def _demanded(flow: Flow, test: ast.expr, *, holds: bool) -> Target | None:

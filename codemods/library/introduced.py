@@ -5,11 +5,13 @@ from __future__ import annotations
 _NAMES = """
 2.0  torch.compile torch.set_default_device torch.func torch._dynamo torch._inductor torchvision.transforms.v2
 2.0  torch.nn.functional.scaled_dot_product_attention torch.backends.cuda.sdp_kernel
-2.1  torch.compiler torch.nn.utils.parametrizations.weight_norm
+2.0  torch.backends.cuda.enable_flash_sdp torch.backends.cuda.enable_mem_efficient_sdp
+2.0  torch.backends.cuda.enable_math_sdp torch.mps torch.optim.lr_scheduler.LRScheduler
+2.1  torch.compiler torch.export torch.nn.Module.compile torch.nn.utils.parametrizations.weight_norm
 2.2  torch.distributed.device_mesh
-2.3  torch.amp.GradScaler torch.nn.attention
+2.3  torch.amp.GradScaler torch.get_default_device torch.nn.attention
 2.4  torch.nn.RMSNorm torch.nn.functional.rms_norm torch.amp.custom_fwd torch.amp.custom_bwd
-2.5  torch.nn.attention.flex_attention
+2.5  torch.nn.Buffer torch.nn.attention.flex_attention torch.optim.Adafactor
 2.6  torch.accelerator
 """
 

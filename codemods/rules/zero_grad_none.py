@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
@@ -30,6 +31,8 @@ _INTRODUCED = (1, 7)
 _FIRST = (0, 4)
 """The torch that runs what is written without ``set_to_none``."""
 _NO_GAIN = "none on torch >= 2.0, 0-2 % before"
+_ON_TORCH_2 = "; on torch 2 there is nothing to change:"
+_REMEDY = "say --target-torch 2.0, if it runs on no older one"
 _ANNOTATIONS = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
 
 
@@ -39,9 +42,9 @@ class ZeroGradNone(Codemod):
     Why it is faster:
         One pass over the memory of all gradients less, and the next backward writes instead of adding. Since torch 2.0
         it is the default of ``zero_grad()``: there only ``set_to_none=False`` and zeroing by hand cost something. Where
-        the script is known to run on torch 2 (``--target-torch``, a requirement beside it), plain calls are left alone;
-        where nothing is known, and the script uses nothing that torch 2 brought, they are made explicit if every
-        parameter surely gets a gradient, and no more is said.
+        the script is known to run on torch 2 (``--target-torch``, a requirement beside it), nothing is said of plain
+        calls, nor where the script uses what torch 2 brought, or is given it by another rule. Where nothing is known,
+        they are made explicit if every parameter surely gets a gradient.
 
     When it is left:
         A parameter may get no gradient in an iteration: a zero gradient still applies momentum and weight decay, a
@@ -158,7 +161,7 @@ for x in torch.randn(10, 8, 4):
                 case ZeroGrad(to_zeros=argument) if argument is not None:
                     yield self._to_zeros(script, each, argument)
                 case _ if not _drops_by_default(script) and (script.target.known or script.newest_used) < _DEFAULT:
-                    yield from self._plain(script, each)
+                    yield self._plain(script, each)
 
     def _to_zeros(self, script: Script, found: ZeroGrad, argument: ast.keyword | ast.expr) -> Finding:
         """``zero_grad(set_to_none=False)``."""
@@ -171,23 +174,20 @@ for x in torch.randn(10, 8, 4):
         value = argument.value if isinstance(argument, ast.keyword) else argument
         return self.rewrites(module, call, _MESSAGE, Replace(module, value, "True"))
 
-    def _plain(self, script: Script, found: ZeroGrad) -> Iterator[Finding]:
+    def _plain(self, script: Script, found: ZeroGrad) -> Finding:
         """``zero_grad()``, which drops gradients by itself since torch 2."""
         module, call = found.module, found.call
         is_old = not script.target.may_be(_DEFAULT) or script.target.known is not None
         if found.is_unpacked:
-            if is_old:
-                because = Reason("unknown-arguments", "set_to_none may be among its ** arguments")
-                yield self.left(module, call, because)
-            return
-        reason = _why_left(script, found)
+            reason: Reason | None = Reason("unknown-arguments", "set_to_none may be among its ** arguments")
+        else:
+            reason = _why_left(script, found)
         if reason is not None:
-            # Most scripts of which nothing is known run on torch 2, where there is nothing to change.
-            if is_old:
-                yield self.left(module, call, reason)
-            return
+            reason = reason if is_old else reason.followed(_ON_TORCH_2, remedy=_REMEDY)
+            return replace(self.left(module, call, reason), until=_DEFAULT)
         edit = AddArgument(module, call, "set_to_none", "True")
-        yield self.rewrites(module, call, _MESSAGE, edit, gain=self.gain if is_old else _NO_GAIN, fails=is_old)
+        gain = self.gain if is_old else _NO_GAIN
+        return replace(self.rewrites(module, call, _MESSAGE, edit, gain=gain, fails=is_old), until=_DEFAULT)
 
     def _by_hand(self, script: Script, found: ZeroingLoop) -> Finding:
         """``for p in model.parameters(): p.grad.zero_()`` and its variants."""

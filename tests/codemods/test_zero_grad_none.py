@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+import ast
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 import pytest
 from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
 
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
+from codemods.codemod import Codemod, Promise
+from codemods.editing.values import Insert
+from codemods.facts.target import Target
 from codemods.rules.zero_grad_none import ZeroGradNone
 from tests.training import run_script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.codemod import Finding
+    from codemods.facts.script import Script
 
 HEAD = """\
 import torch
@@ -332,13 +345,62 @@ def test_leaves_a_plain_call_on_an_old_torch(body: str, because: str) -> None:
     check_leaves(ZeroGradNone, script(body), because, (1, 13))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [*RECEIVERS.values(), *(body for body, _ in LEFT_PLAIN.values())],
-    ids=[*RECEIVERS, *LEFT_PLAIN],
-)
-def test_says_nothing_of_a_plain_call_that_torch_2_may_run(body: str) -> None:
-    check_silent(ZeroGradNone, script(body))
+TOLD = "; on torch 2 there is nothing to change: say --target-torch 2.0, if it runs on no older one"
+
+
+@pytest.mark.parametrize(("body", "because"), LEFT_PLAIN.values(), ids=list(LEFT_PLAIN))
+def test_leaves_a_plain_call_on_an_unknown_torch_and_asks_for_it(body: str, because: str) -> None:
+    check_leaves(ZeroGradNone, script(body), because + TOLD)
+
+
+@pytest.mark.parametrize("body", [body for body, _ in LEFT_PLAIN.values()], ids=list(LEFT_PLAIN))
+def test_says_nothing_of_a_plain_call_on_torch_2(body: str) -> None:
+    check_silent(ZeroGradNone, script(body), TORCH_2)
+
+
+def test_left_beside_what_torch_2_brought_nothing_is_said() -> None:
+    check_silent(ZeroGradNone, script("def train(opt):\n    opt.zero_grad()\nmodel.compile()\n"))
+
+
+class Writes(Codemod):
+    """Stands for a rule that writes what torch 2 brought."""
+
+    promise = Promise.BITWISE
+    needs_cuda = False
+    gain = ""
+    examples = ()
+    causes = frozenset()
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in script.module.nodes(ast.Call):
+            if isinstance(call.func, ast.Name) and call.func.id == "print":
+                edit = Insert(script.module, script.module.statement(call), "model.compile()", "after")
+                yield self.rewrites(script.module, call, "eager", edit, since=(2, 1))
+
+
+@pytest.mark.parametrize("zeroing", ["optimizer.zero_grad()", "unknown.zero_grad()"], ids=["rewritten", "left"])
+@pytest.mark.parametrize("order", [(ZeroGradNone, Writes), (Writes, ZeroGradNone)], ids=["before", "after"])
+def test_nothing_is_said_beside_what_another_rule_writes_for_torch_2(
+    zeroing: str, order: tuple[type[Codemod], ...]
+) -> None:
+    text = "print()\n" + loop(zeroing)
+    settings = Settings(frozenset({each.name() for each in order}), Promise.TRAINING)
+
+    found = rewrite("train.py", text, settings, rounds=(order,))
+
+    assert {each.rule for each in found.sites} == {"writes"}
+    assert "model.compile()\n" in found.after
+    assert zeroing in found.after
+
+
+def test_what_another_rule_cannot_write_is_no_reason_for_silence() -> None:
+    text = "print()\n" + loop("optimizer.zero_grad()")
+    settings = Settings(frozenset({"writes", "zero-grad-none"}), Promise.TRAINING, target=Target(None, (2, 0)))
+
+    found = rewrite("train.py", text, settings, rounds=((Writes, ZeroGradNone),))
+
+    assert "set_to_none=True" in found.after
+    assert "model.compile()" not in found.after
 
 
 PERHAPS_CONSTANT = {
@@ -364,7 +426,7 @@ def test_a_loss_may_be_a_constant_that_depends_on_no_parameter(first: str) -> No
     plain = script(first) + loop("optimizer.zero_grad()").removeprefix(HEAD)
     said = script(first) + loop("optimizer.zero_grad(set_to_none=False)").removeprefix(HEAD)
 
-    check_silent(ZeroGradNone, plain)
+    check_leaves(ZeroGradNone, plain, UNSEEN + TOLD)
     check_leaves(ZeroGradNone, plain, UNSEEN, (1, 13))
     check_leaves(ZeroGradNone, said, UNSEEN)
 
@@ -381,8 +443,9 @@ def test_a_layer_that_is_dropped_at_random_may_miss_its_gradient() -> None:
     forward = "return self.b(self.a(x)) if torch.rand(()) < 0.5 else self.a(x)"
     plain = net("", forward).replace("zero_grad(set_to_none=False)", "zero_grad()")
 
-    check_silent(ZeroGradNone, plain)
-    check_leaves(ZeroGradNone, plain, f"{MISSES}: forward has a branch (line {FORWARD + 1})", (1, 13))
+    because = f"{MISSES}: forward has a branch (line {FORWARD + 1})"
+    check_leaves(ZeroGradNone, plain, because + TOLD)
+    check_leaves(ZeroGradNone, plain, because, (1, 13))
 
 
 def test_a_gradient_that_is_used_after_backward_is_no_obstacle() -> None:

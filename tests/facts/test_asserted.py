@@ -75,6 +75,11 @@ def test_what_it_demands_narrows_what_is_told(told: Target, bounds: tuple[object
         ("from torchvision.transforms import v2", (2, 0)),
         ("scaler = torch.amp.GradScaler('cuda')", (2, 3)),
         ("model = torch.nn.Linear(4, 4)", (0, 0)),
+        ("model = torch.nn.Linear(4, 4)\nmodel.compile()", (2, 1)),
+        ("class Net(torch.nn.Module):\n    pass\nnet = Net()\nnet.compile()", (2, 1)),
+        ("class Net(torch.nn.Module):\n    def compile(self): pass\nnet = Net()\nnet.compile()", (0, 0)),
+        ("class Keras:\n    pass\nnet = Keras()\nnet.compile()", (0, 0)),
+        ("torch.backends.cuda.enable_flash_sdp(False)", (2, 0)),
         ("import re\nre.compile('a')", (0, 0)),
     ],
 )
