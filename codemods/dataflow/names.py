@@ -144,6 +144,16 @@ class Scope:
     yields: bool
 
 
+def assigned(statement: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What an assignment binds, each with its value; those of ``a, b = c, d`` one by one."""
+    for target in statement.targets:
+        match target, statement.value:
+            case ast.Tuple(targets), ast.Tuple(values) if len(targets) == len(values):
+                yield from zip(targets, values, strict=True)
+            case _:
+                yield target, statement.value
+
+
 def bound_names(scope: ast.AST) -> frozenset[str]:
     """Every name that the scope's own code binds: by assignments, loops, imports, definitions, ``as`` and patterns."""
     return scope_of(scope).bound

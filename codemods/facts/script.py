@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow import placement
 from codemods.dataflow.flow import Flow
+from codemods.dataflow.names import assigned
 from codemods.dataflow.values import Sort, Value, instance
 from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders
@@ -146,7 +147,7 @@ class Script:
         """The same facts, to seek the sites of another of the modules."""
         other = copy(self)
         other.module, other.told = module, target
-        for fact in ("target", "fails_today", "determinism"):
+        for fact in ("target", "fails_today", "determinism", "determinisms"):
             other.__dict__.pop(fact, None)  # of all facts those that ask the module, or ask it first
         return other
 
@@ -285,11 +286,14 @@ class Script:
     @cached_property
     def determinism(self) -> tuple[Module, ast.AST] | None:
         """Where the script asks for results that repeat, ``cudnn.deterministic = True`` and the like; here at first."""
-        for module in (self.module, *self.modules):
-            for node in module.nodes(ast.Assign, ast.Call):
-                if self._asks_for_determinism(node):
-                    return module, node
-        return None
+        return next(iter(self.determinisms), None)
+
+    @cached_property
+    def determinisms(self) -> tuple[tuple[Module, ast.AST], ...]:
+        """All places where it does."""
+        modules = dict.fromkeys((self.module, *self.modules))
+        places = ((module, node) for module in modules for node in module.nodes(ast.Assign, ast.Call))
+        return tuple((module, node) for module, node in places if self._asks_for_determinism(node))
 
     def _asks_for_determinism(self, node: ast.Assign | ast.Call) -> bool:
         if isinstance(node, ast.Call):
@@ -304,9 +308,9 @@ class Script:
         return any(
             isinstance(target, ast.Attribute)
             and target.attr == "deterministic"
-            and not (isinstance(node.value, ast.Constant) and not node.value.value)
+            and not (isinstance(value, ast.Constant) and not value.value)
             and self.is_cudnn(target.value)
-            for target in node.targets
+            for target, value in assigned(node)
         )
 
     def sets_attribute(self, call: ast.Call, name: str) -> bool:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.dataflow.placement import dominates
+from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.source import is_main_guard, walk
 from codemods.dataflow.values import Sort
 from codemods.editing.values import Insert
-from codemods.facts.devices.cudnn import is_switched_on, why_decided
+from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.leads import frames, runs, sites_here
 from codemods.facts.models.image_sizes import why_size_varies
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.dataflow.source import Module
+    from codemods.facts.devices.cudnn import OptionalBranch
     from codemods.facts.models.layers import Model
     from codemods.facts.script import Script
 
@@ -44,7 +45,8 @@ class CudnnBenchmark(Codemod):
     When it is left:
         The size of the images is not provably fixed: each new size is measured again, which takes longer than it saves.
         It is fixed where transforms make it so, and where several images that are shuffled are stacked to a batch.
-        The script asks for determinism (the measured choice differs from run to run). The flag is written already.
+        The script asks for determinism (the measured choice differs from run to run); where it does so only under an
+        option that is off by default, the flag is set where the option is not given. The flag is written already.
 
     Results:
         Another algorithm may round otherwise. Nothing changes without CUDA.
@@ -129,12 +131,16 @@ for images, labels in loader:
     def _site(self, script: Script, model: Model, site: ast.AST, others: Sequence[ast.AST]) -> Finding:
         """The site; where torch is imported only after it, as cells of a notebook do, the flag is set at another."""
         module = script.module
+        other = optional(script)
+        free = None if other is None else _insertion(script, other, (site, *others))
         varies = why_size_varies(script, model)
-        reason = _why_no_cuda(script) or why_decided(script)
+        reason = _why_no_cuda(script) or why_decided(script, other if free is not None else None)
         if reason is None and varies is not None:
             reason = varies.following("input size not provably fixed: ")
         if reason is not None:
             return self.left(module, site, reason)
+        if free is not None:
+            return self.rewrites(module, site, _MESSAGE, free)
         places = (place for each in (site, *others) if (place := _place(script, each)) is not None)
         named = ((each, script.spelled(module, _FLAG, _following(module, each))) for each in places)
         place, flag = next((each for each in named if each[1] is not None), (None, None))
@@ -154,6 +160,21 @@ def _why_no_cuda(script: Script) -> Reason | None:
 
 
 # Where a colleague would set the flag.
+
+
+def _insertion(script: Script, other: OptionalBranch, sites: Sequence[ast.AST]) -> Insert | None:
+    """The flag where an option is not given that is off by default: in the ``else``, or under the denied test."""
+    module, statement = other.module, other.statement
+    is_before = any(dominates(module, statement, frame) for site in sites for frame in frames(script, site))
+    flag = script.spelled(module, _FLAG, statement)
+    if not is_before or flag is None or _is_repeated(module, statement) or _starts_processes(script):
+        return None
+    if statement.orelse:
+        is_chain = isinstance(statement.orelse[0], ast.If) and len(statement.orelse) == 1
+        return None if is_chain else Insert(module, statement.orelse[-1], f"{flag} = True", "after")
+    if not means_the_same(script.flow, module, statement.test, _following(module, statement)):
+        return None
+    return Insert(module, statement, f"if {other.denied}:\n    {flag} = True", "after")
 
 
 def _place(script: Script, site: ast.AST) -> ast.stmt | None:

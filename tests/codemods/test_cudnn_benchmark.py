@@ -931,3 +931,107 @@ print(models.resnet18())
         first + second + DATA + MODEL + TRAIN,
         first + second + "\n" + FLAG + DATA + MODEL + TRAIN,
     )
+
+
+OPTIONS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+parser.add_argument("--lucky", type=int, default=-1)
+parser.add_argument("--strict", action="store_true")
+parser.add_argument("--loose", action="store_false")
+args = parser.parse_args()
+"""
+STRICT = "torch.backends.cudnn.deterministic = True\n"
+NOT_GIVEN = "determinism requested under an option that is off by default (line {}): "
+NOT_GIVEN += "set torch.backends.cudnn.benchmark = True where it is not given"
+OPTIONAL = {
+    "a seed": ("if args.seed is not None:\n", "if args.seed is None:\n"),
+    "a seed that is -1 by default": ("if args.lucky != -1:\n", "if args.lucky == -1:\n"),
+    "a switch": ("if args.strict:\n", "if not args.strict:\n"),
+    "a switch that is on by default": ("if not args.loose:\n", "if args.loose:\n"),
+    "two of them": ("if args.strict and args.seed:\n", "if not (args.strict and args.seed):\n"),
+}
+
+
+@pytest.mark.parametrize(("test", "denied"), OPTIONAL.values(), ids=OPTIONAL)
+def test_the_flag_stands_where_an_option_is_not_given_that_asks_for_determinism(test: str, denied: str) -> None:
+    above = IMPORTS + OPTIONS + test + indented("torch.manual_seed(0)\n" + STRICT)
+    below = DATA + MODEL + TRAIN
+
+    check_rewrites(CudnnBenchmark, above + below, above + denied + indented(FLAG) + below)
+
+
+def test_the_flag_stands_in_the_other_branch() -> None:
+    above = IMPORTS + OPTIONS + "if args.strict:\n" + indented(STRICT) + "else:\n    print('fast')\n"
+    below = DATA + MODEL + TRAIN
+
+    check_rewrites(CudnnBenchmark, above + below, above + indented(FLAG) + below)
+
+
+def test_the_flag_stands_where_a_helper_is_not_called_that_asks_for_determinism() -> None:
+    helper = "def settle(seed):\n    torch.manual_seed(seed)\n" + indented(STRICT)
+    above = IMPORTS + OPTIONS + helper + "if args.seed is not None:\n    settle(args.seed)\n"
+    below = DATA + MODEL + TRAIN
+
+    check_rewrites(CudnnBenchmark, above + below, above + "if args.seed is None:\n" + indented(FLAG) + below)
+
+
+def test_what_is_set_to_false_under_the_option_is_free_without_it() -> None:
+    off = STRICT + "torch.backends.cudnn.benchmark = False\n"
+    above = IMPORTS + OPTIONS + "if args.strict:\n" + indented(off)
+    below = DATA + MODEL + TRAIN
+
+    check_rewrites(CudnnBenchmark, above + below, above + "if not args.strict:\n" + indented(FLAG) + below)
+
+
+LINE = (IMPORTS + OPTIONS).count("\n") + 2
+NOT_FREE = {
+    "a chain of branches": (
+        "if args.strict:\n" + indented(STRICT) + "elif args.seed:\n    print()\n",
+        NOT_GIVEN.format(LINE),
+    ),
+    "the option is changed there": (
+        "if args.seed is not None:\n" + indented(STRICT + "args.seed = None\n"),
+        NOT_GIVEN.format(LINE),
+    ),
+    "an option that is on by default": ("if args.loose:\n" + indented(STRICT), f"determinism requested (line {LINE})"),
+    "an option of which nothing is known": (
+        "if args.other:\n" + indented(STRICT),
+        f"determinism requested (line {LINE})",
+    ),
+    "it is requested elsewhere, too": (
+        "if args.strict:\n" + indented(STRICT) + STRICT,
+        NOT_GIVEN.format(LINE),
+    ),
+    "the flag is set under an option": (
+        "if args.strict:\n" + indented(FLAG),
+        f"the flag is set only under a condition of the script's own (line {LINE})",
+    ),
+    "both at once": (
+        "if args.other:\n    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True\n",
+        f"determinism requested (line {LINE})",
+    ),
+    "cuDNN is off": (
+        "torch.backends.cudnn.enabled = False\nif args.strict:\n" + indented(STRICT),
+        f"cuDNN is switched off (line {LINE - 1})",
+    ),
+}
+
+
+@pytest.mark.parametrize(("start", "because"), NOT_FREE.values(), ids=NOT_FREE)
+def test_left_though_an_option_decides(start: str, because: str) -> None:
+    check_leaves(CudnnBenchmark, IMPORTS + OPTIONS + start + DATA + MODEL + TRAIN, because)
+
+
+WRITTEN = {
+    "where CUDA is found": "if torch.cuda.is_available():\n" + indented(FLAG),
+    "where an option is not given": "if not args.strict:\n" + indented(FLAG),
+    "where an option is not given, in the other branch": "if args.strict:\n    print()\nelse:\n" + indented(FLAG),
+    "with another switch": "torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = True, False\n",
+}
+
+
+@pytest.mark.parametrize("start", WRITTEN.values(), ids=WRITTEN)
+def test_the_flag_is_written_already(start: str) -> None:
+    check_silent(CudnnBenchmark, IMPORTS + OPTIONS + start + DATA + MODEL + TRAIN)

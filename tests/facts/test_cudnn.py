@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.devices.cudnn import is_switched_on, why_decided
+from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
 from codemods.facts.reason import HERE
 
 HEAD = "import torch\nfrom torch.backends import cudnn\n"
@@ -57,3 +57,50 @@ def test_a_library_s_function_that_only_seeds_is_known() -> None:
 
 def test_cudnn_is_switched_off() -> None:
     assert why("cudnn.enabled = False\n") == ("script-decides", f"cuDNN is switched off ({HERE})", ["train.py"])
+
+
+OPTIONS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int)
+parser.add_argument("--strict", action="store_true")
+args = parser.parse_args()
+"""
+
+
+def denied(body: str, **others: str) -> str | None:
+    """The test under which nothing keeps cuDNN from measuring."""
+    found = optional(script(HEAD + OPTIONS + body, **others))
+    return None if found is None else found.denied
+
+
+def test_an_option_that_is_off_by_default_asks_for_determinism() -> None:
+    assert denied("if args.strict:\n    cudnn.deterministic = True\n") == "not args.strict"
+
+
+def test_a_module_is_called_only_under_the_option() -> None:
+    seeds = "from torch.backends import cudnn\ndef settle():\n    cudnn.deterministic = True\n"
+
+    assert denied("import seeds\nif args.seed is not None:\n    seeds.settle()\n", seeds=seeds) == "args.seed is None"
+    assert denied("import seeds\nseeds.settle()\n", seeds=seeds) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "cudnn.deterministic = True\n",
+        "if args.strict:\n    pass\nelse:\n    cudnn.deterministic = True\n",
+        "if args.strict:\n    cudnn.deterministic = True\nif args.seed:\n    cudnn.benchmark = False\n",
+        "if args.strict:\n    cudnn.deterministic = True\n    cudnn.benchmark = True\n",
+        "if strict():\n    cudnn.deterministic = True\n",
+    ],
+    ids=["no option", "by default", "several options", "the flag is set, too", "not known"],
+)
+def test_there_is_no_single_option(body: str) -> None:
+    assert denied(body) is None
+
+
+def test_a_flag_that_only_an_option_sets_is_not_switched_on() -> None:
+    assert not is_switched_on(script(HEAD + OPTIONS + "if args.strict:\n    cudnn.benchmark = True\n"))
+    assert is_switched_on(script(HEAD + OPTIONS + "if not args.strict:\n    cudnn.benchmark = True\n"))
+    assert is_switched_on(script(HEAD + "if torch.cuda.is_available():\n    cudnn.benchmark = True\n"))

@@ -4,33 +4,114 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import assigned
 from codemods.dataflow.values import Sort
+from codemods.facts.devices.devices import branches, for_cuda
+from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.workers.arguments import by_default
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.source import Module
+    from codemods.facts.devices.devices import Branch
     from codemods.facts.script import Script
 
 _SEEDING = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
 
 
+@dataclass(frozen=True, eq=False)
+class OptionalBranch:
+    """An ``if`` without which the script leaves the choice to cuDNN: it asks for an option that is off by default."""
+
+    module: Module
+    statement: ast.If
+    """The ``if`` that asks for the option."""
+    denied: str
+    """Its test, denied."""
+
+
 def is_switched_on(script: Script) -> bool:
-    """Whether the script lets cuDNN measure its algorithms already."""
-    return any(_is_true(value) for _, _, value in _settings(script))
+    """Whether the script lets cuDNN measure its algorithms already, if no option is given that says otherwise."""
+    return any(
+        _is_true(value)
+        and all(by_default(script, each.test) is each.holds for each in _conditions(script, module, node))
+        for module, node, value in _settings(script)
+    )
+
+
+def optional(script: Script) -> OptionalBranch | None:
+    """The one ``if`` under which everything stands that keeps cuDNN from measuring; None where there is no such one."""
+    if any(_is_true(value) for _, _, value in _settings(script)):
+        return None
+    said = {node: module for module, node in script.determinisms} | {
+        node: where for where, node, _ in _settings(script)
+    }
+    found = {branch for node, module in said.items() if (branch := _off_by_default(script, module, node)) is not None}
+    if len(found) != 1 or any(_off_by_default(script, module, node) is None for node, module in said.items()):
+        return None
+    (statement,) = found
+    if not script.module.holds(statement):
+        return None
+    return OptionalBranch(script.module, statement, _denied(statement.test))
+
+
+def _off_by_default(script: Script, module: Module, node: ast.AST) -> ast.If | None:
+    """The ``if`` of an option that is off by default, around the node or around the only call of its function."""
+    for condition in _conditions(script, module, node):
+        if condition.holds and by_default(script, condition.test) is False:
+            statement = module_of(script.flow, condition.test).parent(condition.test)
+            return statement if isinstance(statement, ast.If) else None
+    return None
+
+
+def _conditions(script: Script, module: Module, node: ast.AST) -> list[Branch]:
+    """The conditions under which the node runs, but CUDA's: of its function, and of that one's only call."""
+    found: list[Branch] = []
+    seen: set[ast.AST] = set()
+    here: ast.AST | None = node
+    while here is not None and here not in seen:
+        seen.add(here)
+        found += [each for each in branches(module, here) if for_cuda(script.flow, each.test) is not each.holds]
+        function = module.function(here)
+        calls = script.flow.callers(function) if function is not None else ()
+        here = calls[0] if len(calls) == 1 else None
+        module = module_of(script.flow, here) if here is not None else module
+    return found
+
+
+def _denied(test: ast.expr) -> str:
+    """The test that holds where this one does not, as a colleague would write it."""
+    match test:
+        case ast.UnaryOp(ast.Not(), operand):
+            return ast.unparse(operand)
+        case ast.Compare(left, [comparison], [right]) if type(comparison) in _OPPOSITES:
+            return ast.unparse(ast.Compare(left, [_OPPOSITES[type(comparison)]()], [right]))
+        case ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript():
+            return f"not {ast.unparse(test)}"
+    return f"not ({ast.unparse(test)})"
+
+
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
 
 
 def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, ast.expr | None]]:
     """Where the flag is set, to what: ``cudnn.benchmark = …``, ``cudnn.flags(…)``."""
     for module in script.modules:
         for statement in module.nodes(ast.Assign):
-            for target in statement.targets:
+            for target, value in assigned(statement):
                 if isinstance(target, ast.Attribute) and target.attr == "benchmark" and script.is_cudnn(target.value):
-                    yield module, statement, statement.value
+                    yield module, statement, value
         for call in module.nodes(ast.Call):
             named = len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
             if named and script.sets_attribute(call, "benchmark") and script.is_cudnn(call.args[0]):
@@ -43,13 +124,34 @@ def _is_true(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and bool(value.value)
 
 
-def why_decided(script: Script) -> Reason | None:
-    """Why the script decides otherwise, or may: it asks for determinism, or sets the flag."""
+def why_decided(script: Script, aside: OptionalBranch | None = None) -> Reason | None:
+    """Why the script decides otherwise, or may: it asks for determinism, or sets the flag.
+
+    Args:
+        script: The script.
+        aside: What is said under this ``if`` does not count.
+    """
+    reason = _why_said(script) if aside is None else None
+    return reason or _why_switched_off(script)
+
+
+def _why_said(script: Script) -> Reason | None:
     if script.determinism is not None:
-        return Reason("determinism", f"determinism requested ({HERE})", (at(*script.determinism),))
+        place = at(*script.determinism)
+        if _off_by_default(script, *script.determinism) is None:
+            return Reason("determinism", f"determinism requested ({HERE})", (place,))
+        text = f"determinism requested under an option that is off by default ({HERE}):"
+        return Reason("determinism", text, (place,), "set torch.backends.cudnn.benchmark = True where it is not given")
     for module, node, value in _settings(script):
         said = "to False" if isinstance(value, ast.Constant) else "by a choice of the script's own"
+        if _is_true(value):
+            said = "only under a condition of the script's own"
         return Reason("script-decides", f"the flag is set {said} ({HERE})", (at(module, node),))
+    return None
+
+
+def _why_switched_off(script: Script) -> Reason | None:
+    """Why cuDNN may not choose at all, or not be free to, as far as can be read."""
     for module in script.modules:
         for statement in module.nodes(ast.Assign):
             for target in statement.targets:

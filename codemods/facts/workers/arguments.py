@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
@@ -83,6 +84,84 @@ def _option(call: ast.Call) -> Option | None:
     value = default.value if isinstance(default, ast.Constant) else None
     is_integer = (isinstance(type_, ast.Name) and type_.id == "int") or (type_ is None and type(value) is int)
     return Option(call, flags[0], str(name), value, is_integer)
+
+
+def by_default(script: Script, test: ast.expr) -> bool | None:
+    """Whether a test holds where the user gives none of the options that it asks for; None where that is not known."""
+    match test:
+        case ast.UnaryOp(ast.Not(), operand):
+            inner = by_default(script, operand)
+            return None if inner is None else not inner
+        case ast.BoolOp(join, values):
+            decides = isinstance(join, ast.Or)
+            found = [by_default(script, each) for each in values]
+            return decides if decides in found else None if None in found else not decides
+        case ast.Compare(left, [comparison], [other]) if _is_plain(other) and type(comparison) in _COMPARED:
+            defaults = _defaults(script, left)
+            return (
+                None
+                if defaults is None
+                else _agreed(_COMPARED[type(comparison)](each, ast.literal_eval(other)) for each in defaults)
+            )
+    defaults = _defaults(script, test)
+    return None if defaults is None else _agreed(bool(each) for each in defaults)
+
+
+_COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
+    ast.Eq: operator.eq,
+    ast.Is: operator.is_,
+    ast.NotEq: operator.ne,
+    ast.IsNot: operator.is_not,
+}
+
+
+def _agreed(answers: Iterable[bool]) -> bool | None:
+    found = set(answers)
+    return found.pop() if len(found) == 1 else None
+
+
+def _defaults(script: Script, node: ast.expr) -> list[object] | None:
+    """What an expression is where the user gives no options; None where that is not known."""
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return None  # what is computed from an option is a choice, too
+    found: list[object] = []
+    for value in script.flow.values(node):
+        declared = [each for each in options(script) if f"args.{each.name}" == value.name]
+        if value.sort is Sort.LITERAL:
+            found.append(value.literal)
+        elif value.sort is Sort.CHOICE and len(declared) == 1 and _has_plain_default(declared[0].call):
+            found.append(_default(declared[0].call))
+        else:
+            return None
+    return found or None
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether it is a number, a text or another constant."""
+    match node:
+        case ast.Constant() | ast.UnaryOp(ast.USub(), ast.Constant(int() | float())):
+            return True
+    return False
+
+
+def _has_plain_default(call: ast.Call) -> bool:
+    """Whether the declaration says what holds without the option: a constant, nothing, or an action that implies it."""
+    given = {each.arg: each.value for each in call.keywords}
+    action = given.get("action")
+    is_known = action is None or (isinstance(action, ast.Constant) and action.value in {"store", *_ACTIONS})
+    return is_known and None not in given and _is_plain(given.get("default", ast.Constant(None)))
+
+
+def _default(call: ast.Call) -> object:
+    """What holds without the option, where its declaration says so plainly."""
+    given = {each.arg: each.value for each in call.keywords}
+    action = given.get("action")
+    if "default" in given:
+        return ast.literal_eval(given["default"])
+    return _ACTIONS.get(str(action.value)) if isinstance(action, ast.Constant) else None
+
+
+_ACTIONS = {"store_true": False, "store_false": True}
 
 
 def is_read(script: Script, option: Option) -> bool:
