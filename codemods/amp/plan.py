@@ -18,9 +18,9 @@ from codemods.dataflow.source import LOOPS
 from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.loops import around, place
 from codemods.facts.precision.bootstrap import bootstrapped
-from codemods.facts.precision.dtypes import Format, Formats, Uses, old_against_new, vanishing
+from codemods.facts.precision.dtypes import Format, Formats, Uses, narrow_operand, old_against_new, vanishing
 from codemods.facts.precision.escapes import leak
-from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located
+from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located, without_bf16
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, Words, at
 from codemods.facts.training.iterations import EventKind
@@ -208,7 +208,7 @@ class Site:
             if reason is not None:
                 raise LeftError.of(reason)
             for hazard in self._hazards(phase):
-                if self.form != "bf16" or not hazard.only_fp16:
+                if not (hazard.only_fp16 and self.form == "bf16") and not (hazard.only_bf16 and self.form == "fp16"):
                     because = hazard.because
                     raise LeftError.of(because.followed(";", remedy=BF16_CAN) if hazard.only_fp16 else because)
             inside = bce_in_model(self.phases.reach, phase.code)
@@ -236,7 +236,9 @@ class Site:
         yield from hazards(reach, module, phase.code)
         found = (
             leak(reach, self.script.modules, module, self._under_autocast),
+            without_bf16(reach, self.script.target, module, self._under_autocast),
             vanishing(reach, calls_model, module, phase.code),
+            narrow_operand(reach, calls_model, module, phase.code),
             old_against_new(reach, calls_model, module, phase.code),
             bootstrapped(self.phases, phase),
         )

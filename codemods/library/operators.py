@@ -174,6 +174,37 @@ def function(name: str) -> Operator | None:
     return operator(last) if package in _PACKAGES else _OTHERS.get(name)
 
 
+# What has no kernel for bf16 on CUDA before a torch; for fp16 it has one on all of them. From torch's source.
+_WITHOUT_BF16 = """
+2.1  nn.functional.interpolate nn.functional.upsample nn.functional.upsample_nearest nn.functional.upsample_bilinear
+2.1  nn.Upsample nn.UpsamplingNearest2d nn.UpsamplingBilinear2d
+2.2  nn.ReplicationPad1d nn.ReplicationPad2d nn.ReplicationPad3d
+2.5  nn.MaxUnpool1d nn.MaxUnpool2d nn.MaxUnpool3d frexp
+2.5  nn.functional.max_unpool1d nn.functional.max_unpool2d nn.functional.max_unpool3d
+"""
+
+
+def bf16_since(name: str) -> Version | None:
+    """The first torch that computes what the qualified name stands for in bf16 on CUDA; None where all are thought to.
+
+    Autocast widens interpolation since torch 2.4, which has no need of such kernels any more.
+    """
+    return _BF16_SINCE.get(name)
+
+
+_BF16_SINCE = {
+    f"torch.{name}": (int(version.partition(".")[0]), int(version.partition(".")[2]))
+    for version, *names in map(str.split, _WITHOUT_BF16.strip().splitlines())
+    for name in names
+}
+_WITHOUT_16_BITS = frozenset({"torch.ctc_loss", "torch.nn.functional.ctc_loss", "torch.nn.CTCLoss"})
+
+
+def needs_wide_operand(name: str) -> bool:
+    """Whether the loss of that qualified name has kernels for 32 bits alone on CUDA, where autocast widens nothing."""
+    return name in _WITHOUT_16_BITS
+
+
 _PACKAGES = frozenset(
     {"torch", "torch.nn.functional", "torch.Tensor", "torch.functional", "torch.special"}
     | {"torch._C._nn", "torch._C._VariableFunctions", "torch.ops.aten"}
@@ -288,7 +319,8 @@ several  new    -      yes  native_dropout
 float    new    high   -    cross_entropy nll_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss poisson_nll_loss
     gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss
     multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss
-    triplet_margin_with_distance_loss binary_cross_entropy_with_logits ctc_loss
+    triplet_margin_with_distance_loss binary_cross_entropy_with_logits
+float    new    -      -    ctc_loss
 float    new    banned -    binary_cross_entropy
 
 # Formats and devices.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import yaml
 from torch.nn import functional
 
 from codemods.library.operators import (
+    _BF16_SINCE,
     Autocast,
     Draws,
     Memory,
@@ -352,7 +354,7 @@ SPELLED = {
 }
 COMPOSED = {
     *("softmin", "normalize", "pairwise_distance", "gumbel_softmax", "cross_entropy", "gaussian_nll_loss"),
-    *("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss", "ctc_loss"),
+    *("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"),
     *("upsample", "upsample_nearest", "upsample_bilinear", "arccos", "arcsin"),
 }
 """What runs in 32 bits because what it calls does, and other names of the same."""
@@ -421,3 +423,8 @@ def test_qualified_names(name: str, result: Result) -> None:
 @pytest.mark.parametrize("name", ["numpy.max", "torchmetrics.functional.mean", "torch.utils.data.gather", "max"])
 def test_names_of_others_are_not_known(name: str) -> None:
     assert function(name) is None
+
+
+@pytest.mark.parametrize("name", sorted(_BF16_SINCE))
+def test_what_has_no_kernel_for_bf16_in_some_torch_is_there(name: str) -> None:
+    assert callable(attrgetter(name.removeprefix("torch."))(torch))

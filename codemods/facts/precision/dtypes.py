@@ -13,7 +13,7 @@ from codemods.facts.precision.hazards import Hazard, is_tiny
 from codemods.facts.reach import own, project_functions, stores
 from codemods.library.kinds import Kind, kind
 from codemods.library.operations import Parts, operands, operation, parts
-from codemods.library.operators import Autocast, Memory, Result, attribute, reads_no_numbers
+from codemods.library.operators import Autocast, Memory, Result, attribute, needs_wide_operand, reads_no_numbers
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -469,17 +469,49 @@ def vanishing(
     Of what a function is given it is not known, so it counts as 16 bits wide.
     """
     for where, node in reach.code(module, nodes):
-        formats = Formats(reach.flow, calls_model)
-        if isinstance(node, FUNCTIONS):
-            given = node.args
-            formats.names |= dict.fromkeys(
-                (each.arg for each in (*given.posonlyargs, *given.args) if each.arg != "self"), Format.NARROW
-            )
-        formats.run(_statements(node, nodes))
+        formats = _formats(reach.flow, calls_model, node, nodes)
         for kept, number in _kept_from_zero(node):
             if is_tiny(where, number) and formats.of(kept) is not Format.OTHER:
                 return Hazard(where, number, f"{where.code(number)} is zero in fp16", only_fp16=True)
     return None
+
+
+def narrow_operand(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a loss is given 16 bits, for which it has no kernel, and autocast does not widen them: ``ctc_loss(x, …)``.
+
+    Of what a function is given it is not known, so it counts as 16 bits wide.
+    """
+    for where, node in reach.code(module, nodes):
+        for call in own(node, ast.Call):
+            if not call.args or not _is_only_wide(reach.flow, call):
+                continue
+            if _formats(reach.flow, calls_model, node, nodes).of(call.args[0]) is not Format.OTHER:
+                text = (
+                    f"{where.code(call.func)} has no 16-bit kernel on CUDA, and autocast does not widen what it gets:"
+                )
+                given = where.code(call.args[0])
+                return Hazard(where, call, text, remedy=f"give it {given}.float(), or torch.log_softmax of logits")
+    return None
+
+
+def _is_only_wide(flow: Flow, call: ast.Call) -> bool:
+    return any(
+        needs_wide_operand(each.name) for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}
+    )
+
+
+def _formats(flow: Flow, calls_model: Callable[[ast.Call], bool], node: ast.AST, nodes: Sequence[ast.AST]) -> Formats:
+    """The formats in a function or a block; the arguments of a function count as 16 bits wide."""
+    formats = Formats(flow, calls_model)
+    if isinstance(node, FUNCTIONS):
+        given = node.args
+        formats.names |= dict.fromkeys(
+            (each.arg for each in (*given.posonlyargs, *given.args) if each.arg != "self"), Format.NARROW
+        )
+    formats.run(_statements(node, nodes))
+    return formats
 
 
 def old_against_new(

@@ -18,7 +18,7 @@ from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.library.hooks import is_given_gradients
 from codemods.library.kinds import Kind, described, kind
-from codemods.library.operators import Autocast, operator
+from codemods.library.operators import Autocast, bf16_since, function, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.reach import Reach
     from codemods.facts.script import Script
+    from codemods.facts.target import Target
 
 _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
 _CAPTURES = frozenset(
@@ -332,6 +333,8 @@ class Hazard:
     """Whether bf16 can do it."""
     remedy: str = ""
     code: str = "breaks-in-16-bits"
+    only_bf16: bool = False
+    """Whether fp16 can do it."""
 
     @property
     def because(self) -> Reason:
@@ -356,6 +359,29 @@ def hazards(reach: Reach, module: Module, nodes: Iterable[ast.AST]) -> Iterator[
         yield from _of_comparisons(where, node)
         for each in (*own(node, ast.Yield), *own(node, ast.YieldFrom)):
             yield Hazard(where, each, "a generator would leave autocast on for the code that consumes it")
+
+
+def without_bf16(reach: Reach, target: Target, module: Module, nodes: Iterable[ast.AST]) -> Hazard | None:
+    """What the nodes, and the code they reach, compute for which the script's torch may have no kernel in bf16."""
+    for where, node in reach.code(module, nodes):
+        for call in own(node, ast.Call):
+            for name in sorted(_names_of_layers(reach.flow, call)):
+                since = bf16_since(name)
+                if since is not None and not target.allows(since):
+                    version = ".".join(map(str, since))
+                    text = f"{name} has no bf16 kernel on CUDA before torch {version}; where the script runs on that:"
+                    remedy = f"--target-torch {version}"
+                    return Hazard(where, call, text, only_bf16=True, remedy=remedy, code="older-torch")
+    return None
+
+
+def _names_of_layers(flow: Flow, call: ast.Call) -> set[str]:
+    """The qualified names of torch's functions and layers that the call runs."""
+    values = flow.values(call.func)
+    of_torch = [each for each in values if each.sort in {Sort.EXTERNAL, Sort.MADE}]
+    # What a model of the project runs is read in its forward: it may hold layers that it does not call.
+    held = (layer for each in of_torch if kind(flow, each) is Kind.MODEL for layer in Model(flow, each).layers)
+    return {each.name for each in (*of_torch, *held)}
 
 
 def _of_products(flow: Flow, where: Module, node: ast.AST) -> Iterator[Hazard]:
@@ -391,7 +417,7 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
     if name == "isinstance" and any(each.name == _WIDE_ON_CUDA for each in _asked(flow, call)):
         yield f"{module.code(call)} {_ASKS_FOR_BITS}", False, _ASK_THE_DEVICE
     for external in externals:
-        if external.startswith(_WITHOUT_KERNELS) or external in _WITHOUT_KERNEL:
+        if (external.startswith(_WITHOUT_KERNELS) and not _is_cast(external)) or external in _WITHOUT_KERNEL:
             yield f"{external} has no 16-bit kernel", False, ""
         if external.startswith(_OPERATIONS_OF_OTHERS):
             yield f"custom operation {external}, which autocast does not know", False, ""
@@ -409,6 +435,12 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
         yield from _of_method(flow, call, call.func, externals)
         if _is_product(name) and _makes_sparse(flow):
             yield f"{name}() {_OF_SPARSE}", False, ""
+
+
+def _is_cast(name: str) -> bool:
+    """Whether autocast converts what the function of that qualified name is given: norms take 32 bits."""
+    row = function(name)
+    return row is not None and row.autocast in {Autocast.HIGH, Autocast.LOW}
 
 
 _WIDE_ON_CUDA = "torch.cuda.FloatTensor"
@@ -437,14 +469,14 @@ def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[_Wrong]:
         yield f"{name}() with a number that does not fit fp16", True, ""
 
 
-def _of_method(flow: Flow, call: ast.Call, function: ast.Attribute, externals: set[str]) -> Iterator[_Wrong]:
+def _of_method(flow: Flow, call: ast.Call, method: ast.Attribute, externals: set[str]) -> Iterator[_Wrong]:
     """The same for ``tensor.method(…)``, and for ``torch.function(…)`` of that name."""
-    name, of_torch = function.attr, any(each.startswith("torch.") for each in externals)
+    name, of_torch = method.attr, any(each.startswith("torch.") for each in externals)
     if name in _WRITTEN and (of_torch or not externals) and _is_written(call, name, shift=1 if of_torch else 0):
         yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False, _CONVERT
     if externals:
         return
-    is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(function.value))
+    is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(method.value))
     if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
         yield f".{name}() has no 16-bit kernel", False, ""
     if name.endswith("_") and _is_product(name[:-1]):
@@ -558,17 +590,17 @@ def _computed(one: float, other: float, *, is_power: bool) -> float:
 def _held(module: Module, node: ast.expr) -> Iterator[ast.expr]:
     """What is assigned to the name or attribute of ``self``: in its function, by default, else in the module."""
     text = ast.unparse(node)
-    function = module.function(node)
-    if isinstance(node, ast.Name) and function is not None and node.id in bound_names(function):
-        given = function.args
+    scope = module.function(node)
+    if isinstance(node, ast.Name) and scope is not None and node.id in bound_names(scope):
+        given = scope.args
         positional = [*given.posonlyargs, *given.args]
         named: list[tuple[ast.arg, ast.expr | None]] = [*zip(positional[::-1], given.defaults[::-1], strict=False)]
         named += zip(given.kwonlyargs, given.kw_defaults, strict=True)
         yield from (default for argument, default in named if argument.arg == node.id and default is not None)
     elif isinstance(node, ast.Name):
-        function = None
+        scope = None
     for assignment in module.nodes(ast.Assign):
-        is_here = isinstance(node, ast.Attribute) or module.function(assignment) is function
+        is_here = isinstance(node, ast.Attribute) or module.function(assignment) is scope
         if is_here and any(ast.unparse(each) == text for each in assignment.targets):
             yield assignment.value
 
