@@ -142,6 +142,19 @@ def is_in_threads(flow: Flow, value: Value) -> bool:
     return value.sort in {Sort.MADE, Sort.INSTANCE} and "torch.nn.DataParallel" in bases
 
 
+def function_in_threads(flow: Flow, call: ast.Call) -> str | None:
+    """The name of the function by which the call runs a model, its first argument, in threads; None where none."""
+    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    return min((_IN_THREADS[name] for name in names & _IN_THREADS.keys()), default=None)
+
+
+_IN_THREADS = {
+    f"torch.nn.{package}{name}": name
+    for name in ("data_parallel", "parallel_apply", "replicate")
+    for package in ("", "parallel.", f"parallel.{name}.")
+}
+
+
 @lasting  # those of large models are asked for again and again
 def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
     """The layers that a layer holds itself."""

@@ -10,7 +10,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import why_not_traced
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import Model, function_in_threads
 from codemods.facts.models.obstacles import SINGLE, in_framework, why_not_compiled
 from codemods.facts.models.placement import home, unknown_models, unwrapped, wrappings
 from codemods.facts.models.trained import TrainedModel
@@ -218,7 +218,7 @@ def _why_not_called(script: Script, value: Value) -> Reason:
     if any(value in unwrapped(script.flow, subject) for event in events for subject in event.subjects):
         unknown = Reason("unknown-model", "what its layers do is not known")
         return why_not_traced(Model(script.flow, value)) or unknown
-    reason = why_not_compiled(script, _as_trained(script, value))
+    reason = _in_threads(script, value) or why_not_compiled(script, _as_trained(script, value))
     return reason or Reason("not-called", "no training iteration is seen to call it")
 
 
@@ -234,3 +234,15 @@ def _around(script: Script, owner: Value, value: Value) -> tuple[Value, ...]:
     if kind(script.flow, owner) is not Kind.MODEL:
         return ()
     return tuple(each for *outer, inner in wrappings(script.flow, owner) if inner == value for each in outer)
+
+
+def _in_threads(script: Script, value: Value) -> Reason | None:
+    """Why a model that ``data_parallel(model, x)`` runs is not compiled."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            name = function_in_threads(script.flow, call)
+            if name is not None and call.args and value in script.flow.values(call.args[0]):
+                text = f"{name}() copies the model in each iteration ({HERE}):"
+                remedy = "convert to DistributedDataParallel first"
+                return Reason("data-parallel", text, (at(module, call),), remedy)
+    return None

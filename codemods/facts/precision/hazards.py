@@ -12,7 +12,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort, in_order
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.models.layers import Model, is_in_threads
+from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
@@ -267,21 +267,13 @@ def data_parallel(script: Script) -> tuple[ast.Call, str] | None:
     The threads take up autocast without its number format, and compute in fp16.
     """
     for call in (each for module in script.modules for each in module.nodes(ast.Call)):
-        names = {each.name for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL}
         is_made = any(each.site is call and is_in_threads(script.flow, each) for each in script.flow.values(call))
         if is_made or _last(call.func).startswith("DataParallel"):
             return call, "DataParallel"
-        functions = sorted(_IN_THREADS[name] for name in names & _IN_THREADS.keys())
-        if functions:
-            return call, f"{functions[0]}()"
+        function = function_in_threads(script.flow, call)
+        if function is not None:
+            return call, f"{function}()"
     return None
-
-
-_IN_THREADS = {
-    f"torch.nn.{package}{name}": name
-    for name in ("data_parallel", "parallel_apply", "replicate")
-    for package in ("", "parallel.", f"parallel.{name}.")
-}
 
 
 def computes_in_half(script: Script, models: Iterable[Value]) -> Reason | None:

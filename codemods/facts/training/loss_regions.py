@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS
 from codemods.dataflow.values import Sort, why_unknown
+from codemods.facts.models.layers import function_in_threads
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason
 from codemods.facts.training.iterations import EventKind, is_backward
@@ -114,10 +115,22 @@ class Phases:
         why_not = None
         if not region and not (is_inline and self._any_model_call(loss)):
             text = f"the forward pass is not found before the backward in {HERE}{self._hint(loss)}"
-            why_not = Reason("unknown-loss", text, here)
+            why_not = self._in_threads(self._module.function(call) or self._module.tree) or Reason(
+                "unknown-loss", text, here
+            )
         if is_inline and not (isinstance(statement, ast.Expr) and statement.value is call):
             why_not = Reason("not-editable", f"the backward in {HERE} stands inside another expression", here)
         return Phase(self._module, call, iteration, event, loss, region, is_inline, why_not)
+
+    def _in_threads(self, scope: ast.AST) -> Reason | None:
+        """Why no call of a model is seen in a scope that runs one in threads: ``data_parallel(model, x)``."""
+        for call in own(scope, ast.Call):
+            name = function_in_threads(self._flow, call)
+            if name is not None and call.args and may(self._flow, self._flow.values(call.args[0]), Kind.MODEL):
+                text = f"{name}() runs the model in threads ({HERE}), which compute in fp16 whatever autocast is told:"
+                remedy = "use DistributedDataParallel"
+                return Reason("data-parallel", text, (Place(self._module, (call,)),), remedy)
+        return None
 
     def _hint(self, loss: ast.expr) -> str:
         reason = why_unknown(self._flow.values(loss))
