@@ -9,6 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort, in_order
 from codemods.facts.devices.devices import DeviceKind
@@ -18,7 +19,8 @@ from codemods.facts.reach import is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason, at
 from codemods.library.hooks import is_given_gradients
 from codemods.library.kinds import Kind, described, kind
-from codemods.library.operators import Autocast, bf16_since, function, operator
+from codemods.library.operations import operands, operation
+from codemods.library.operators import Autocast, Memory, Result, bf16_since, function, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -502,12 +504,46 @@ def _is_written(call: ast.Call, name: str, *, shift: int) -> bool:
     return any(not isinstance(each, ast.Constant) and not _is_converted(each) for each in given)
 
 
+def _holds_no_floats(flow: Flow, module: Module, node: ast.expr, depth: int = 3) -> bool:
+    """Whether it is a tensor of integers or truth values: what takes those takes them in any format of floats."""
+    match node:
+        case ast.Compare():
+            return True
+        case ast.Subscript(value):
+            return _holds_no_floats(flow, module, value, depth)
+        case ast.Name() if depth:
+            scope = module.function(node)
+            stores = [each for each in module.nodes(ast.Name) if each.id == node.id and isinstance(each.ctx, ast.Store)]
+            here = [each for each in stores if module.function(each) is scope]
+            held = list(_held(module, node))
+            is_given = scope is not None and node.id in signature(scope).names
+            is_all = bool(held) and len(held) == len(here) and not is_given
+            return is_all and all(_holds_no_floats(flow, module, each, depth - 1) for each in held)
+        case ast.Call():
+            asked = [each.value for each in node.keywords if each.arg == "dtype"]
+            asked += node.args if isinstance(node.func, ast.Attribute) and node.func.attr in {"to", "type"} else []
+            if any(each.name in _INTEGERS for one in asked for each in flow.values(one)):
+                return True
+            found = operation(flow, node)
+            if found is not None and found.result is Result.SAME and found.memory in {Memory.VIEW, Memory.EITHER}:
+                given = operands(flow, node)[:1]
+                return bool(given) and _holds_no_floats(flow, module, given[0], depth)
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _COPIES and not node.args:
+                return _holds_no_floats(flow, module, node.func.value, depth)
+            return found is not None and found.result in {Result.INTEGER, Result.BOOL}
+    return False
+
+
+_COPIES = frozenset({"clone", "cpu", "cuda", "detach"})
+_INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int", "int64", "int32", "uint8", "int8", "int16", "bool"))
+
+
 def _is_converted(node: ast.expr) -> bool:
     """``source.to(destination.dtype)``, ``source.type_as(destination)``."""
     match node:
         case ast.Call(ast.Attribute(_, "type_as")):
             return True
-        case ast.Call(ast.Attribute(_, "to"), arguments, keywords):
+        case ast.Call(ast.Attribute(_, "to" | "type"), arguments, keywords):
             given = [*arguments, *(each.value for each in keywords)]
             return any(isinstance(each, ast.Attribute) and each.attr == "dtype" for each in given)
     return False
@@ -522,6 +558,7 @@ def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterat
                 not any(numbers(module, assignment.value))
                 and not isinstance(assignment.value, (ast.Constant, ast.UnaryOp))
                 and not _is_converted(assignment.value)
+                and not _holds_no_floats(flow, module, assignment.value)
             ):
                 yield f"masked assignment {_ONE_FORMAT}", False, _CONVERT
 
