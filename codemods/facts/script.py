@@ -24,7 +24,7 @@ from codemods.facts.models.layers import Model
 from codemods.facts.models.trained import TrainedModel, trained_models
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.target import UNKNOWN, Target
-from codemods.facts.training.evaluation import EvaluationRegion, Evaluations
+from codemods.facts.training.evaluation import Evaluations
 from codemods.facts.training.iterations import Iterations, TrainingIteration
 from codemods.library.kinds import FRAMEWORKS, Kind, framework, kind, may
 from codemods.library.semantics import TorchSemantics
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Module
     from codemods.facts.target import Version
+    from codemods.facts.training.evaluation_region import EvaluationRegion
 
 _STOPS_WORKERS = (2, 13)
 """The first torch that tells workers that stay to stop before Python waits for them at its end."""

@@ -11,7 +11,7 @@ from codemods.dataflow.placement import is_free_for
 from codemods.dataflow.source import walk
 from codemods.editing.values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.reason import Reason
-from codemods.facts.training.evaluation import is_volatile, may_be_volatile
+from codemods.facts.training.volatile import is_volatile, may_be_volatile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codemods.codemod import Finding
     from codemods.editing.values import Edit
     from codemods.facts.script import Script
-    from codemods.facts.training.evaluation import EvaluationRegion
+    from codemods.facts.training.evaluation_region import EvaluationRegion
 
 _MESSAGE = "evaluation keeps every activation for a backward pass that never comes"
 

@@ -26,13 +26,13 @@ class GraphUses:
 
     def __init__(self, flow: Flow, modes: Modes, iterations: Iterations) -> None:
         self._flow = flow
-        self._modes = modes
-        self._iterations = iterations
+        self.modes = modes
+        self.iterations = iterations
         self._handed_on: dict[Callee, bool] = {}
 
     def of(self, makes: Callable[[ast.Call], bool], *, outside: bool, strict: bool = False) -> Graphs:
         """What follows the graphs that some calls make; the arguments are those of ``Graphs``."""
-        training = self._iterations.training_functions
+        training = self.iterations.training_functions
         return Graphs(self._flow, makes, lambda each: each in training, outside=outside, strict=strict)
 
     @cached_property
@@ -55,12 +55,12 @@ class GraphUses:
         return self.of(self._makes_graph, outside=False)
 
     def _makes_graph(self, call: ast.Call) -> bool:
-        if not self._modes.calls(call):
+        if not self.modes.calls(call):
             owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
             method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             if method in MODULE_METHODS or not any(kind(self._flow, each) is Kind.MODEL for each in owners):
                 return False
-        return not self._modes.without_gradients(module_of(self._flow, call), call)
+        return not self.modes.without_gradients(module_of(self._flow, call), call)
 
     @cached_property
     def _running_models(self) -> frozenset[Callee]:
@@ -70,7 +70,7 @@ class GraphUses:
         for module in self._flow.modules:
             for call in module.nodes(ast.Call):
                 function = module.function(call)
-                if function is not None and function not in found and self._modes.calls(call):
+                if function is not None and function not in found and self.modes.calls(call):
                     found.add(function)
                     todo.append(function)
         while todo:
@@ -86,14 +86,14 @@ class GraphUses:
         if function not in self._handed_on:
             self._handed_on[function] = (
                 function in self._running_models
-                and not self._modes.is_decorated(function)
+                and not self.modes.is_decorated(function)
                 and self._of_models.function(function, frozenset()).returned is not None
             )
         return self._handed_on[function]
 
     def computes(self, call: ast.Call) -> bool:
         """Whether the call computes a graph where gradients are on: of a model, or a function that hands one on."""
-        return self._modes.calls(call) or any(map(self.hands_on, called_functions(self._flow, call)))
+        return self.modes.calls(call) or any(map(self.hands_on, called_functions(self._flow, call)))
 
     def is_unused(self, module: Module, call: ast.Call) -> bool:
         """Whether nothing that is seen or unseen may train on what the call computes."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, Value, Values, without_none
+from codemods.dataflow.values import Sort, Value, Values, instance, without_none
 from codemods.facts.training.iterations import own
 from codemods.library.kinds import MODULE_METHODS, Kind, kind, may
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Callee, FunctionNode, Module
 
 _USES = frozenset({"eval", "train", "parameters", "state_dict", "zero_grad"})
 _SET = frozenset({"torch.set_grad_enabled"})
@@ -146,6 +147,39 @@ class Modes:
             if value.sort is Sort.FUNCTION and isinstance(value.site, FUNCTIONS)
             for name in walk(value.site)
         )
+
+
+def functions_of(flow: Flow, module: Module) -> list[FunctionNode]:
+    """The functions of a module, in the order of the text."""
+    found = [function for function, where, _ in flow.functions() if where is module]
+    return sorted(found, key=lambda each: (each.lineno, each.col_offset))
+
+
+def is_no_evaluation(flow: Flow, module: Module, function: Callee) -> bool:
+    """Whether what the function runs is not an evaluation, whatever it switches."""
+    return is_models_method(flow, function) or is_unit_test(module, function) or is_frameworks(flow, function)
+
+
+def is_models_method(flow: Flow, function: Callee) -> bool:
+    """Whether it is a method of a model of the project."""
+    return _kind_of_owner(flow, function) is Kind.MODEL
+
+
+def is_frameworks(flow: Flow, function: Callee) -> bool:
+    """Whether it is a method of what Lightning or the like runs, which switches gradients off to validate."""
+    return _kind_of_owner(flow, function) is Kind.FRAMEWORK
+
+
+def _kind_of_owner(flow: Flow, function: Callee) -> Kind | None:
+    owner = flow.owner(function)
+    return None if owner is None else kind(flow, instance(owner))
+
+
+def is_unit_test(module: Module, function: Callee) -> bool:
+    """Whether it is a test of code, not of a model: the function of a file that a test runner collects."""
+    imported = {each.name for node in module.nodes(ast.Import) for each in node.names}
+    in_file = bool(imported & {"pytest", "unittest"}) or re.search(r"(^|[/\\])test_[^/\\]*\.py$", module.path)
+    return bool(in_file) and getattr(function, "name", "").startswith("test")
 
 
 def is_named(flow: Flow, node: ast.expr, names: frozenset[str]) -> bool:

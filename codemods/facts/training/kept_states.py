@@ -1,0 +1,104 @@
+"""What a model's forward keeps, in its attributes or by a hook, so that a graph outlives the call."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.values import Sort
+from codemods.facts.loops import module_of
+from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.iterations import own
+from codemods.facts.training.modes import is_models_method
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, FunctionNode, Module
+    from codemods.facts.training.evaluation_region import Kept
+
+_MAY_CARRY = frozenset({Sort.TENSOR, Sort.MOVED, Sort.UNKNOWN, Sort.CONTAINER})
+
+
+class KeptStates:
+    """Finds what the models of some modules keep from their calls."""
+
+    def __init__(self, flow: Flow, modules: Sequence[Module]) -> None:
+        self._flow = flow
+        self._modules = modules
+
+    @cached_property
+    def inside(self) -> tuple[Kept, ...]:
+        """Where tensors from inside a model's forward may be kept: by a hook, or by an attribute of the model."""
+        return tuple(self._keeps_inside())
+
+    def _keeps_inside(self) -> Iterator[Kept]:
+        for module in self._modules:
+            for call in module.nodes(ast.Call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr == "register_forward_hook":
+                    text = f"a forward hook may keep tensors for later ({HERE})"
+                    yield module, Reason("graph-escapes", text, (at(module, call),))
+            for target in module.nodes(ast.Attribute):
+                if isinstance(target.ctx, ast.Store) and self._is_kept_by_forward(module, target):
+                    text = f"the model's forward keeps a tensor that is read elsewhere ({HERE})"
+                    yield module, Reason("graph-escapes", text, (at(module, target),))
+
+    @cached_property
+    def _reads(self) -> dict[str, list[tuple[Module, ast.Attribute]]]:
+        """Where attributes are read, by their names."""
+        found: dict[str, list[tuple[Module, ast.Attribute]]] = {}
+        for module in self._modules:
+            for each in module.nodes(ast.Attribute):
+                if isinstance(each.ctx, ast.Load):
+                    found.setdefault(each.attr, []).append((module, each))
+        return found
+
+    def _is_kept_by_forward(self, module: Module, target: ast.Attribute) -> bool:
+        """Whether it is ``self.x = …`` in a model's own ``forward``, a tensor, and something else reads ``….x``."""
+        function = module.function(target)
+        if not isinstance(function, ast.FunctionDef) or function.name != "forward":
+            return False
+        if not is_models_method(self._flow, function) or not any(
+            each.sort in _MAY_CARRY for each in self._flow.values(target)
+        ):
+            return False
+        reads = self._reads.get(target.attr, ())
+        return not all(self._runs_in(where.function(each), function, set()) for where, each in reads)
+
+    def _runs_in(self, reader: Callee | None, forward: FunctionNode, seen: set[Callee]) -> bool:
+        """Whether the function is ``forward``, or is only called by it, or by what is only called by it."""
+        if reader is None or reader is forward or reader in seen:
+            return reader is not None
+        seen.add(reader)
+        callers = self._flow.callers(reader)
+        return (
+            bool(callers)
+            and not self._flow.escapes(reader)
+            and all(self._runs_in(module_of(self._flow, each).function(each), forward, seen) for each in callers)
+        )
+
+    def carried_on(self, forward: Callee) -> ast.Attribute | None:
+        """An attribute with a tensor that the forward reads before it writes it."""
+        read: set[str] = set()
+        for statement in forward.body if not isinstance(forward, ast.Lambda) else ():
+            attributes = [
+                each
+                for each in own(statement, ast.Attribute)
+                if isinstance(each.value, ast.Name) and each.value.id == "self"
+            ]
+            read.update(each.attr for each in attributes if isinstance(each.ctx, ast.Load))
+            for each in attributes:
+                tensors = any(value.sort in _MAY_CARRY for value in self._flow.values(each))
+                if isinstance(each.ctx, ast.Store) and each.attr in read and tensors and not _is_detached(statement):
+                    return each
+        return None
+
+
+def _is_detached(statement: ast.stmt) -> bool:
+    """``self.x = y.detach()``."""
+    match statement:
+        case ast.Assign(_, ast.Call(ast.Attribute(_, "detach"))):
+            return True
+    return False

@@ -1,0 +1,397 @@
+"""Neighbouring statements that only evaluate, within code that trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import partial
+from operator import is_
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.facts.autograd.uses import needs_gradients
+from codemods.facts.loops import REPEATING, loop_around
+from codemods.facts.reason import HERE, Reason
+from codemods.facts.training.evaluation_region import EvaluationRegion
+from codemods.facts.training.iterations import own
+from codemods.facts.training.modes import functions_of, given_arguments, is_no_evaluation
+from codemods.facts.training.volatile import is_volatile
+from codemods.library.kinds import Kind, kind
+from codemods.library.losses import is_loss_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, FunctionNode, Module
+    from codemods.dataflow.values import Values
+    from codemods.facts.training.graph_obstacles import GraphObstacles
+    from codemods.facts.training.graph_uses import GraphUses
+
+_NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_ONCE = Reason("nothing-to-gain", "it computes a graph that nobody asks for, but only once")
+_GAP = 3
+"""Regions of one suite are one region where no more statements than these stand between them."""
+_TEST_DATA = re.compile(
+    r"(^|_)(test|testing|valid|validation|val|eval|evaluation|dev)(_|\d|$|(data|set|load|iter|gen|dl))", re.IGNORECASE
+)
+_TRAINING = frozenset({"backward", "manual_backward", "step", "zero_grad"})
+
+
+class Stretches:
+    """Finds the stretches of statements in a module's code that compute graphs which nobody asks for.
+
+    Args:
+        flow: The values of the project.
+        uses: Where their graphs go.
+        obstacles: What keeps code from doing without gradients.
+        computes: Whether a call computes a graph where gradients are on, and will do so after the changes.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        uses: GraphUses,
+        obstacles: GraphObstacles,
+        computes: Callable[[ast.Call], bool],
+    ) -> None:
+        self._flow = flow
+        self._modes = uses.modes
+        self._uses = uses
+        self._iterations = uses.iterations
+        self._obstacles = obstacles
+        self._computes = computes
+
+    def find(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """The stretches of a module, without those in functions that evaluate as a whole."""
+        done: set[ast.stmt] = set()
+        seekers = (self._inlined, self._volatile, self._looped, self._flagged, self._unused)
+        for region in (each for seek in seekers for each in seek(module, whole)):
+            nodes = (each for statement in region.statements for each in walk(statement))
+            if done.isdisjoint((*nodes, *module.ancestors(region.statements[0]))):
+                done.update(region.statements)
+                yield region
+
+    def _is_open(self, module: Module, call: ast.Call) -> bool:
+        return self._computes(call) and not self._modes.without_gradients(module, call)
+
+    def _is_repeated(self, module: Module, call: ast.Call) -> bool:
+        return loop_around(self._flow, module, call, REPEATING) is not None
+
+    def _is_no_place(self, module: Module, function: Callee) -> bool:
+        return is_no_evaluation(self._flow, module, function)
+
+    # Regions after ``model.eval()``.
+
+    def _inlined(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        for statement, call in self._switches(module):
+            function = module.function(statement)
+            if function in whole or (function is not None and self._is_no_place(module, function)):
+                continue
+            for statements in self._evaluated(module, statement, call):
+                yield from self._regions(module, statements, self._modes.receivers(call))
+            yield from self._chosen(module, statement, call)
+        for call in module.nodes(ast.Call):
+            if isinstance(module.parent(call), ast.Expr) and self._modes.sets(call, None):
+                yield from self._mixed(module, module.statement(call), ast.unparse(given_arguments(call)[0]))
+
+    def _switches(self, module: Module) -> Iterator[tuple[ast.stmt, ast.Call]]:
+        """The statements ``model.eval()`` and ``model = model.eval()``."""
+        for call in module.nodes(ast.Call):
+            statement = module.parent(call)
+            if not self._modes.sets(call, "eval") or not isinstance(call.func, ast.Attribute):
+                continue
+            again = isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(
+                call.func.value
+            )
+            if isinstance(statement, ast.Expr) or (isinstance(statement, ast.Assign) and again):
+                yield statement, call
+
+    def _evaluated(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[list[ast.stmt]]:
+        """The statements from ``model.eval()`` to ``model.train()`` or training, without definitions and imports."""
+        models = self._modes.receivers(call)
+        suite = module.suite(statement)
+        run: list[ast.stmt] = []
+        for each in suite[_index(suite, statement) + 1 :]:
+            if self._back_to_training(each, models):
+                break
+            if isinstance(each, _NOT_WRAPPED):
+                yield run
+                run = []
+            elif self._iterations.why_trains(each) is not None:
+                break
+            else:
+                run.append(each)
+        yield run
+
+    def _regions(self, module: Module, statements: Sequence[ast.stmt], models: Values) -> Iterator[EvaluationRegion]:
+        """The stretches of the statements that call models, one of them at least."""
+        open_of = [[call for call in own(each, ast.Call) if self._is_open(module, call)] for each in statements]
+        with_calls = [index for index, calls in enumerate(open_of) if calls]
+        while with_calls:
+            first = last = with_calls.pop(0)
+            while with_calls and with_calls[0] - last <= _GAP + 1:
+                last = with_calls.pop(0)
+            inside = self._with_losses(module, statements[first : last + 1], statements[last + 1 :])
+            calls = tuple(call for each in open_of[first : last + 1] for call in each)
+            if any(models & self._models_of(call) for call in calls):
+                why_not = self._obstacles.of_statements(module, inside)
+                if why_not is None and not any(self._is_repeated(module, each) for each in calls):
+                    why_not = _ONCE
+                yield EvaluationRegion(self._flow, module, None, inside, calls, self._obstacles.kept_inside, why_not)
+
+    def _with_losses(
+        self, module: Module, run: Sequence[ast.stmt], following: Sequence[ast.stmt]
+    ) -> tuple[ast.stmt, ...]:
+        """The statements, and those directly behind them that go on computing from what they computed."""
+        names = self._uses.inside.statements(module, run).names
+        found = [*run]
+        for statement in following:
+            if not isinstance(statement, (ast.Assign, ast.AugAssign)) or self._iterations.why_trains(statement):
+                break
+            if any(self._is_open(module, each) for each in own(statement, ast.Call)):
+                break
+            before, names = names, self._uses.inside.statements(module, [statement], names).names
+            bound = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
+            reads = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Load)} & before
+            if not reads or not (bound & names or any(map(self._is_loss, own(statement, ast.Call)))):
+                break
+            found.append(statement)
+        return tuple(found)
+
+    def _is_loss(self, call: ast.Call) -> bool:
+        return any(kind(self._flow, each) is Kind.LOSS for each in self._flow.values(call.func)) or any(
+            each.sort is Sort.EXTERNAL and is_loss_function(each.name) for each in self._flow.values(call.func)
+        )
+
+    def _models_of(self, call: ast.Call) -> Values:
+        values = self._flow.values(call.func)
+        return values | {each.of for each in values if each.sort is Sort.METHOD and each.of is not None}
+
+    def _chosen(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[EvaluationRegion]:
+        """Where ``if …: model.train()`` and ``else: model.eval()`` choose what the code below does."""
+        branch = module.parent(statement)
+        if not isinstance(branch, ast.If):
+            return
+        models = self._modes.receivers(call)
+        test = ast.unparse(branch.test)
+        if module.suite(statement) is branch.body:
+            other, test = branch.orelse, f"not ({test})"
+        else:
+            other = branch.body
+        if any(self._back_to_training(each, models) for each in other):
+            yield from self._mixed(module, branch, test)
+
+    def _mixed(self, module: Module, statement: ast.stmt, test: str) -> Iterator[EvaluationRegion]:
+        """The first statement after this one that trains or evaluates, as ``test`` says, with gradients on."""
+        suite = module.suite(statement)
+        for each in suite[_index(suite, statement) + 1 :]:
+            trains = self._iterations.why_trains(each)
+            calls = tuple(
+                inner
+                for inner in own(each, ast.Call)
+                if self._modes.calls(inner) and not self._modes.without_gradients(module, inner)
+            )
+            if calls and trains is not None:
+                remedy = f"torch.set_grad_enabled({test}) would serve both"
+                why_not = Reason(
+                    "also-trains", f"it also trains ({HERE}):", (self._obstacles.place(each, trains),), remedy
+                )
+                yield EvaluationRegion(self._flow, module, None, (each,), calls, (), why_not)
+                return
+
+    # Loops over data without ``model.eval()``.
+
+    def _looped(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """The loops over data for evaluation, by their name, that feed models, as those that test beside the training.
+
+        A loop over other data may train in a way that is not seen: ``loss_scaler(loss, optimizer)`` of a library.
+        """
+        for loop in module.nodes(ast.For):
+            function = module.function(loop)
+            if function in whole or (function is not None and self._is_no_place(module, function)):
+                continue
+            names = {each.id if isinstance(each, ast.Name) else each.attr for each in _names(loop.iter)}
+            if not any(map(_TEST_DATA.search, names)) or self._iterations.why_trains(loop) is not None:
+                continue
+            calls = [*own(loop, ast.Call)]
+            if any(map(self._is_fed, calls)) and not any(map(_serves_training, calls)):
+                yield from self._stretch(module, (loop,))
+
+    def _is_fed(self, call: ast.Call) -> bool:
+        """Whether the call runs a model on what a loader handed out."""
+        values = (value for each in given_arguments(call) for value in self._flow.values(each))
+        return self._modes.calls(call) and any(value.sort in TENSOR_SORTS and value.of is not None for value in values)
+
+    # Functions that train where a parameter says so.
+
+    def _flagged(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """What ``def run(loader, train=True)`` computes before ``if train:`` and its backward."""
+        for function in functions_of(self._flow, module):
+            if function in whole or self._is_no_place(module, function):
+                continue
+            for name in self._switched_off(function):
+                yield from self._before_training(module, function, name)
+
+    def _switched_off(self, function: FunctionNode) -> Iterator[str]:
+        """The parameters that are only read, and are True in some calls and False in others."""
+        arguments = function.args
+        names = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+        stored = {each.id for each in own(function, ast.Name) if not isinstance(each.ctx, ast.Load)}
+        for name in names:
+            values = self._flow.before(function.body[0]).get(name, frozenset())
+            known = [each.literal for each in values if each.sort is Sort.LITERAL]
+            is_switch = len(known) == len(values) and all(isinstance(each, bool) for each in known)
+            if name not in stored and is_switch and set(known) == {False, True}:
+                yield name
+
+    def _before_training(self, module: Module, function: FunctionNode, name: str) -> Iterator[EvaluationRegion]:
+        """The stretch that computes what is differentiated under ``if name:`` alone, and used for nothing else."""
+        course = self._uses.strict.function(function)
+        training = [call for call in own(function, ast.Call) if self._iterations.why_trains(call) is not None]
+        branches = [self._branch(module, call, name) for call in training]
+        branch = branches[0] if branches else None
+        if branch is None or any(each is not branch for each in branches) or course.kept or course.returned:
+            return
+        suite = module.suite(branch)
+        before = suite[: _index(suite, branch)]
+        computing = [
+            at for at, each in enumerate(before) if any(self._is_open(module, call) for call in own(each, ast.Call))
+        ]
+        if not computing:
+            return
+        run = self._with_losses(module, before[computing[0] : computing[-1] + 1], before[computing[-1] + 1 :])
+        calls = tuple(call for each in run for call in own(each, ast.Call) if self._computes(call))
+        needs = next(filter(None, (needs_gradients(self._flow, each) for each in run)), None)
+        why_not = (
+            self._obstacles.needs(run[0], needs)
+            if needs is not None
+            else self._obstacles.mixed_autocast(module, run[0], run[0])
+        )
+        why_not = why_not or next(filter(None, map(self._obstacles.of_state, run)), None)
+        yield EvaluationRegion(self._flow, module, None, run, calls, self._obstacles.kept_inside, why_not, name)
+
+    @staticmethod
+    def _branch(module: Module, call: ast.Call, name: str) -> ast.If | None:
+        """The ``if name:`` that the call stands under, if it stands under one."""
+        below: ast.AST = call
+        for above in module.ancestors(call):
+            if isinstance(above, FUNCTIONS):
+                return None
+            if isinstance(above, ast.If) and below in above.body and ast.unparse(above.test) == name:
+                return above
+            below = above
+        return None
+
+    # What nobody asks the gradients of, anywhere.
+
+    def _unused(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """The stretches of statements that compute a graph of which nothing comes, in training too."""
+        unused: dict[ast.stmt, None] = {}
+        used: set[ast.stmt] = set()
+        for call in module.nodes(ast.Call):
+            function = module.function(call)
+            if function in whole or isinstance(function, ast.Lambda) or not self._is_open(module, call):
+                continue
+            if function is not None and self._is_no_place(module, function):
+                continue
+            statement = module.statement(call)
+            if self._iterations.why_trains(statement) is not None:
+                continue
+            if self._uses.is_unused(module, call):
+                unused[statement] = None
+            else:
+                used.update((statement, *(each for each in module.ancestors(statement) if isinstance(each, ast.stmt))))
+        done: set[ast.stmt] = set()
+        for statement in unused:
+            if statement not in done and statement not in used:
+                run = self._neighbours(module, statement, unused.keys() - used)
+                done.update(run)
+                yield from self._often(module, run)
+
+    def _often(self, module: Module, run: list[ast.stmt]) -> Iterator[EvaluationRegion]:
+        """The stretch, which is left where it runs once; none where it only tries out a model then."""
+        calls = tuple(call for each in run for call in own(each, ast.Call) if self._computes(call))
+        if any(self._is_repeated(module, each) for each in calls):
+            suite = module.suite(run[0])
+            yield from self._stretch(module, self._with_losses(module, run, suite[_index(suite, run[-1]) + 1 :]))
+        elif not all(self._is_given_made(each) for each in calls):
+            yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), _ONCE)
+
+    def _is_given_made(self, call: ast.Call) -> bool:
+        """Whether the call is given nothing but tensors that are made for it: ``model(torch.randn(2, 3, 32, 32))``."""
+        given = given_arguments(call)
+        inputs = [value for each in given for value in self._flow.values(each)]
+        is_plain = all(isinstance(each, (ast.Name, ast.Call)) for each in given)
+        return is_plain and all(each.sort in {Sort.HOST, Sort.MOVED} and each.of is None for each in inputs)
+
+    def _neighbours(self, module: Module, first: ast.stmt, unused: Collection[ast.stmt]) -> list[ast.stmt]:
+        """The statement, and those after it up to the last one of these, as long as few stand between two of them."""
+        suite = module.suite(first)
+        start = last = _index(suite, first)
+        for index in range(start + 1, len(suite)):
+            if index - last > _GAP + 1 or isinstance(suite[index], _NOT_WRAPPED):
+                break
+            if self._iterations.why_trains(suite[index]) is not None:
+                break
+            if suite[index] in unused:
+                last = index
+            elif any(self._is_open(module, each) for each in own(suite[index], ast.Call)):
+                break
+        return suite[start : last + 1]
+
+    # ``Variable(x, volatile=True)``.
+
+    def _volatile(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
+        """The statements from one that makes a volatile variable to the last one that calls a model with it."""
+        for call in module.nodes(ast.Call):
+            if not is_volatile(self._flow, call) or module.function(call) in whole:
+                continue
+            statement = module.statement(call)
+            suite = module.suite(statement)
+            graphs = self._uses.of(partial(is_, call), outside=False)
+            names = graphs.statements(module, [statement]).names
+            run = [statement]
+            for each in suite[_index(suite, statement) + 1 :]:
+                if isinstance(each, _NOT_WRAPPED) or self._iterations.why_trains(each) is not None:
+                    break
+                run.append(each)
+            fed = [
+                index
+                for index, each in enumerate(run)
+                for inner in own(each, ast.Call)
+                if self._modes.calls(inner)
+                and any(isinstance(name, ast.Name) and name.id in names for name in walk(inner))
+            ]
+            if fed:
+                yield from self._stretch(module, run[: fed[-1] + 1])
+
+    def _stretch(self, module: Module, statements: Sequence[ast.stmt]) -> Iterator[EvaluationRegion]:
+        inside = tuple(statements)
+        calls = tuple(call for each in inside for call in own(each, ast.Call) if self._computes(call))
+        if calls and not any(self._modes.without_gradients(module, call) for call in calls):
+            why_not = self._obstacles.of_statements(module, inside)
+            yield EvaluationRegion(self._flow, module, None, inside, calls, self._obstacles.kept_inside, why_not)
+
+    def _back_to_training(self, statement: ast.stmt, models: Values) -> bool:
+        """Whether the statement is ``model.train()`` of one of the models."""
+        value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+        return (
+            isinstance(value, ast.Call)
+            and self._modes.sets(value, "train")
+            and bool(self._modes.receivers(value) & models)
+        )
+
+
+def _names(node: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
+    return (each for each in own(node, ast.expr) if isinstance(each, (ast.Name, ast.Attribute)))
+
+
+def _serves_training(call: ast.Call) -> bool:
+    """Whether the call has the name of a step of training, whatever it belongs to."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _TRAINING
+
+
+def _index(suite: Sequence[ast.stmt], statement: ast.stmt) -> int:
+    return next(i for i, each in enumerate(suite) if each is statement)
