@@ -106,3 +106,19 @@ def steps_no_parameters(name: str) -> bool:
     Environments, profilers and schedulers have one.
     """
     return is_scheduler(name) or name.startswith(_STEPS_NO_PARAMETERS)
+
+
+_VECTOR_ENVIRONMENTS = (
+    *("gym.vector.", "gymnasium.vector.", "gym.make_vec", "gymnasium.make_vec", "procgen.ProcgenEnv"),
+    "stable_baselines3.common.vec_env.",
+)
+
+
+def steps_arrays(name: str) -> bool:
+    """Whether what the class or function of that name makes is several environments, whose steps are arrays."""
+    return name.startswith(_VECTOR_ENVIRONMENTS)
+
+
+def wraps_environments(name: str) -> bool:
+    """Whether the class of that name wraps environments of any number."""
+    return name.startswith(("gym.wrappers.", "gymnasium.wrappers."))

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import Sort, without_none
 from codemods.editing.values import Replace
 from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
 from codemods.facts.data.arrays import Array, Arrays
+from codemods.facts.data.conversions import COPYING, is_large, is_repeated, maker
+from codemods.facts.data.number_likes import is_list, is_number, is_tensor
 from codemods.facts.devices.devices import DeviceKind, device
-from codemods.facts.loops import REPEATING, around, loop_around
 from codemods.facts.loops import place as place_of
-from codemods.facts.reason import HERE, Reason
-from codemods.library.kinds import Kind, kind
+from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
-    from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
 
 _COPIED = "an array that nothing else holds is copied to make a tensor"
@@ -30,8 +27,8 @@ _ELEMENTS = "a list of arrays is read element by element"
 _LEGACY = "the legacy constructor takes several times as long as as_tensor to look at an array"
 _OF_TENSOR = "torch.tensor() of a tensor warns at each call"
 
-_COPYING = "torch.tensor"
-_LEGACY_FLOATS = frozenset({"torch.Tensor", "torch.FloatTensor"})
+_LONG = 40
+"""Expressions of more characters are named by their line alone."""
 _DEFAULT_TYPES = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
 _NARROW = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "uint8", "bool"})
 """Formats of array elements whose every value a Python number holds and hands on exactly."""
@@ -127,25 +124,22 @@ for i in range(100):
         arrays = Arrays(script.flow)
         module = script.module
         for call in module.nodes(ast.Call):
-            name = _maker(script, call)
-            is_repeated = name is not None and _is_repeated(script, call)
-            if name is not None and (is_repeated or _is_large(arrays, module, call, name)):
-                finding = self._site(script, arrays, call, legacy=name != _COPYING)
+            name = maker(script.flow, call)
+            again = name is not None and is_repeated(script.flow, script.loaders, module, call)
+            if name is not None and (again or is_large(arrays, module, call, name)):
+                finding = self._site(script, arrays, call, legacy=name != COPYING)
                 if finding is not None:
                     yield finding
 
     def _site(self, script: Script, arrays: Arrays, call: ast.Call, *, legacy: bool) -> Finding | None:
         module, (data,) = script.module, call.args
-        if isinstance(data, (ast.Constant, ast.Starred)) or _is_number(script, data):
+        if isinstance(data, (ast.Constant, ast.Starred)) or is_number(arrays, script.flow, module, data):
             return None
+        arrays.obstacle = None
         array, items = arrays.array(module, data), arrays.list_of(module, data)
-        is_tensor = not legacy and _is_tensor(script, data)
-        if array is None and items is None and not is_tensor:
-            return (
-                None
-                if _is_list(script, data)
-                else self.left(module, call, Reason("unknown-array", "it is not known to be a NumPy array"))
-            )
+        of_tensor = not legacy and is_tensor(script.flow, data)
+        if array is None and items is None and not of_tensor:
+            return None if is_list(script.flow, data) else self.left(module, call, _unknown(arrays, data))
         reason = _why_no_call(script, call)
         if reason is not None:
             return self.left(module, call, reason)
@@ -242,13 +236,6 @@ for i in range(100):
 # Where, and of what.
 
 
-def _maker(script: Script, call: ast.Call) -> str | None:
-    """The constructor that the call is of, where it is one of those that can be replaced, given one thing."""
-    names = {each.name if each.sort is Sort.EXTERNAL else "" for each in script.flow.values(call.func)}
-    (name,) = names if len(names) == 1 else ("",)
-    return name if name in {_COPYING, *_LEGACY_FLOATS} and len(call.args) == 1 else None
-
-
 def _why_no_call(script: Script, call: ast.Call) -> Reason | None:
     """Why the call cannot be written otherwise, whatever it is given."""
     if _module_name(call) is None:
@@ -267,85 +254,6 @@ def _why_no_call(script: Script, call: ast.Call) -> Reason | None:
     return None
 
 
-def _is_repeated(script: Script, call: ast.Call) -> bool:
-    """Whether the call runs again and again: in a loop, in a data set, or for each batch that is put together."""
-    if loop_around(script.flow, script.module, call, REPEATING) is not None:
-        return True
-    collating = [each.arguments["collate_fn"] for each in script.loaders if "collate_fn" in each.arguments]
-    collates = {value.site for each in collating for value in each.values}
-    functions = (above for above, _ in around(script.flow, script.module, call) if isinstance(above, FUNCTIONS))
-    return any(each in collates or _makes_items(script, each) for each in functions)
-
-
-def _is_large(arrays: Arrays, module: Module, call: ast.Call, name: str) -> bool:
-    """Whether what is copied once may be large: what was read from a file, or many arrays element by element."""
-    (data,) = call.args
-    array = arrays.array(module, data)
-    if array is not None:
-        return array.is_read and name == _COPYING
-    items = arrays.list_of(module, data)
-    return items is not None and (items.is_read or isinstance(data, (ast.Name, ast.ListComp)))
-
-
-def _makes_items(script: Script, function: Callee) -> bool:
-    """Whether it is ``__getitem__`` or the like of a data set."""
-    if getattr(function, "name", "") not in {"__getitem__", "__getitems__", "__iter__"}:
-        return False
-    owner = script.flow.owner(function)
-    return owner is not None and kind(script.flow, script.instance_of(owner)) is Kind.DATASET
-
-
-def _is_number(script: Script, node: ast.expr) -> bool:
-    """Whether it is a number, a text or the user's choice, of which there is nothing to copy."""
-    values = script.flow.values(node)
-    if isinstance(node, ast.Name) and (_counts(script, node.id) or _is_index(script, node)):
-        return True
-    return bool(values) and all(
-        each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
-        for each in values
-    )
-
-
-def _is_index(script: Script, name: ast.Name) -> bool:
-    """Whether it is the index that a data set is asked for."""
-    function = script.module.function(name)
-    if function is None or getattr(function, "name", "") != "__getitem__" or not _makes_items(script, function):
-        return False
-    return [each.arg for each in function.args.args[1:2]] == [name.id]
-
-
-def _is_list(script: Script, node: ast.expr) -> bool:
-    """Whether it is a list or a tuple, of whatever, which is copied in any case."""
-    values = script.flow.values(node)
-    return isinstance(node, (ast.List, ast.Tuple, ast.ListComp)) or (
-        bool(values) and all(each.sort is Sort.CONTAINER and each.name in {"list", "tuple"} for each in values)
-    )
-
-
-def _counts(script: Script, name: str) -> bool:
-    """Whether the name is only ever bound by ``for name in range(…)``."""
-    stores = [each for each in script.module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
-    loops = [script.module.parent(each) for each in stores]
-    return bool(loops) and all(
-        isinstance(each, (ast.For, ast.comprehension))
-        and isinstance(each.iter, ast.Call)
-        and any(callee.name == "builtins.range" for callee in script.flow.values(each.iter.func))
-        for each in loops
-    )
-
-
-def _is_tensor(script: Script, node: ast.expr) -> bool:
-    """Whether it is a tensor that PyTorch made or moved; what comes out of a data set may be anything."""
-    values = without_none(script.flow.values(node))
-    made = {Sort.HOST, Sort.MOVED}
-    several = (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"split", "chunk", "unbind", "max", "min"}
-    )
-    return bool(values) and all(each.sort in made for each in values) and not several
-
-
 def _module_name(call: ast.Call) -> str | None:
     """How the call names PyTorch: ``torch`` in ``torch.tensor(…)``."""
     return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else None
@@ -358,6 +266,17 @@ def _default_type(script: Script) -> bool:
         for call in module.nodes(ast.Call)
         for each in script.flow.values(call.func)
     )
+
+
+def _unknown(arrays: Arrays, data: ast.expr) -> Reason:
+    """What of the data is not known."""
+    text, remedy = "it is not known to be a NumPy array", "write torch.as_tensor() where nothing changes it afterwards"
+    if arrays.obstacle is None or arrays.obstacle[1] is data:
+        return Reason("unknown-array", text, remedy=remedy)
+    module, node = arrays.obstacle
+    what = ast.unparse(node)
+    text += f": that depends on {what if len(what) <= _LONG else 'what is computed there'} ({HERE})"
+    return Reason("unknown-array", text, (at(module, node),), remedy)
 
 
 def _shared(call: ast.Call, array: Array) -> Reason:

@@ -285,7 +285,7 @@ LEFT = {
     "a function of what may be a tensor": ("    x = torch.tensor(np.exp(load(i)))\n", NOT_KNOWN),
     "an array only at times": (
         "    a = np.ones(3)\n    if i:\n        a = load(i)\n    x = torch.tensor(a)\n",
-        NOT_KNOWN,
+        f"{NOT_KNOWN}: that depends on load(i) (line 8)",
     ),
     "a list of arrays of unknown format": (
         "    x = torch.tensor([np.array(load(i)), np.zeros(3)])\n",
@@ -451,7 +451,7 @@ def test_an_array_may_give_its_name_to_the_tensor() -> None:
 
 def test_a_name_that_is_a_tensor_in_later_passes_is_no_array() -> None:
     code = "x = np.zeros(3, dtype=np.float32)\n" + LOOP + "    x = torch.Tensor(x)\n"
-    check_leaves(AsTensor, HEAD + code, "it is not known to be a NumPy array")
+    check_leaves(AsTensor, HEAD + code, f"{NOT_KNOWN}: that depends on torch.Tensor(x) (line 7)")
 
 
 def test_a_legacy_constructor_of_something_unknown_has_a_reason() -> None:
@@ -635,7 +635,7 @@ def test_what_a_function_returns_is_an_array_where_all_its_ends_are() -> None:
         ),
         (
             MAPS.replace("    heat = np.zeros", "    if not boxes:\n        return 0\n    heat = np.zeros"),
-            "it is not known to be a NumPy array",
+            f"{NOT_KNOWN}: that depends on maps(boxes) (line 17)",
         ),
         (
             MAPS.replace(
@@ -706,3 +706,111 @@ loader = DataLoader(Data())
 """
 
     check_rewrites(AsTensor, HEAD + before, (HEAD + before).replace("torch.tensor", "torch.as_tensor"))
+
+
+TABLE = """\
+def load(path):
+    rows = np.loadtxt(path, dtype=np.float32)
+    return rows[:, 1:], rows[:, 0], len(rows)
+
+
+class Rows(Dataset):
+    def __init__(self, inputs, labels):
+        self.inputs = inputs
+        self.labels = labels
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        return torch.tensor(self.inputs[i]).unsqueeze(0), torch.tensor(self.labels[i])
+
+
+inputs, labels, count = load("rows.txt")
+order = np.random.permutation(count)
+mean, std = inputs[order].mean(axis=0), inputs[order].std(axis=0)
+inputs = (inputs - mean) / std
+loader = DataLoader(Rows(inputs, labels), batch_size=2)
+for _ in range(3):
+    weight = torch.tensor(count)
+"""
+
+
+def test_arrays_are_followed_through_the_tuple_that_a_function_returns() -> None:
+    after = TABLE.replace("torch.tensor(self", "torch.as_tensor(self")
+    check_rewrites(AsTensor, HEAD + TABLE, HEAD + after)
+
+
+def test_an_attribute_of_the_same_name_in_another_class_is_another_one() -> None:
+    other = "class Names:\n    def __init__(self):\n        self.inputs = object()\n\n\n"
+    after = TABLE.replace("torch.tensor(self", "torch.as_tensor(self")
+    check_rewrites(AsTensor, HEAD + other + TABLE, HEAD + other + after)
+
+
+def test_an_attribute_of_a_derived_class_may_be_the_same_one() -> None:
+    other = "class More(Rows):\n    def __init__(self):\n        self.inputs = object()\n\n\n"
+    code = TABLE.replace("inputs, labels, count = load", other + "inputs, labels, count = load")
+    after = run(AsTensor, HEAD + code).after
+
+    assert "torch.tensor(self.inputs[i])" in after
+
+
+ENVIRONMENTS = """\
+import gymnasium as gym
+
+envs = gym.wrappers.RecordEpisodeStatistics(gym.vector.SyncVectorEnv([make(i) for i in range(4)]))
+state, _ = envs.reset(seed=1)
+for step in range(9):
+    action = act(torch.Tensor(state))
+    state, reward, ended, cut, infos = envs.step(action)
+    done = np.logical_or(ended, cut)
+    state, done = torch.Tensor(state), torch.Tensor(done)
+"""
+
+
+def test_what_several_environments_hand_out_are_arrays() -> None:
+    code = ENVIRONMENTS.replace("    state, done = torch.Tensor(state), ", "    done = ")
+    after = code.replace("torch.Tensor(state)", "torch.as_tensor(state, dtype=torch.float32)").replace(
+        "torch.Tensor(done)", "torch.as_tensor(done, dtype=torch.float32)"
+    )
+    check_rewrites(AsTensor, HEAD + code, HEAD + after)
+
+
+def test_what_one_environment_hands_out_may_be_a_single_integer() -> None:
+    code = ENVIRONMENTS.replace("gym.vector.SyncVectorEnv([make(i) for i in range(4)])", 'gym.make("Taxi-v3")')
+
+    assert run(AsTensor, HEAD + code).after == HEAD + code
+
+
+def test_a_tensor_that_is_copied_into_another_may_share_memory_until_then() -> None:
+    code = "sums = torch.zeros(9, 3)\na = np.ones(3)\n" + LOOP + "    sums[i] = torch.tensor(a).to('cpu')\n    a += 1\n"
+    check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "x.shape",
+        "x.shape[0]",
+        "x.size()",
+        "len(x) + 1",
+        "x.item()",
+        "random.sample(range(9), 3)",
+        "x.tolist()",
+        "np.ones(3).mean()",
+        "list(x)",
+    ],
+)
+def test_numbers_and_sizes_are_no_site_whatever_has_them(given: str) -> None:
+    code = f"import random\n\n\ndef sizes(x):\n    for i in range(3):\n        y = torch.tensor({given})\n"
+    check_silent(AsTensor, HEAD + code)
+
+
+@pytest.mark.parametrize("said", ["int", "float", "list[int]", "Sequence[float]"])
+def test_a_parameter_that_is_said_to_be_a_number_is_no_site(said: str) -> None:
+    check_silent(AsTensor, HEAD + f"def sizes(x: {said}):\n    for i in range(3):\n        y = torch.tensor(x)\n")
+
+
+def test_generators_draw_arrays_where_they_are_asked_for_several_numbers() -> None:
+    code = "rng = np.random.default_rng(0)\n" + LOOP + "    x = torch.tensor(2 * np.pi * rng.standard_normal(8))\n"
+    check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))

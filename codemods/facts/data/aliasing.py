@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NONE, Sort, Value
+from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, Value
 from codemods.facts.data.arrays import set_before
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})
 # What arrays compute by themselves, as numbers or new arrays.
 _COMPUTES = frozenset({"sum", "mean", "std", "var", "min", "max", "any", "all", "argmax", "argmin", "item", "tolist"})
+# Methods that hand on the same tensor, perhaps in another shape or place, and keep it nowhere.
+_VIEWS = frozenset({"to", "cuda", "view", "reshape", "flatten", "squeeze", "unsqueeze", "float", "double", "long", "t"})
 _CASTS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}
 
 
@@ -121,13 +123,34 @@ def is_copied(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.C
         format_: Its number format, where that is known.
     """
     parent = module.parent(call)
-    if is_stacked(flow, loaders, module, call):
+    if is_stacked(flow, loaders, module, call) or _is_written_into(flow, module, call):
         return True
     if isinstance(parent, ast.Attribute) and isinstance(following := module.parent(parent), ast.Call):
         if parent.attr in {"cuda", "to"}:
             return Transfer(flow, module, following).device.kind is DeviceKind.CUDA
         return parent.attr in _CASTS and format_ is not None and _CASTS[parent.attr] != format_
     return False
+
+
+def _is_written_into(flow: Flow, module: Module, call: ast.Call) -> bool:
+    """Whether the tensor is copied into a part of another one: ``rewards[step] = torch.tensor(a).to(device)``."""
+    node = _handed_on(module, call)
+    statement = module.parent(node)
+    if not isinstance(statement, ast.Assign) or statement.value is not node:
+        return False
+    owners = [flow.values(each.value) if isinstance(each, ast.Subscript) else frozenset() for each in statement.targets]
+    return all(values and all(each.sort in TENSOR_SORTS for each in values) for values in owners)
+
+
+def _handed_on(module: Module, call: ast.Call) -> ast.Call:
+    """The last of the methods that are called on the tensor one after another, and hand it on in another shape."""
+    node = call
+    while isinstance(above := module.parent(node), ast.Attribute) and above.attr in _VIEWS:
+        following = module.parent(above)
+        if not isinstance(following, ast.Call) or following.func is not above:
+            break
+        node = following
+    return node
 
 
 def is_stacked(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
@@ -209,10 +232,10 @@ def _takes_items(flow: Flow, module: Module, node: ast.Attribute | ast.Subscript
 
 def _is_returned(module: Module, call: ast.Call, function: ast.FunctionDef) -> bool:
     """Whether the tensor is returned, at once or through a name that is used for nothing else."""
-    statement = module.statement(call)
+    statement, node = module.statement(call), _handed_on(module, call)
     if isinstance(statement, ast.Return):
-        return _is_item(module, call, statement)
-    if not isinstance(statement, ast.Assign) or statement.value is not call or len(statement.targets) != 1:
+        return _is_item(module, node, statement)
+    if not isinstance(statement, ast.Assign) or statement.value is not node or len(statement.targets) != 1:
         return False
     (target,) = statement.targets
     if not isinstance(target, ast.Name):

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
+from codemods.library.packages import steps_arrays, wraps_environments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
 
 
 FORMATS = frozenset(
@@ -75,6 +77,9 @@ _COMPUTE = frozenset(
         "sign",
     }
     | {
+        "logical_or",
+        "logical_and",
+        "logical_not",
         "floor",
         "ceil",
         "maximum",
@@ -110,7 +115,13 @@ _VIEW_METHODS = frozenset({"reshape", "transpose", "squeeze", "ravel", "swapaxes
 # Their results have no gaps, whatever they are given.
 _LAID_OUT = frozenset({"ravel", "ascontiguousarray", "flatten", "copy", "repeat"})
 _NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum"})
+# They hand out new arrays, or numbers, and keep the format of floats.
+_REDUCING = frozenset({"sum", "mean", "std", "var", "min", "max", "prod"})
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
+# How many items of what an environment's method returns are arrays: observations, rewards, and whether an episode ends.
+_ENVIRONMENT_ARRAYS = {"reset": 1, "step": 4}
+_CONSTANTS = frozenset({"numpy.pi", "numpy.e", "numpy.inf", "math.pi", "math.e", "math.inf"})
+_GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState"})
 _MANY = 6
 """Names that are bound more often are not followed."""
 
@@ -141,6 +152,11 @@ class Arrays:
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
         self._busy: set[ast.AST] = set()
+        self.obstacle: tuple[Module, ast.expr] | None = None
+        """The last name that is not known to be an array, as something else may be given to it."""
+        self._lengths: dict[ast.expr, int] = {}
+        self._parts: dict[tuple[ast.expr, int], ast.Subscript] = {}
+        """What a name of `a, b = call()` is given: `call()[1]`, which the script does not write."""
 
     def array(self, module: Module, node: ast.expr) -> Array | None:
         """The array that the expression is; None where it may be something else."""
@@ -190,9 +206,7 @@ class Arrays:
         if name in _FROM_FILES:
             return self._from_file(name, call, keywords)
         if name in _RANDOM_FLOATS:
-            sizes = [*call.args[_RANDOM_FLOATS[name] :], *(each.value for each in call.keywords if each.arg == "size")]
-            is_number = not sizes or any(self._flow.values(each) & {NONE} for each in sizes)
-            return None if is_number else Array("float64", is_new=True, is_dense=True)
+            return self._drawn(name, call)
         if not call.args:
             return None
         if name in _FLOATS:
@@ -214,6 +228,13 @@ class Arrays:
             axes, is_dense = inner is not None and inner.has_axes, inner is not None and inner.is_dense
             return Array(name, is_new, call.args[0], axes, is_dense)
         return self._of_arrays(module, name, call, keywords)
+
+    def _drawn(self, name: str, call: ast.Call) -> Array | None:
+        """The array of random numbers, where it is one and no number."""
+        sizes = [*call.args[_RANDOM_FLOATS[name] :], *(each.value for each in call.keywords if each.arg == "size")]
+        is_number = not sizes or any(self._flow.values(each) & {NONE} for each in sizes)
+        other = any(each.arg in {"dtype", "out"} for each in call.keywords)
+        return None if is_number or other else Array("float64", is_new=True, is_dense=True)
 
     def _from_file(self, name: str, call: ast.Call, keywords: set[str | None]) -> Array | None:
         """An array that is read from a file: an archive's are new, too, but not what is mapped from the file."""
@@ -256,15 +277,28 @@ class Arrays:
         """Whether it is an image of Pillow's, whose array cannot be written to."""
         return self._is_of(node, ("PIL.Image.", "torchvision.transforms.functional.to_pil_image"))
 
-    def _returned(self, function: ast.FunctionDef, call: ast.Call) -> Array | None:
-        """What a function of the project returns at each of its ends; it may keep hold of that."""
-        ends = [each for each in walk(function) if isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom))]
+    def _returned(self, function: ast.FunctionDef, call: ast.Call, index: int | None = None) -> Array | None:
+        """What a function of the project returns at each of its ends; it may keep hold of that.
+
+        Args:
+            function: The function.
+            call: The call of it.
+            index: Which item of the tuple that it returns is asked for, if not all of it.
+        """
+        own = self._flow.module_of(function)
+        ends = [
+            each
+            for each in walk(function)
+            if isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom)) and own.function(each) is function
+        ]
         if function.decorator_list or not isinstance(function.body[-1], ast.Return):
             return None
         found = []
         for end in ends:
             value = end.value if isinstance(end, ast.Return) else None
-            array = self.array(self._flow.module_of(function), value) if value is not None else None
+            if index is not None:
+                value = _item_of(value, index)
+            array = self.array(own, value) if value is not None else None
             if array is None:
                 return None
             found.append(array)
@@ -283,6 +317,8 @@ class Arrays:
             return None if is_projects else Array(owner=func.value)
         if func.attr == "to_numpy" and self._is_frame(func.value):
             return Array(owner=call, has_axes=True, is_dense=True, is_read=True)
+        if f"random.{func.attr}" in _RANDOM_FLOATS and self._is_of(func.value, tuple(_GENERATORS)):
+            return self._drawn(f"random.{func.attr}", call)
         inner = self.array(module, func.value)
         if inner is None:
             return None
@@ -291,6 +327,8 @@ class Arrays:
             kept = any(each.arg == "copy" for each in call.keywords) or len(call.args) > 1
             given = self._given_format(call, 0, None)
             return None if kept else self._new(given, [inner])
+        if func.attr in _REDUCING and not any(each.arg in {"dtype", "out"} for each in call.keywords):
+            return Array(_same_float([inner]), is_new=True, is_dense=True)
         is_dense = _is_laid_out(func.attr, inner)
         if func.attr in _VIEW_METHODS:
             return replace(inner, has_axes=func.attr == "ravel", is_dense=is_dense)
@@ -345,13 +383,19 @@ class Arrays:
         return isinstance(node, ast.Constant) or (
             bool(values)
             and all(
-                each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
+                each.sort in {Sort.LITERAL, Sort.CHOICE}
+                or (each.sort is Sort.PLAIN and each.name == "a number")
+                or (each.sort is Sort.EXTERNAL and each.name in _CONSTANTS)
                 for each in values
             )
         )
 
     def _item(self, module: Module, value: ast.expr, index: ast.expr) -> Array | None:
         """A part of an array: a view, or a number of NumPy's own, which nothing can write to."""
+        if isinstance(value, ast.Call) and isinstance(index, ast.Constant) and isinstance(index.value, int):
+            part = self._part(value, index.value)
+            if part is not None:
+                return part
         inner = self.array(module, value)
         if inner is None:
             return None
@@ -362,6 +406,28 @@ class Arrays:
         is_dense = inner.is_dense and not is_gap
         owner = None if inner.is_new else inner.owner or value
         return replace(inner, owner=owner, has_axes=False, is_dense=is_dense)
+
+    def _part(self, call: ast.Call, index: int) -> Array | None:
+        """An item of the tuple that a function of the project or an environment returns."""
+        callees = self._flow.values(call.func)
+        (only,) = callees if len(callees) == 1 else (None,)
+        if only is not None and only.sort is Sort.FUNCTION and isinstance(only.site, ast.FunctionDef):
+            return self._returned(only.site, call, index)
+        arrays = _ENVIRONMENT_ARRAYS.get(only.name, 0) if only is not None and only.sort is Sort.METHOD else 0
+        # The last of what a step returns is a dictionary.
+        if only is not None and index < min(arrays, self._lengths.get(call, arrays + 1) - 1):
+            return Array(owner=call, has_axes=True) if self._is_vector_environment(only.of) else None
+        return None
+
+    def _is_vector_environment(self, value: Value | None, depth: int = _MANY) -> bool:
+        """Whether it is several environments that step together, perhaps wrapped: what they hand out has an axis."""
+        if value is None or value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or not depth:
+            return False
+        if steps_arrays(value.name):
+            return True
+        inner = self._flow.values(value.site.args[0]) if value.site.args else frozenset()
+        wraps = wraps_environments(value.name) and bool(inner)
+        return wraps and all(self._is_vector_environment(each, depth - 1) for each in inner)
 
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         """What all assignments of the name say; it is held by the name."""
@@ -376,6 +442,7 @@ class Arrays:
             if known is None:
                 if given is not None and self._is_later(node, given):
                     continue
+                self._note(module, node) if given is None else self._note(where, given)
                 return None
             found.append(known)
         if not found:
@@ -390,10 +457,23 @@ class Arrays:
             format_, owner=owner, has_axes=axes, is_dense=_all_dense(found), is_read=is_read, is_locked=is_locked
         )
 
+    def _note(self, module: Module, node: ast.expr) -> None:
+        """Notes what is not known, where it is no part of a library."""
+        is_library = any(each.sort is Sort.EXTERNAL for each in self._flow.values(node))
+        if self.obstacle is None and not is_library and node not in self._parts.values():
+            self.obstacle = module, node
+
     def _is_later(self, node: ast.expr, given: ast.expr) -> bool:
         """Whether a name is given a tensor there that it never is here: ``x = torch.Tensor(x)``, and no loop around."""
         here, there = ({each.sort for each in self._flow.values(each)} for each in (node, given))
-        return isinstance(node, ast.Name) and bool(here) and bool(there) and there <= TENSOR_SORTS and not here & there
+        return (
+            isinstance(node, ast.Name)
+            and given not in self._parts.values()
+            and bool(here)
+            and bool(there)
+            and there <= TENSOR_SORTS
+            and not here & there
+        )
 
     def _assignments(self, module: Module, node: ast.Name | ast.Attribute) -> Iterator[tuple[Module, ast.expr | None]]:
         """What the name is given wherever it is bound; None where that is not an expression of its own."""
@@ -406,7 +486,8 @@ class Arrays:
         if node.id in self._written_from_inside(module):
             yield module, None
             return
-        before = set_before(module, node)
+        target = _stored_before(module, node)
+        before = self._given(module, target) if target is not None else None
         if before is not None:
             yield module, before
             return
@@ -420,7 +501,7 @@ class Arrays:
         for name in own or ([] if is_parameter else stores):
             if isinstance(module.parent(name), ast.AugAssign):
                 continue  # in place: it stays what it is
-            yield module, _given(module, name) if own or module.function(name) is None else None
+            yield module, self._given(module, name) if own or module.function(name) is None else None
 
     @cached_property
     def _stored(self) -> dict[tuple[Module, str], list[ast.Name]]:
@@ -441,16 +522,51 @@ class Arrays:
 
     def _attribute(self, attribute: str, module: Module, node: ast.AST) -> Iterator[tuple[Module, ast.expr | None]]:
         """What ``self.x`` is given in the class; where another class or function writes it, nothing is certain."""
-        class_ = next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+        class_ = _class_around(module, node)
         for where in self._flow.modules:
             for store in where.nodes(ast.Attribute):
                 if store.attr == attribute and isinstance(store.ctx, ast.Store):
-                    own = (
-                        isinstance(store.value, ast.Name)
-                        and store.value.id == "self"
-                        and class_ in (*where.ancestors(store),)
-                    )
-                    yield where, _given(where, store) if own else None
+                    is_self = isinstance(store.value, ast.Name) and store.value.id == "self"
+                    other = _class_around(where, store)
+                    if is_self and class_ is not None and other is not None and not self._are_kin(class_, other):
+                        continue
+                    own = is_self and other is class_
+                    yield where, self._given(where, store) if own else None
+
+    def _are_kin(self, one: ast.ClassDef, other: ast.ClassDef) -> bool:
+        """Whether an object may be of both classes: of others that derive from one of them too."""
+        if one is other:
+            return True
+        classes = (each for module in self._flow.modules for each in module.nodes(ast.ClassDef))
+        return any({one, other} <= {each, *self._flow.bases(each)} for each in classes)
+
+    def _given(self, module: Module, target: ast.expr) -> ast.expr | None:
+        """The expression that an assignment gives to the target, alone or as an item of a tuple."""
+        statement = module.statement(target)
+        if isinstance(statement, ast.AnnAssign) and statement.target is target:
+            return statement.value
+        if not isinstance(statement, ast.Assign):
+            return None
+        for each in statement.targets:
+            if each is target:
+                return statement.value
+            if isinstance(each, ast.Tuple) and target in each.elts:
+                return self._item_given(each, target, statement.value)
+        return None
+
+    def _item_given(self, targets: ast.Tuple, target: ast.expr, value: ast.expr) -> ast.expr | None:
+        index = targets.elts.index(target)
+        if any(isinstance(each, ast.Starred) for each in targets.elts):
+            return None
+        if isinstance(value, ast.Tuple) and len(value.elts) == len(targets.elts):
+            return value.elts[index]
+        if not isinstance(value, ast.Call):
+            return None
+        self._lengths[value] = len(targets.elts)
+        if (value, index) not in self._parts:
+            item = ast.Subscript(value, ast.Constant(index), ast.Load())
+            self._parts[value, index] = ast.copy_location(item, value)
+        return self._parts[value, index]
 
     def _parameter(self, function: Callee, name: str) -> Iterator[tuple[Module, ast.expr | None]]:
         calls = self._flow.callers(function)
@@ -549,7 +665,7 @@ class Arrays:
                 continue
             parent = module.parent(each)
             if isinstance(each.ctx, ast.Store):
-                given = _given(module, each)
+                given = self._given(module, each)
                 if given is None or not _is_empty(given):
                     yield module, given
             elif isinstance(parent, ast.Attribute):
@@ -567,6 +683,14 @@ class Arrays:
 
 def set_before(module: Module, name: ast.Name) -> ast.expr | None:
     """What a statement before this one, of the same suite, gives to the name, where none in between may do so too."""
+    target = _stored_before(module, name)
+    statement = module.parent(target) if target is not None else None
+    is_plain = isinstance(statement, ast.Assign) and len(statement.targets) == 1
+    return statement.value if is_plain and isinstance(statement, ast.Assign) else None
+
+
+def _stored_before(module: Module, name: ast.Name) -> ast.Name | None:
+    """The name as the last statement before this one, of the same suite, binds it, alone or in a tuple."""
     statement = module.statement(name)
     # What these bind, or run later, is another matter.
     other = (ast.NamedExpr, ast.comprehension, ast.Lambda)
@@ -579,30 +703,19 @@ def set_before(module: Module, name: ast.Name) -> ast.expr | None:
         if isinstance(each, ast.AugAssign) and each.target in stores:
             continue  # in place: it stays what it is
         if any(not isinstance(part.ctx, ast.Load) for part in stores):
-            is_plain = isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in stores
-            return each.value if is_plain and isinstance(each, ast.Assign) else None
+            bound = [part for part in stores if isinstance(part.ctx, ast.Store)]
+            return bound[0] if isinstance(each, ast.Assign) and len(bound) == 1 else None
     return None
 
 
-def _given(module: Module, target: ast.expr) -> ast.expr | None:
-    """The expression that a plain assignment gives to the target, alone or as an element of a tuple."""
-    statement = module.statement(target)
-    if isinstance(statement, ast.AnnAssign) and statement.target is target:
-        return statement.value
-    if not isinstance(statement, ast.Assign):
-        return None
-    for each in statement.targets:
-        if each is target:
-            return statement.value
-        if (
-            isinstance(each, ast.Tuple)
-            and isinstance(statement.value, ast.Tuple)
-            and len(each.elts) == len(statement.value.elts)
-        ):
-            for one, given in zip(each.elts, statement.value.elts, strict=True):
-                if one is target:
-                    return given
-    return None
+def _class_around(module: Module, node: ast.AST) -> ast.ClassDef | None:
+    return next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+
+
+def _item_of(value: ast.expr | None, index: int) -> ast.expr | None:
+    """The item of a tuple that is written out."""
+    is_plain = isinstance(value, ast.Tuple) and not any(isinstance(each, ast.Starred) for each in value.elts)
+    return value.elts[index] if is_plain and index < len(value.elts) else None  # type: ignore[union-attr]
 
 
 def _same_float(arrays: list[Array | None]) -> str | None:

@@ -1,0 +1,49 @@
+"""Where scripts make tensors of what they have as arrays: by which constructor, how often, and of how much."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS
+from codemods.dataflow.values import Sort
+from codemods.facts.data.number_likes import makes_items
+from codemods.facts.loops import REPEATING, around, loop_around
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.data.arrays import Arrays
+    from codemods.facts.data.loaders import Loader
+
+COPYING = "torch.tensor"
+_LEGACY_FLOATS = frozenset({"torch.Tensor", "torch.FloatTensor"})
+
+
+def maker(flow: Flow, call: ast.Call) -> str | None:
+    """The constructor that the call is of, where it is one of those that can be replaced, given one thing."""
+    names = {each.name if each.sort is Sort.EXTERNAL else "" for each in flow.values(call.func)}
+    (name,) = names if len(names) == 1 else ("",)
+    return name if name in {COPYING, *_LEGACY_FLOATS} and len(call.args) == 1 else None
+
+
+def is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
+    """Whether the call runs again and again: in a loop, in a data set, or for each batch that is put together."""
+    if loop_around(flow, module, call, REPEATING) is not None:
+        return True
+    collating = [each.arguments["collate_fn"] for each in loaders if "collate_fn" in each.arguments]
+    collates = {value.site for each in collating for value in each.values}
+    functions = (above for above, _ in around(flow, module, call) if isinstance(above, FUNCTIONS))
+    return any(each in collates or makes_items(flow, each) for each in functions)
+
+
+def is_large(arrays: Arrays, module: Module, call: ast.Call, name: str) -> bool:
+    """Whether what is copied once may be large: what was read from a file, or many arrays element by element."""
+    (data,) = call.args
+    array = arrays.array(module, data)
+    if array is not None:
+        return array.is_read and name == COPYING
+    items = arrays.list_of(module, data)
+    return items is not None and (items.is_read or isinstance(data, (ast.Name, ast.ListComp)))

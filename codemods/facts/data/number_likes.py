@@ -1,0 +1,146 @@
+"""Which expressions are surely no arrays: numbers, sizes, lists and tensors."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import words
+from codemods.dataflow.source import FUNCTIONS
+from codemods.dataflow.values import Sort, instance, without_none
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+    from codemods.facts.data.arrays import Arrays
+
+_SIZES = words("shape ndim")
+"""Attributes of tensors, arrays and tables alike: numbers, or tuples of them."""
+_NUMBERS = words("item numel nelement dim tolist count index")
+"""Methods that return numbers or lists, whatever has them."""
+_CALCULATES = frozenset(
+    f"builtins.{name}" for name in words("len int float bool round ord str range list tuple sorted")
+)
+_DRAWS = frozenset(
+    f"random.{name}" for name in words("sample choices randint random uniform gauss randrange normalvariate")
+)
+"""What Python's own ``random`` hands out: numbers, and lists of what it was given."""
+_REDUCES = words("sum mean std var min max prod any all argmax argmin")
+_PLAIN = words("int float bool str list tuple List Tuple Sequence")
+"""Annotations of what is no array."""
+
+
+def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether it is a number, a size, a text or the user's choice, of which there is nothing to copy."""
+    match node:
+        case ast.BinOp(left, _, right):
+            return is_number(arrays, flow, module, left) and is_number(arrays, flow, module, right)
+        case ast.UnaryOp(_, operand):
+            return is_number(arrays, flow, module, operand)
+        case ast.Subscript(value) if _is_size(flow, value):
+            return True
+        case ast.IfExp(_, body, orelse):
+            return is_number(arrays, flow, module, body) and is_number(arrays, flow, module, orelse)
+        case ast.Call() if _returns_number(arrays, flow, module, node):
+            return True
+        case ast.Name() if _counts(flow, module, node.id) or _is_index(flow, module, node) or _is_plain(module, node):
+            return True
+    values = flow.values(node)
+    return _is_size(flow, node) or (
+        bool(values)
+        and all(
+            each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
+            for each in values
+        )
+    )
+
+
+def _is_size(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is ``x.shape`` or ``x.size()``, of whatever."""
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(func, ast.Attribute):
+        return func.attr == "size" and not _is_projects(flow, func)
+    return isinstance(node, ast.Attribute) and node.attr in _SIZES
+
+
+def _is_projects(flow: Flow, func: ast.Attribute) -> bool:
+    """Whether the project has a method of the name."""
+    return any(isinstance(each.site, FUNCTIONS) for each in flow.values(func))
+
+
+def _returns_number(arrays: Arrays, flow: Flow, module: Module, call: ast.Call) -> bool:
+    """Whether a call returns numbers of Python's own, or one number of NumPy's."""
+    func, callees = call.func, flow.values(call.func)
+    names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
+    if names and len(names) == len(callees):
+        return names <= _CALCULATES | _DRAWS
+    if not isinstance(func, ast.Attribute) or _is_projects(flow, func):
+        return False
+    if func.attr in _NUMBERS:
+        return True
+    return func.attr in _REDUCES and not (call.args or call.keywords) and arrays.array(module, func.value) is not None
+
+
+def _is_plain(module: Module, name: ast.Name) -> bool:
+    """Whether it is a parameter that is said to be a number or a list, and given nothing else in its function."""
+    function = module.function(name)
+    if function is None:
+        return False
+    arguments = function.args
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    said = next((each.annotation for each in parameters if each.arg == name.id), None)
+    base = said.value if isinstance(said, ast.Subscript) else said
+    is_said = isinstance(base, ast.Name) and base.id in _PLAIN
+    return is_said and not any(
+        each.id == name.id and isinstance(each.ctx, ast.Store) and module.function(each) is function
+        for each in module.nodes(ast.Name)
+    )
+
+
+def makes_items(flow: Flow, function: Callee) -> bool:
+    """Whether it is ``__getitem__`` or the like of a data set."""
+    if getattr(function, "name", "") not in {"__getitem__", "__getitems__", "__iter__"}:
+        return False
+    owner = flow.owner(function)
+    return owner is not None and kind(flow, instance(owner)) is Kind.DATASET
+
+
+def _is_index(flow: Flow, module: Module, name: ast.Name) -> bool:
+    """Whether it is the index that a data set is asked for."""
+    function = module.function(name)
+    if function is None or getattr(function, "name", "") != "__getitem__" or not makes_items(flow, function):
+        return False
+    return [each.arg for each in function.args.args[1:2]] == [name.id]
+
+
+def _counts(flow: Flow, module: Module, name: str) -> bool:
+    """Whether the name is only ever bound by ``for name in range(…)``."""
+    stores = [each for each in module.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
+    loops = [module.parent(each) for each in stores]
+    return bool(loops) and all(
+        isinstance(each, (ast.For, ast.comprehension))
+        and isinstance(each.iter, ast.Call)
+        and any(callee.name == "builtins.range" for callee in flow.values(each.iter.func))
+        for each in loops
+    )
+
+
+def is_list(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is a list or a tuple, of whatever, which is copied in any case."""
+    values = flow.values(node)
+    return isinstance(node, (ast.List, ast.Tuple, ast.ListComp)) or (
+        bool(values) and all(each.sort is Sort.CONTAINER and each.name in {"list", "tuple"} for each in values)
+    )
+
+
+def is_tensor(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is a tensor that PyTorch made or moved; what comes out of a data set may be anything."""
+    values = without_none(flow.values(node))
+    made = {Sort.HOST, Sort.MOVED}
+    several = (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"split", "chunk", "unbind", "max", "min"}
+    )
+    return bool(values) and all(each.sort in made for each in values) and not several
