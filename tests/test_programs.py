@@ -275,3 +275,73 @@ def test_facts_of_a_script_know_its_modules(torchfast: Callable[..., Answer], pr
 
     assert answer.code == 0
     assert "read in" in answer.out
+
+
+NET = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(256, 256)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+FIT = """\
+import torch
+from torch.nn.functional import cross_entropy
+
+
+def fit(net):
+    net.cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(1000):
+        optimizer.zero_grad()
+        loss = cross_entropy(net(torch.randn(512, 256).cuda()), torch.zeros(512, dtype=torch.long).cuda())
+        loss.backward()
+        optimizer.step()
+"""
+CHOOSES = """\
+import argparse
+import importlib
+
+from fit import fit
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", {option})
+args = parser.parse_args()
+fit(importlib.import_module({name}).Net())
+"""
+NO_16_BITS = NET.replace("self.fc(x)", "torch.stft(self.fc(x), 64)").replace("from", "import torch\nfrom", 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "large", "code"),
+    [
+        pytest.param("required=True", 'f"models.{args.model}"', NET, "", id="each module of a package may be meant"),
+        pytest.param(
+            "required=True", 'f"models.{args.model}"', NO_16_BITS, "breaks-in-16-bits", id="one of them forbids it"
+        ),
+        pytest.param('choices=["models.small", "models.large"]', "args.model", NET, "", id="choices that are written"),
+        pytest.param(
+            'choices=["models.small", "models.large"]', "args.model", NO_16_BITS, "breaks-in-16-bits", id="one of these"
+        ),
+        pytest.param('default="models.small"', "args.model", NET, "unknown-model", id="a default, and any other"),
+        pytest.param("required=True", "args.model", NET, "unknown-model", id="any module"),
+        pytest.param("choices=MODELS", "args.model", NET, "unknown-model", id="choices that are computed"),
+    ],
+)
+def test_a_module_that_an_option_names(
+    *, torchfast: Callable[..., Answer], tmp_path: Path, option: str, name: str, large: str, code: str
+) -> None:
+    (tmp_path / "models").mkdir()
+    files = {"run.py": CHOOSES.format(option=option, name=name), "fit.py": FIT, "models/__init__.py": ""}
+    for file, text in {**files, "models/small.py": NET, "models/large.py": large}.items():
+        (tmp_path / file).write_text(text)
+
+    answer = torchfast("check", ".", "--select", "amp", "--amp", "bf16", "--format", "json")
+
+    found = json.loads(answer.out)["findings"]
+    assert [(each["path"], each["line"], each["code"]) for each in found] == [("fit.py", 11, code)]

@@ -39,6 +39,12 @@ _IMPORT = re.compile(
     rb'(?m)(?:^|[;:"])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;#]*)|import[ \t]+([\w., \t]+))'
 )
 _DYNAMIC = re.compile(rb"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
+_DYNAMIC_BELOW = re.compile(rb"""(?:import_module|__import__)\(\s*[fF]["']([\w.]*\w)\.\{""")
+_DYNAMIC_CHOSEN = re.compile(rb"""(?:import_module|__import__)\(\s*[\w.]+\s*[),]""")
+_OPTION = re.compile(rb"add_argument\([^()]*\)")
+_TEXT = re.compile(rb"""["']([A-Za-z_][\w.]*)["']""")
+_ALL = "*"
+"""Stands for each module of a package."""
 _NAME = re.compile(rb"\w+")
 _GUARD = re.compile(rb"^if[ \t(]+__name__[ \t]*==", re.MULTILINE)
 
@@ -280,7 +286,11 @@ class _Tree:
                     place = os.path.join(place, part)  # noqa: PTH118
                     yield from self._run(place, head)
             for name in names:
-                yield from self._run(os.path.join(place, name), head)  # noqa: PTH118
+                if name == _ALL:
+                    below = (each for each in self._files if os.path.dirname(each) == place)  # noqa: PTH120
+                    yield from ((each, head) for each in below)
+                else:
+                    yield from self._run(os.path.join(place, name), head)  # noqa: PTH118
 
     def _run(self, place: str, head: str) -> Iterator[tuple[str, str]]:
         module = self._module(place)
@@ -425,6 +435,11 @@ def _imports(data: bytes) -> Iterator[_Import]:
             parts = tuple(bare.decode().split(".")) if bare else ()
             if parts or source:
                 yield len(source) - len(bare), parts, tuple(each.decode() for each in _NAME.findall(names))
+    for package in _DYNAMIC_BELOW.findall(data):
+        yield 0, tuple(package.decode().split(".")), (_ALL,)
+    if _DYNAMIC_CHOSEN.search(data):
+        for option in _OPTION.findall(data):
+            yield from ((0, tuple(text.decode().split(".")), ()) for text in _TEXT.findall(option))
 
 
 def _statements(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:

@@ -422,6 +422,13 @@ class Flow:
         """What ``importlib.import_module(name)`` returns in the code that is being interpreted."""
         return self.imported(self._unit.module.resolved(name)) if self._unit is not None else NOTHING
 
+    def modules_below(self, start: str) -> Values:
+        """The modules of the project whose names start so in the code that is being interpreted: ``models.``."""
+        if self._unit is None:
+            return NOTHING
+        resolved = self._unit.module.resolved(start)
+        return joined(*[self.imported(each) for each in sorted(self._by_name) if each.startswith(resolved)])
+
     def star(self, source: str) -> Iterator[tuple[str, Values]]:
         """What ``from source import *`` binds, where the source is a module of the project."""
         bound = {

@@ -24,8 +24,10 @@ from codemods.dataflow.values import (
     Value,
     Values,
     external,
+    is_configuration,
     joined,
     keys_of,
+    leading_text,
     path,
     text_starting,
     unknown,
@@ -669,10 +671,56 @@ def _set_attribute(flow: Flow, owners: Values, names_: Values, values: Values) -
 
 
 def _import_module(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
-    names_ = keys_of(arguments.get(0, "name"))
-    return joined(
-        *[flow.import_module(each) if isinstance(each, str) else unknown("its module is computed") for each in names_]
+    return joined(*[_module_named(flow, each) for each in arguments.get(0, "name")])
+
+
+def _module_named(flow: Flow, name: Value) -> Values:
+    """The module of that name, or those that it may name: below ``f"models.{name}"``, or for an option to choose."""
+    start = leading_text(frozenset({name}))
+    if name.sort is Sort.LITERAL and start is not None:
+        return flow.import_module(start)
+    if start is not None and start.endswith("."):
+        return flow.modules_below(start) or unknown("its module is computed")
+    if name.sort is Sort.CHOICE and not is_configuration(name):
+        texts, is_any = _texts_to_choose(flow, name.name.rpartition(".")[2])
+        rest = unknown("its module is chosen when the script is started") if is_any else NOTHING
+        return joined(rest, *[flow.import_module(each) for each in texts])
+    return unknown("its module is computed")
+
+
+def _texts_to_choose(flow: Flow, option: str) -> tuple[list[str], bool]:
+    """The texts that an option of ``argparse`` may be, by default or by ``choices``, and whether it may be others."""
+    texts: dict[str, None] = {}
+    calls = [
+        call
+        for module in flow.modules
+        for call in module.nodes(ast.Call)
+        if isinstance(call.func, ast.Attribute)
+        and call.func.attr == "add_argument"
+        and option in {_option_name(each) for each in call.args}
+    ]
+    is_any = not calls or any(
+        each.attr == "set_defaults" for module in flow.modules for each in module.nodes(ast.Attribute)
     )
+    for call in calls:
+        given = {each.arg: each.value for each in call.keywords}
+        choices = given.get("choices")
+        is_any = is_any or not isinstance(choices, (ast.List, ast.Tuple)) or None in given
+        for each in (given.get("default"), *(choices.elts if isinstance(choices, (ast.List, ast.Tuple)) else ())):
+            match each:
+                case ast.Constant(str(text)):
+                    texts[text] = None
+                case ast.AST():
+                    is_any = True
+    return list(texts), is_any
+
+
+def _option_name(flag: ast.expr) -> str | None:
+    """The attribute that holds the option with a flag."""
+    match flag:
+        case ast.Constant(str(text)):
+            return text.lstrip("-").replace("-", "_")
+    return None
 
 
 def _super(flow: Flow, _: ast.Call, __: Arguments) -> Values:
