@@ -487,7 +487,13 @@ def why_reading_is_unknown(script: Script, loader: Loader) -> Reason | None:
         return None
     if script.framework is not None:
         return Reason("framework", f"the training loop runs inside {script.framework}, which reads it itself")
-    return Reason("unknown-reading", f"its batches are not read in {loader.files}")
+    return Reason("unknown-reading", f"its batches are not read in {_files(script, loader)}")
+
+
+def _files(script: Script, loader: Loader) -> str:
+    """What was read, in words, and where some of it could not be read, why."""
+    why = next(iter(script.whole.unreadable.values()), None)
+    return loader.files if why is None else f"the files that can be read: {why}"
 
 
 def _is_prepared(script: Script, loader: Loader) -> bool:
@@ -535,7 +541,7 @@ def _why_not_cuda(script: Script, loader: Loader) -> Reason | None:
         return Reason("framework", f"{script.framework} moves its batches:", remedy=remedy)
     if not moves:
         loss = "workers would take cores from training on the CPU"
-        return Reason("batches-not-moved", f"its batches are not moved to a device in {loader.files}: {loss}")
+        return Reason("batches-not-moved", f"its batches are not moved to a device in {_files(script, loader)}: {loss}")
     if all(each.device.kind is DeviceKind.CPU for each in moves):
         return Reason("no-cuda", "its batches stay on the CPU: workers would take cores from the training")
     unknown = sorted(each.device.reason for each in moves if each.device.kind is DeviceKind.UNKNOWN)
