@@ -83,6 +83,9 @@ _ROOMY = (
 )
 
 
+_BEFORE_COMMENT = "  "
+
+
 class _Listed(Protocol):
     """An argument, a parameter or an item of a dictionary, with the comma after it."""
 
@@ -194,6 +197,8 @@ class _Editor(cst.CSTTransformer):
         match updated_node:
             case cst.FunctionDef() if original_node in self.statements:
                 return self._function(updated_node, self.statements[original_node])
+            case cst.SimpleStatementLine() if updated_node is not original_node:
+                return _with_less_space(updated_node, self._growth(original_node, updated_node))
             case cst.IndentedBlock():
                 return self._block(cast("cst.IndentedBlock", original_node), updated_node)
             case cst.Module():
@@ -276,6 +281,11 @@ class _Editor(cst.CSTTransformer):
                     new = cst.Decorator(cst.parse_expression(decorator))
                     node = node.with_changes(decorators=[*node.decorators, new])
         return node
+
+    def _growth(self, original: cst.CSTNode, updated: cst.SimpleStatementLine) -> int:
+        """By how many columns the code of a line got wider."""
+        old, new = (self.tree.code_for_node(part) for part in (_bare(original), _bare(updated)))
+        return 0 if "\n" in old.strip() or "\n" in new.strip() else len(new) - len(old)
 
     def _block(self, original: cst.IndentedBlock, updated: cst.IndentedBlock) -> cst.IndentedBlock:
         if not any(statement in self.statements for statement in original.body):
@@ -433,7 +443,8 @@ class _Suite:
                 at += 1
             else:
                 after = [] if takes_along else list(self._once(self.slots[wrap.last, "after", True]))
-                yield self._wrapped(wrap.header, list(self._lines(at, wrap.last, wraps[wraps.index(wrap) + 1 :])))
+                lines = list(self._lines(at, wrap.last, wraps[wraps.index(wrap) + 1 :]))
+                yield self._wrapped(wrap.header, lines if takes_along else _kept_in_column(lines, len(self.indent)))
                 yield from after
                 at = wrap.last + 1
 
@@ -456,6 +467,31 @@ class _Suite:
         wrapper = cast("cst.BaseCompoundStatement", cst.parse_statement(f"{header}\n    pass\n"))
         block = cst.IndentedBlock(body=(), indent=self.indent)
         return wrapper.with_changes(body=_filled(block, _Moved(add=self.indent).lines(lines)))
+
+
+def _bare(node: cst.CSTNode) -> cst.CSTNode:
+    """The line without the comments above it and behind it."""
+    return node.with_changes(leading_lines=(), trailing_whitespace=cst.TrailingWhitespace())
+
+
+def _with_less_space(line: cst.SimpleStatementLine, columns: int) -> cst.SimpleStatementLine:
+    """The line, with so much less space before its comment that this keeps its column, if there is enough."""
+    behind = line.trailing_whitespace
+    left = len(behind.whitespace.value) - columns
+    if behind.comment is None or columns <= 0 or left < len(_BEFORE_COMMENT) or behind.whitespace.value.strip(" "):
+        return line
+    return line.with_changes(trailing_whitespace=behind.with_changes(whitespace=cst.SimpleWhitespace(" " * left)))
+
+
+def _kept_in_column(lines: _Lines, columns: int) -> _Lines:
+    """The lines that move right, with their comments in their column; all of them as they are if one cannot stay."""
+    kept = [_with_less_space(line, columns) if isinstance(line, cst.SimpleStatementLine) else line for line in lines]
+    commented = [
+        (line, new)
+        for line, new in zip(lines, kept, strict=True)
+        if isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is not None
+    ]
+    return lines if any(line is new for line, new in commented) else kept
 
 
 def _lines_of(statements: Sequence[_Statement]) -> _Lines:

@@ -339,6 +339,33 @@ def test_a_parameter_without_a_default_is_passed_by_its_name_where_others_have_o
     assert edited(before, lambda module: [AddParameter(module, find(module, ast.FunctionDef), "new")]) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("a         # one\nb  # two\n", "f(a)      # one\nb  # two\n", id="there is room"),
+        pytest.param("a    # one\nb  # two\n", "f(a)    # one\nb  # two\n", id="there is not enough room"),
+        pytest.param("a  # one\n", "f(a)  # one\n", id="it stands in no column"),
+    ],
+)
+def test_a_comment_keeps_its_column_behind_code_that_gets_wider(before: str, after: str) -> None:
+    assert edited(before, lambda module: [Surround(module, find(module, ast.Name), "f(", ")")]) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "a         # one\nbc        # two\n", "with x:\n    a     # one\n    bc    # two\n", id="there is room"
+        ),
+        pytest.param(
+            "a   # one\nbcd  # two\n", "with x:\n    a   # one\n    bcd  # two\n", id="there is not enough for all"
+        ),
+    ],
+)
+def test_comments_keep_their_column_behind_code_that_moves(before: str, after: str) -> None:
+    assert edited(before, lambda module: [Wrap(module, tuple(module.tree.body), "with x:")]) == after
+
+
 # --- expressions ----------------------------------------------------------------------------------------------------
 
 
