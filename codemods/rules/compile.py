@@ -11,10 +11,10 @@ from codemods.dataflow.names import bound_names, words
 from codemods.editing.values import Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.models.compilability import draws
-from codemods.facts.models.in_place import why_not_there, why_second_name
+from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
 from codemods.facts.models.obstacles import compiles_already, why_not_compiled
 from codemods.facts.models.placement import Home, twins
-from codemods.facts.models.preparation import all_read, condition, last_preparation
+from codemods.facts.models.preparation import condition, last_preparation, why_one_name
 from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.dataflow.values import Value
-    from codemods.editing.values import Edit
     from codemods.facts.models.trained import TrainedModel
     from codemods.facts.reason import Reason
     from codemods.facts.script import Script
@@ -271,18 +270,21 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         """``compiled = torch.compile(model)``, or left because of what stands against ``model.compile()``."""
         module, name, site = script.module, home.name, each.site(script.module)
         torch = script.spelled(module, "torch.compile", home.anchor)
-        if torch is None or not isinstance(name, ast.Name) or not all_read(script, each, home):
-            return self.left(module, site, because)
+        only = why_one_name(script, each, home)
+        if torch is None or not isinstance(name, ast.Name) or only is not None:
+            return self.left(module, site, because if only is None else with_one_name(because, only))
         new = f"compiled_{name.id}"
         scopes = (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
         if any(new in bound_names(scope) for scope in scopes):
             return self.left(module, site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
         test = condition(script, each, home, home.anchor)
         code = f"{new} = {torch}({name.id})" + (f" if {test} else {name.id}" if test else "")
-        edits: list[Edit] = [Insert(module, home.anchor, code, "after")]
-        edits.extend(Replace(module, call.func, new) for _, call in each.calls)
+        made, calls = (
+            Insert(module, home.anchor, code, "after"),
+            [Replace(module, one.func, new) for _, one in each.calls],
+        )
         message, drawing = _message(name.id, [each])
-        return self.rewrites(module, site, message, *edits, redraws=drawing, since=_SECOND_NAME)
+        return self.rewrites(module, site, message, made, *calls, redraws=drawing, since=_SECOND_NAME)
 
 
 def _message(names: str, models: Iterable[TrainedModel]) -> tuple[str, bool]:

@@ -207,6 +207,11 @@ def test_two_names_are_kept_where_the_class_has_a_compile_of_its_own() -> None:
     check_rewrites(Compile, TWO_NAMES + before, TWO_NAMES + after)
 
 
+ONE_NAME = (
+    "its class has a compile of its own, and a second name would not be seen where the training calls it (line {})"
+)
+
+
 def test_two_names_are_not_kept_where_the_model_is_handed_on() -> None:
     code = """\
 def train(net):
@@ -217,20 +222,23 @@ def train(net):
 model = Net().to(device)
 train(model)
 """
-    check_leaves(Compile, TWO_NAMES + code, "its class has a compile of its own")
+    check_leaves(Compile, TWO_NAMES + code, ONE_NAME.format(23))
 
 
 TRAIN = "def train():\n    for x in torch.randn(4, 16, 8, device=device):\n        model(x).sum().backward()\n\n\n"
 TOO_EARLY = {
-    "in the same function": "model = Net()\n" + TRAINING + "model.to(device)\n" + TRAINING,
-    "in a function that is called": "model = Net()\n\n\n" + TRAIN + "train()\nmodel.to(device)\ntrain()\n",
-    "in a function that may be called at any time": "model = Net()\n\n\n" + TRAIN + "start(train)\nmodel.to(device)\n",
+    "in the same function": ("model = Net()\n" + TRAINING + "model.to(device)\n" + TRAINING, 23),
+    "in a function that is called": ("model = Net()\n\n\n" + TRAIN + "train()\nmodel.to(device)\ntrain()\n", 26),
+    "in a function that may be called at any time": (
+        "model = Net()\n\n\n" + TRAIN + "start(train)\nmodel.to(device)\n",
+        26,
+    ),
 }
 
 
-@pytest.mark.parametrize("code", TOO_EARLY.values(), ids=TOO_EARLY)
-def test_two_names_are_not_kept_where_the_second_would_be_read_before_it_is_there(code: str) -> None:
-    check_leaves(Compile, TWO_NAMES + code, "its class has a compile of its own")
+@pytest.mark.parametrize(("code", "line"), TOO_EARLY.values(), ids=TOO_EARLY)
+def test_two_names_are_not_kept_where_the_second_would_be_read_before_it_is_there(code: str, line: int) -> None:
+    check_leaves(Compile, TWO_NAMES + code, ONE_NAME.format(line))
 
 
 def test_two_names_are_kept_for_a_function_that_is_called_later() -> None:
@@ -408,6 +416,10 @@ BREAKS = {
         "        x = x + torch.zeros(8, device=x.device, requires_grad=True)\n",
         "forward makes a tensor that requires gradients, which ends the graph: "
         "make it before the model is called (line 15)",
+    ),
+    "a question for the type of a tensor": (
+        "        if isinstance(x.data, torch.cuda.FloatTensor):\n            x = x * 2\n",
+        "forward asks for the type of a tensor, which ends the graph: ask for its is_cuda (line 15)",
     ),
     "a tensor made a leaf": (
         "        x = torch.relu(x).requires_grad_()\n",
@@ -657,6 +669,14 @@ LEFT = {
     ),
     "a single layer": (
         "model = nn.Linear(8, 2).to(device)\n",
+        TRAINING,
+        "it is a single layer: there is nothing to fuse in it",
+    ),
+    "a single layer of a class of the script": (
+        "class Probe(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.linear = nn.Linear(8, 2)\n        self.linear.weight.data.normal_()\n\n"
+        "    def forward(self, x):\n        x = x.view(x.size(0), -1)\n        return self.linear(x)\n\n\n"
+        "model = Probe().cuda()\nmodel = nn.parallel.DistributedDataParallel(model)\n",
         TRAINING,
         "it is a single layer: there is nothing to fuse in it",
     ),
@@ -1398,7 +1418,10 @@ def test_a_sequence_of_the_script_s_own_layers_is_compiled_in_place() -> None:
     check_rewrites(Compile, HEAD + made + TRAINING, HEAD + made + WHERE_CUDA + TRAINING)
 
 
-IN_VAIN = "compile() compiles nothing of torch's own modules before torch 2.15: train what torch.compile({}) returns"
+IN_VAIN = (
+    "{0}.compile() compiles nothing of torch's own modules before torch 2.15, and {1}: "
+    "train what torch.compile({0}) returns"
+)
 
 
 def test_what_has_no_name_of_its_own_is_left_where_in_place_nothing_is_compiled() -> None:
@@ -1414,11 +1437,25 @@ class Trainer:
 
 Trainer().train(torch.randn(4, 16, 8))
 """
-    check_leaves(Compile, HEAD + code, f"self.model.{IN_VAIN.format('self.model')}")
+    check_leaves(Compile, HEAD + code, IN_VAIN.format("self.model", "self.model is no plain name"))
+
+
+def test_what_another_function_calls_gets_no_second_name() -> None:
+    code = """\
+def train(net):
+    for x in torch.randn(4, 16, 8, device=device):
+        net(x).mean().backward()
+
+
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).to(device)
+train(model)
+"""
+    because = "a second name would not be seen where the training calls it (line 20)"
+    check_leaves(Compile, HEAD + code, IN_VAIN.format("model", because))
 
 
 def test_models_that_one_function_makes_of_torch_s_own_modules_are_left() -> None:
-    check_leaves(Compile, FACTORY, f"actor.{IN_VAIN.format('actor')}")
+    check_leaves(Compile, FACTORY, IN_VAIN.format("actor", "the function that makes it makes others"))
 
 
 CAPTURED = """\

@@ -135,12 +135,20 @@ def _library_breaks(flow: Flow, call: ast.Call, name: str) -> Reason | None:
     if name in _CONVERTS and call.args and _is_tensor(flow, call.args[0]):
         text = f"forward has data-dependent Python: {name.removeprefix('builtins.')}() of a tensor"
         return Reason("graph-break", text)
+    if name == "builtins.isinstance" and len(call.args) > 1 and _is_type_on_cuda(flow, call.args[1]):
+        text = f"forward asks for the type of a tensor, {_ENDS}"
+        return Reason("graph-break", text, remedy="ask for its is_cuda")
     if has(name, Trait.KERNELS) or name.startswith(_FALLS_BACK):
         return Reason("graph-break", f"forward calls {name}, which is not compiled")
     if name in _ONE_SIZE:
         text = f"forward calls {name}, which fails compiled where batches differ in size"
         return Reason("dynamic-shapes", text)
     return None
+
+
+def _is_type_on_cuda(flow: Flow, node: ast.expr) -> bool:
+    """``torch.cuda.FloatTensor``, of which TorchDynamo cannot say whether a tensor is one."""
+    return any(each.name in _TYPED and each.name.startswith("torch.cuda.") for each in flow.values(node))
 
 
 def _makes_old_tensor(flow: Flow, call: ast.Call, name: str) -> Reason | None:

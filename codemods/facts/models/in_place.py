@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
@@ -47,6 +48,12 @@ def why_second_name(script: Script, trained: TrainedModel, home: Home) -> Reason
     if has_own_compile(trained.model):
         return OWN
     return _in_vain_because(script, home) if _in_vain(script, home) else None
+
+
+def with_one_name(because: Reason, only: Reason) -> Reason:
+    """Why the model is left that needs a second name and cannot be given one."""
+    text = f"{because.text.removesuffix(':')}, and {only.text}" + (":" if because.remedy else "")
+    return replace(because, text=text, places=(*because.places, *only.places))
 
 
 def _in_vain(script: Script, home: Home) -> bool:

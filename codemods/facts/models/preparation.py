@@ -11,6 +11,7 @@ from codemods.dataflow.values import without_none
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import module_of, runs
 from codemods.facts.models.placement import twins
+from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import SELF_METHODS, Kind, kind
 
 if TYPE_CHECKING:
@@ -162,10 +163,17 @@ def _inside(module: Module, node: ast.AST, statement: ast.stmt) -> bool:
     return statement in module.ancestors(node)
 
 
-def all_read(script: Script, trained: TrainedModel, home: Home) -> bool:
-    """Whether all training iterations call the model by its home's name, and no other model has that name's place."""
-    is_read = all(where is home.module and _reads(script, call.func, home) for where, call in trained.calls)
-    return is_read and next(twins(script.flow, script.modules, trained.model.value, home), None) is None
+def why_one_name(script: Script, trained: TrainedModel, home: Home) -> Reason | None:
+    """Why the training cannot call the model by another name than its home's; None where it can."""
+    if not isinstance(home.name, ast.Name):
+        return Reason("compiles-nothing", f"{home.module.code(home.name)} is no plain name")
+    if next(twins(script.flow, script.modules, trained.model.value, home), None) is not None:
+        return Reason("compiles-nothing", "the function that makes it makes others")
+    for where, call in trained.calls:
+        if where is not home.module or not _reads(script, call.func, home):
+            text = f"a second name would not be seen where the training calls it ({HERE})"
+            return Reason("compiles-nothing", text, (at(where, call),))
+    return None
 
 
 def _reads(script: Script, func: ast.expr, home: Home) -> bool:

@@ -30,6 +30,7 @@ _TRACES = frozenset(
     | {"fvcore.nn.FlopCountAnalysis"}
 )
 _TRACING_METHODS = frozenset({"add_graph"})
+_VIEWS = frozenset({"view", "reshape", "flatten", "size", "squeeze", "unsqueeze", "permute", "transpose", "t", "dim"})
 # Modules of torch.nn that hold others, or that are networks of their own.
 _NETWORKS = frozenset(
     {"Sequential", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer"}
@@ -126,12 +127,17 @@ def _is_network(flow: Flow, value: Value) -> bool:
     forward = flow.method(class_, "forward")
     calls = [each for each in walk(forward) if isinstance(each, ast.Call)] if forward is not None else []
     layers = len(model.layers) - 1
-    if layers == len(calls) == 1:
+    if layers == 1 and sum(not _is_view(each) for each in calls) == 1:
         return False
     kept = [each for some in flow.attributes(class_).values() for each in some]
     # `self.features = vgg19().features`: a part of a library's model.
     parts = any(each.sort is Sort.METHOD and each.of is not None and kind(flow, each.of) is Kind.MODEL for each in kept)
     return parts or layers > 0 or any(each.name == "torch.nn.Parameter" for each in kept)
+
+
+def _is_view(call: ast.Call) -> bool:
+    """``x.view(x.size(0), -1)``, ``torch.flatten(x, 1)``: nothing is computed."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _VIEWS
 
 
 def _instance(class_: ast.ClassDef) -> Value:
