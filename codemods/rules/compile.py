@@ -279,11 +279,9 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             return self.left(module, site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
         test = condition(script, each, home, home.anchor)
         code = f"{new} = {torch}({name.id})" + (f" if {test} else {name.id}" if test else "")
-        made, calls = (
-            Insert(module, home.anchor, code, "after"),
-            [Replace(module, one.func, new) for _, one in each.calls],
-        )
+        calls = [Replace(module, one.func, new) for _, one in each.calls]
         message, drawing = _message(name.id, [each])
+        made = Insert(module, home.anchor, code, "after")
         return self.rewrites(module, site, message, made, *calls, redraws=drawing, since=_SECOND_NAME)
 
 

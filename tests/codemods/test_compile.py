@@ -566,7 +566,8 @@ LEFT = {
     "DataParallel only where there are several devices": (
         "model = Net().to(device)\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n",
         TRAINING,
-        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+        "nn.DataParallel copies the model in each iteration where torch.cuda.device_count() > 1 (line 19): "
+        "convert to DistributedDataParallel first",
     ),
     "TorchScript": (
         "net = Net().to(device)\nmodel = torch.jit.script(net)\n",

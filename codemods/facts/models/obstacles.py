@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import lasting
+from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.data.padding import pads_to_the_longest
@@ -79,10 +79,27 @@ def _compiled_elsewhere(script: Script, _trained: TrainedModel) -> Reason | None
 
 
 def _in_threads(script: Script, trained: TrainedModel) -> Reason | None:
-    if not any(is_in_threads(script.flow, each) for each in (*trained.wrappers, *trained.model.layers)):
+    found = [each for each in (*trained.wrappers, *trained.model.layers) if is_in_threads(script.flow, each)]
+    if not found:
         return None
-    text = "nn.DataParallel copies the model in each iteration:"
-    return Reason("data-parallel", text, remedy="convert to DistributedDataParallel first")
+    tests = [_test_of(script, each) for each in found]
+    test = tests[0] if len({each and ast.unparse(each) for each in tests}) == 1 else None
+    where = f" where {ast.unparse(test)} ({HERE})" if test is not None else ""
+    places = (located(script, test),) if test is not None else ()
+    text = f"nn.DataParallel copies the model in each iteration{where}:"
+    return Reason("data-parallel", text, places, "convert to DistributedDataParallel first")
+
+
+def _test_of(script: Script, wrapper: Value) -> ast.expr | None:
+    """The test of the ``if`` without ``else`` that wraps the model, where one does."""
+    site = wrapper.site
+    module = next((each for each in script.modules if site is not None and each.holds(site)), None)
+    if site is None or module is None:
+        return None
+    match module.parent(module.statement(site)):
+        case ast.If(test, orelse=[]) if site not in walk(test):
+            return test
+    return None
 
 
 def _scripted(_script: Script, trained: TrainedModel) -> Reason | None:
