@@ -78,6 +78,9 @@ def problem(edit: Edit) -> Reason | None:  # noqa: C901 - one case for each kind
         case Surround(module, node):
             if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
                 return Reason("not-editable", "the expression is assigned to")
+            parent = module.parent(node)
+            if isinstance(parent, ast.stmt) and _is_docstring(module, parent):
+                return Reason("not-editable", "a docstring would be none any more")
             return _no_expression(module, node) or _bare_generator(module, node)
         case Insert(module, anchor, _, where):
             return _no_statement(module, anchor) or _too_early(module, anchor, where)

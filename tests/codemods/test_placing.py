@@ -536,3 +536,20 @@ def test_a_finding_at_odds_with_itself_is_refused() -> None:
 def test_placing_needs_no_libcst() -> None:
     code = "import sys; import codemods.editing.placing; sys.exit('libcst' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        pytest.param('"""Doc."""\nx = 1\n', True, id="of the module: an import would stand below it as below one"),
+        pytest.param("f(1)\nx = 1\n", False, id="another expression"),
+    ],
+)
+def test_what_surrounds_a_docstring_is_refused(text: str, *, refused: bool) -> None:
+    module = Module("train.py", text)
+    (first, _) = module.tree.body
+    assert isinstance(first, ast.Expr)
+
+    found = placing.problem(Surround(module, first.value, "g(", ")"))
+
+    assert (found is not None and found.text == "a docstring would be none any more") is refused
