@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from codemods.editing import placing
+from codemods.editing import problems
 from codemods.facts.reason import HERE, Reason, Words
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Codemod(ABC):
     ) -> Finding:
         """A finding that rewrites the site, or leaves it where an edit cannot be carried out there."""
         for edit in edits:
-            problem = placing.problem(edit)
+            problem = problems.problem(edit)
             if problem is not None:
                 return self.left(module, node, problem)
         promise = self.promise if promise is None else promise

@@ -14,7 +14,7 @@ import libcst as cst
 from libcst.codemod import CodemodCommand, SkipFile
 
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts
 from codemods.editing.apply import NotEditableError, apply
 from codemods.facts.script import Script
 from codemods.rules.amp import Amp
@@ -49,7 +49,7 @@ class RuleCommand(CodemodCommand, ABC):  # a direct child of ABC is not listed b
         bom = "\ufeff" if tree.code.startswith("\ufeff") else ""
         try:
             module = Module(self.context.filename or "<stdin>", tree.code.removeprefix(bom))
-            accepted = placing.Accepted()
+            accepted = conflicts.Accepted()
             for finding in self.rule().sites(Script.of(module)):
                 # What reaches into other files cannot be done half.
                 if all(edit.module is module for edit in finding.edits):

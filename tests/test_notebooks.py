@@ -604,17 +604,17 @@ def test_an_import_without_others_beside_it_lands_below_our_first_line() -> None
 
 def test_nothing_is_put_above_our_first_line() -> None:
     from codemods.dataflow.source import Module
-    from codemods.editing import placing
+    from codemods.editing import problems
     from codemods.editing.values import Insert
 
     module = Module("nb.ipynb", decoded("x = 1").text)
     mark, first = module.tree.body[:2]
 
-    refused = placing.problem(Insert(module, mark, "x = 1", "before"))
+    refused = problems.problem(Insert(module, mark, "x = 1", "before"))
     assert refused is not None
     assert refused.text == "nothing can stand above a notebook's first cell"
-    assert placing.problem(Insert(module, mark, "x = 1", "after")) is None
-    assert placing.problem(Insert(module, first, "x = 1", "before")) is None
+    assert problems.problem(Insert(module, mark, "x = 1", "after")) is None
+    assert problems.problem(Insert(module, first, "x = 1", "before")) is None
 
 
 def test_what_stands_in_several_cells_is_not_put_under_one_block(torchfast: Run, book: Path) -> None:

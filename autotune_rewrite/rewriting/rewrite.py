@@ -13,7 +13,7 @@ from autotune_rewrite.project import suppress
 from autotune_rewrite.rewriting.catalogue import ROUNDS, RULES
 from autotune_rewrite.rewriting.results import Rewrite, Site, Span
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts
 from codemods.facts import failures
 from codemods.facts.describe import facts_by_line
 from codemods.facts.reason import Reason
@@ -189,7 +189,7 @@ class _Work:
         assert settings is not None  # noqa: S101 - for mypy: only such modules get here
         self._targets[text] = script.target
         original_lines = None if self._is_original(text) else _original_lines(self._original[text], script.module)
-        accepted = placing.Accepted()
+        accepted = conflicts.Accepted()
         rewritten: set[tuple[str, ast.AST]] = set()
         newest: Version = (0, 0)
         findings = [finding for rule in rules for finding in rule(settings.choices).sites(script)]
@@ -383,7 +383,7 @@ def _site(finding: Finding, original_lines: tuple[int, ...] | None) -> Site:
     module, node, said = finding.module, finding.node, finding.said
     spans = []
     for edit in finding.edits:
-        line, end_line = placing.touched_lines(edit)
+        line, end_line = conflicts.touched_lines(edit)
         first = original(line)
         spans.append(Span(first, first - 1 if end_line < line else original(end_line)))
     return Site(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.editing import placing
+from codemods.editing import imports
 from codemods.editing.values import AddArgument, AddItem, Import, Replace, Wrap
 from codemods.facts.reason import HERE, Reason
 
@@ -34,7 +34,7 @@ def edits(script: Script, workers: Workers, *, main_guard: bool) -> tuple[Edit, 
         else:
             found.append(pass_(module, count.site, "num_workers", count.text))
         if not count.is_imported:
-            if not placing.can_import(module, "torch", count.site):
+            if not imports.can_import(module, "torch", count.site):
                 return Reason("no-name", "torch cannot be imported before the loader is made")
             found.append(Import(module, "import torch"))
     if workers.unguarded is None:

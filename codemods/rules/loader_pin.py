@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing import placing
+from codemods.editing import imports
 from codemods.editing.values import AddArgument, AddItem, Import
 from codemods.facts.data.loaders import partial_loaders
 from codemods.facts.devices.devices import cuda_branches
@@ -146,7 +146,7 @@ for (x,) in loader:
             condition = script.cuda_condition(loader, loader.call)
             edits = [AddArgument(module, loader.call, "pin_memory", condition or _IS_AVAILABLE)]
             if condition is None:
-                if not placing.can_import(module, "torch", loader.call):
+                if not imports.can_import(module, "torch", loader.call):
                     text = "torch cannot be imported before the loader is made"
                     return self.left(module, loader.call, Reason("no-name", text))
                 edits.append(Import(module, "import torch"))

@@ -13,7 +13,7 @@ from kit import check_leaves, check_rewrites, check_silent, run
 
 from codemods.codemod import Choices, Finding, Leaves, Rewrites
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts
 from codemods.editing.apply import apply
 from codemods.facts.script import Script
 from codemods.rules.amp import Amp
@@ -49,7 +49,7 @@ def found(code: str, form: AmpForm) -> list[Finding]:
 def rewritten(code: str, form: AmpForm) -> str:
     """What the rule in one of its forms makes of the script."""
     script = Script.of(Module("train.py", code))
-    accepted = placing.Accepted()
+    accepted = conflicts.Accepted()
     for finding in Amp(Choices(amp=form)).find(script):
         assert accepted.add(finding.edits) is None
     return apply(script.module, accepted.edits)

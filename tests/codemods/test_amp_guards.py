@@ -17,7 +17,7 @@ from kit import check_leaves, run
 
 from codemods.codemod import Choices
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts
 from codemods.editing.apply import apply
 from codemods.facts.script import Script
 from codemods.rules.amp import Amp
@@ -983,7 +983,7 @@ def test_an_optimizer_of_another_library() -> None:
 @functools.cache
 def rewritten(code: str, form: AmpForm) -> tuple[str, set[str]]:
     """What the rule in one of its forms makes of the script, and the reasons where it leaves it."""
-    script, accepted, reasons = Script.of(Module("train.py", code)), placing.Accepted(), set()
+    script, accepted, reasons = Script.of(Module("train.py", code)), conflicts.Accepted(), set()
     for finding in Amp(Choices(amp=form)).find(script):
         if finding.edits:
             assert accepted.add(finding.edits) is None

@@ -7,7 +7,7 @@ from kit import check_leaves, check_rewrites, run
 
 from codemods.codemod import Choices, Finding
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts
 from codemods.editing.apply import apply
 from codemods.facts.script import Script
 from codemods.rules.amp import Amp
@@ -66,7 +66,7 @@ def found(code: str, form: str) -> list[Finding]:
 
 def rewritten(code: str, form: str) -> str:
     script = Script.of(Module("train.py", code))
-    accepted = placing.Accepted()
+    accepted = conflicts.Accepted()
     for finding in found(code, form):
         assert accepted.add(finding.edits) is None
     return apply(script.module, accepted.edits)

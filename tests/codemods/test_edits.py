@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts, problems
 from codemods.editing.apply import NotEditableError, apply
 from codemods.editing.values import (
     AddArgument,
@@ -40,9 +40,9 @@ def find(module: Module, kind: type[Node], code: str = "") -> Node:
 def edited(text: str, edits: Callable[[Module], Iterable[Edit]]) -> str:
     """The text after the edits, which must be possible, fit together and leave Python."""
     module = Module("train.py", text)
-    accepted = placing.Accepted()
+    accepted = conflicts.Accepted()
     for edit in edits(module):
-        assert placing.problem(edit) is None
+        assert problems.problem(edit) is None
         assert accepted.add([edit]) is None
     result = apply(module, accepted.edits)
     ast.parse(result)
@@ -399,7 +399,7 @@ def test_an_expression_is_replaced(before: str, template: str, after: str | None
     call = find(module, ast.Call, "a(")
     edit = Replace(module, call, template, (("x", call.args[0]),) if "{x}" in template else ())
     if after is None:
-        refused = placing.problem(edit)
+        refused = problems.problem(edit)
         assert refused is not None
         assert refused.text == "a comment inside the expression would be lost"
     else:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts, imports, problems
 from codemods.editing.apply import apply
 from codemods.editing.values import (
     AddArgument,
@@ -262,7 +262,7 @@ class _Edited(ast.NodeTransformer):
         # Imports first, then what stands inside, the wraps from the inside out, and what stands outside of them.
         for edit in here:
             if isinstance(edit, Import):
-                match placing.import_place(self.module, edit.code):
+                match imports.import_place(self.module, edit.code):
                     case ("after", anchor):
                         self.insert(result, anchor, "after", edit.code, outside=False)
                     case _:
@@ -364,7 +364,7 @@ def parsed(text: str) -> Module | None:
 
 
 def possible(module: Module) -> list[Edit]:
-    return [edit for edit in candidates(module) if placing.problem(edit) is None]
+    return [edit for edit in candidates(module) if problems.problem(edit) is None]
 
 
 # Programs are large, so that drawing them is slow; the deadline is the test run's.
@@ -378,7 +378,7 @@ def test_accepted_edits_are_carried_out_together(text: str, data: st.DataObject)
     if module is None:
         return
     everything = possible(module)
-    accepted = placing.Accepted()
+    accepted = conflicts.Accepted()
     for edit in data.draw(st.lists(st.sampled_from(everything), max_size=12)):
         accepted.add([edit])
     result = apply(module, accepted.edits)
@@ -397,7 +397,7 @@ def test_one_edit_changes_only_the_lines_it_touches(text: str, data: st.DataObje
 
 def check_lines(module: Module, edit: Edit, result: str) -> None:
     """Every line outside the touched ones is there as it was."""
-    first, last = placing.touched_lines(edit)
+    first, last = conflicts.touched_lines(edit)
     # A missing final newline stays missing: it is no line's.
     end = "" if module.text.endswith(("\r", "\n")) else module.newline
     before, after = (module.text + end).splitlines(keepends=True), (result + end).splitlines(keepends=True)

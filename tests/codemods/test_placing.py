@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts, problems
 from codemods.editing.values import (
     AddArgument,
     AddItem,
@@ -51,7 +51,7 @@ def said(module: Module, reason: Reason | None) -> str | None:
 
 def problem(edit: Edit) -> str | None:
     """What stands against the edit."""
-    return said(edit.module, placing.problem(edit))
+    return said(edit.module, problems.problem(edit))
 
 
 # --- problems -------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_expressions_are_refused(text: str, edit: Callable[[Module], Edit], reas
     ],
 )
 def test_touched_lines(text: str, edit: Callable[[Module], Edit], lines: tuple[int, int]) -> None:
-    assert placing.touched_lines(edit(Module("train.py", text))) == lines
+    assert conflicts.touched_lines(edit(Module("train.py", text))) == lines
 
 
 # --- conflicts ------------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def added(edit: Callable[[Module], Edit], other: Callable[[Module], Edit]) -> se
     reasons = set()
     for first, second in ((edit, other), (other, edit)):
         module = Module("train.py", TEXT)
-        accepted = placing.Accepted()
+        accepted = conflicts.Accepted()
         assert accepted.add([first(module)]) is None
         reasons.add(said(module, accepted.add([second(module)])))
     return reasons
@@ -508,7 +508,7 @@ def test_edits_that_fit_together(one: Callable[[Module], Edit], other: Callable[
 
 def test_edits_of_two_modules_never_conflict() -> None:
     one, other = Module("train.py", TEXT), Module("model.py", TEXT)
-    accepted = placing.Accepted()
+    accepted = conflicts.Accepted()
     assert accepted.add([Remove(one, one.tree.body[1])]) is None
     assert accepted.add([AddArgument(other, call(other), "n", "1")]) is None
 
@@ -518,7 +518,7 @@ def test_a_finding_is_accepted_whole_or_not_at_all() -> None:
     first: list[Edit] = [AddArgument(module, call(module), "n", "1")]
     refused: Iterable[Edit] = [Import(module, "import os"), AddArgument(module, call(module), "n", "2")]
     last: list[Edit] = [*first, Import(module, "import re")]
-    accepted = placing.Accepted()
+    accepted = conflicts.Accepted()
     assert [said(module, accepted.add(edits)) for edits in (first, refused, last)] == [
         None,
         "another change passes another n on line 2",
@@ -530,11 +530,11 @@ def test_a_finding_is_accepted_whole_or_not_at_all() -> None:
 def test_a_finding_at_odds_with_itself_is_refused() -> None:
     module = Module("train.py", TEXT)
     edits: list[Edit] = [Remove(module, module.tree.body[1]), AddArgument(module, call(module), "n", "1")]
-    assert said(module, placing.conflict(edits, [])) == "it overlaps another change on line 2"
+    assert said(module, conflicts.conflict(edits, [])) == "it overlaps another change on line 2"
 
 
 def test_placing_needs_no_libcst() -> None:
-    code = "import sys; import codemods.editing.placing; sys.exit('libcst' in sys.modules)"
+    code = "import sys; import codemods.editing.conflicts; sys.exit('libcst' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -550,6 +550,6 @@ def test_what_surrounds_a_docstring_is_refused(text: str, *, refused: bool) -> N
     (first, _) = module.tree.body
     assert isinstance(first, ast.Expr)
 
-    found = placing.problem(Surround(module, first.value, "g(", ")"))
+    found = problems.problem(Surround(module, first.value, "g(", ")"))
 
     assert (found is not None and found.text == "a docstring would be none any more") is refused

@@ -13,7 +13,7 @@ import pytest
 
 from codemods.codemod import Choices
 from codemods.dataflow.source import Module
-from codemods.editing import placing
+from codemods.editing import conflicts
 from codemods.editing.apply import apply
 from codemods.facts.script import Script
 from codemods.rules.amp import Amp
@@ -93,7 +93,7 @@ def asked(
     """What the rule makes of one of the files, and the lines and messages of its findings there."""
     modules = {each: Module(f"{each}.py", text, each) for each, text in files.items()}
     entry = modules.pop(name)
-    accepted = placing.Accepted()
+    accepted = conflicts.Accepted()
     found = list(rule(Choices(amp=form)).find(Script.of(entry, others=list(modules.values()))))
     for finding in found:
         assert entry.holds(finding.node)
