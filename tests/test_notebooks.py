@@ -362,7 +362,6 @@ def test_sites_are_named_by_cell_and_line(torchfast: Run, book: Path) -> None:
     assert [each.split("  ")[0] for each in answer.out.splitlines() if "  left: " not in each] == [
         "nb.ipynb:cell 2:7 loader-pin",
         "nb.ipynb:cell 3:3 h2d-non-blocking",
-        "nb.ipynb:cell 3:3 h2d-non-blocking",
         "nb.ipynb:cell 3:4 zero-grad-none",
     ]
 
