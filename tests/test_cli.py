@@ -671,7 +671,7 @@ def test_an_inconclusive_speed_is_not_punished(
 def test_an_inconclusive_speed_whose_ratio_says_slower_is(
     torchfast: Run, naive: Path, judged: list[Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autotune_rewrite.verify.comparison import Ratio
+    from autotune_rewrite.verify.statistics.ratio import Ratio
 
     worse(monkeypatch, speed="inconclusive", whole=Ratio(0.34, None, None), basis="whole")
 

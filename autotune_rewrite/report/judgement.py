@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from autotune_rewrite.verify.comparison import Ratio
     from autotune_rewrite.verify.judgement import Judgement
-    from autotune_rewrite.verify.measurement import Figures
     from autotune_rewrite.verify.records import Gpu
+    from autotune_rewrite.verify.statistics.measurement import Figures
+    from autotune_rewrite.verify.statistics.ratio import Ratio
 
 VERSION = 3
 """Of the JSON layout. 2: what each side's runs say, the summary, the ratio over TF32, limits, and what went wrong.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.report.markdown import as_markdown
 from autotune_rewrite.verify import metrics
-from autotune_rewrite.verify.comparison import last_tenth
-from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.plan import VerifyError
+from autotune_rewrite.verify.statistics.measurement import Measurement
+from autotune_rewrite.verify.statistics.seeds import last_tenth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

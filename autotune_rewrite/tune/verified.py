@@ -15,7 +15,7 @@ from rich.text import Text
 from autotune_rewrite.rewriting import batch
 from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.tune.bisect import NotFoundError, culprits
-from autotune_rewrite.verify.comparison import Pair
+from autotune_rewrite.verify.statistics.pairs import Pair
 from codemods.codemod import Promise
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.verify import records as stored
 from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
-from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
 from autotune_rewrite.verify.records import Run
 from autotune_rewrite.verify.run import probe, run_script
+from autotune_rewrite.verify.statistics.measurement import Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

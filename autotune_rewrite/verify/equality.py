@@ -8,24 +8,17 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from autotune_rewrite.verify import metrics
-from autotune_rewrite.verify.comparison import (
-    EARLY,
-    MARGIN_PART,
-    MARGIN_SPREADS,
-    MIN_SEEDS,
-    START,
-    Check,
-    Summary,
-    figure,
-)
-from autotune_rewrite.verify.measurement import training_passes
 from autotune_rewrite.verify.omissions import omissions, unseen, unseen_evaluation
+from autotune_rewrite.verify.statistics.measurement import training_passes
+from autotune_rewrite.verify.statistics.pairs import EARLY, START, Check
+from autotune_rewrite.verify.statistics.seeds import MARGIN_PART, MARGIN_SPREADS, MIN_SEEDS, Summary, figure
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from autotune_rewrite.verify.comparison import Comparison, Pair
+    from autotune_rewrite.verify.comparison import Comparison
     from autotune_rewrite.verify.plan import Plan
+    from autotune_rewrite.verify.statistics.pairs import Pair
 
 Equality = Literal["equal", "non-inferior", "different", "inconclusive", "not-checked"]
 Bits = Literal["equal", "different", "unrepeatable", "unknown"]

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from autotune_rewrite.verify.equality import Equality, judge_equality
-from autotune_rewrite.verify.measurement import UNSTEADY, Figures
+from autotune_rewrite.verify.statistics.measurement import UNSTEADY, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autotune_rewrite.verify.comparison import Basis, Comparison, Ratio, Summary
+    from autotune_rewrite.verify.comparison import Basis, Comparison
     from autotune_rewrite.verify.plan import Plan, PromiseName, Side
     from autotune_rewrite.verify.records import Environment, Outcome, Run
+    from autotune_rewrite.verify.statistics.ratio import Ratio
+    from autotune_rewrite.verify.statistics.seeds import Summary
 
 Speed = Literal["faster", "no-difference", "slower", "inconclusive", "not-checked"]
 

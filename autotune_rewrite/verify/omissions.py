@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.verify import metrics
-from autotune_rewrite.verify.measurement import evaluation_passes, training_passes
+from autotune_rewrite.verify.statistics.measurement import evaluation_passes, training_passes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

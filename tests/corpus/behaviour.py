@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(PROJECT))  # the tool of this checkout, whether or not another one is installed
 
-from autotune_rewrite.verify.comparison import Pair  # noqa: E402 - as above
 from autotune_rewrite.verify.plan import Plan, Side, Turn  # noqa: E402 - as above
 from autotune_rewrite.verify.run import run_script  # noqa: E402 - as above
+from autotune_rewrite.verify.statistics.pairs import Pair  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

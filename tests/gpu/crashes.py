@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite.verify.comparison import START, Pair
 from autotune_rewrite.verify.plan import Plan, Turn
 from autotune_rewrite.verify.records import run_of
 from autotune_rewrite.verify.run import run_script
+from autotune_rewrite.verify.statistics.pairs import START, Pair
 from tests.gpu.running import NAIVE, Extent, Prepared
 from tests.gpu.scripts import BY_NAME
 from tests.gpu.tasks import Task, Values

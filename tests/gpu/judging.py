@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from autotune_rewrite.verify import Judgement, Plan, judged
 from autotune_rewrite.verify.comparison import Comparison
-from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.records import run_of
+from autotune_rewrite.verify.statistics.measurement import Measurement
 from tests.gpu.running import NAIVE
 from tests.gpu.speed import COLD, TF32
 

@@ -7,8 +7,9 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.verify.comparison import START, Comparison, Pair
+from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.records import run_of
+from autotune_rewrite.verify.statistics.pairs import START, Pair
 from tests.gpu import truths
 from tests.gpu.crashes import losses_apart
 from tests.gpu.plots import pictures

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from autotune_rewrite.verify.comparison import Ratio
-    from autotune_rewrite.verify.measurement import Figures
+    from autotune_rewrite.verify.statistics.measurement import Figures
+    from autotune_rewrite.verify.statistics.ratio import Ratio
     from tests.gpu.judging import Beside
     from tests.gpu.results import Device
 

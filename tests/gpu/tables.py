@@ -11,9 +11,10 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite.verify.comparison import Comparison, Pair
+from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import ENDED, SAME
 from autotune_rewrite.verify.records import run_of
+from autotune_rewrite.verify.statistics.pairs import Pair
 from tests.gpu.judging import compared
 from tests.gpu.running import NAIVE
 from tests.gpu.speed import COLD, TF32
@@ -21,10 +22,10 @@ from tests.gpu.speed import COLD, TF32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from autotune_rewrite.verify.comparison import Ratio
     from autotune_rewrite.verify.judgement import Judgement
-    from autotune_rewrite.verify.measurement import Figures
     from autotune_rewrite.verify.records import Run
+    from autotune_rewrite.verify.statistics.measurement import Figures
+    from autotune_rewrite.verify.statistics.ratio import Ratio
     from tests.gpu.judging import Beside
     from tests.gpu.tasks import Values
 

@@ -13,12 +13,14 @@ import pytest
 
 from autotune_rewrite.report.judgement import as_json, as_text, headline, show, significant
 from autotune_rewrite.report.markdown import as_markdown
-from autotune_rewrite.verify.comparison import Basis, Ratio, Summary
 from autotune_rewrite.verify.judgement import Judgement
-from autotune_rewrite.verify.measurement import Figures
 from autotune_rewrite.verify.records import Gpu, Outcome
+from autotune_rewrite.verify.statistics.measurement import Figures
+from autotune_rewrite.verify.statistics.ratio import Ratio
+from autotune_rewrite.verify.statistics.seeds import Summary
 
 if TYPE_CHECKING:
+    from autotune_rewrite.verify.comparison import Basis
     from autotune_rewrite.verify.equality import Equality
 
 PASSED = Judgement(

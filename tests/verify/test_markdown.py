@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from autotune_rewrite.report.markdown import as_markdown
-from autotune_rewrite.verify.comparison import Ratio, Summary
 from autotune_rewrite.verify.judgement import Judgement
-from autotune_rewrite.verify.measurement import Figures
+from autotune_rewrite.verify.statistics.measurement import Figures
+from autotune_rewrite.verify.statistics.ratio import Ratio
+from autotune_rewrite.verify.statistics.seeds import Summary
 
 PASSED = Judgement(
     run="ok",

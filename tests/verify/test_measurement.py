@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from autotune_rewrite.verify.measurement import Figures, Measurement, covered
 from autotune_rewrite.verify.records import Gpu, Pass, Run
+from autotune_rewrite.verify.statistics.measurement import Figures, Measurement, covered
 
 RUN = Run("original", 0, "ok", "", (), 12.0, ended="finished", import_seconds=2.0)
 

@@ -15,11 +15,12 @@ import pytest
 
 from autotune_rewrite.report.judgement import as_json, as_text
 from autotune_rewrite.verify import judged
-from autotune_rewrite.verify.comparison import Comparison, Pair
+from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import judge, judge_failure
 from autotune_rewrite.verify.plan import Device, Plan, Turn, VerifyError
 from autotune_rewrite.verify.records import Environment, Run
 from autotune_rewrite.verify.run import HARNESS, run_script
+from autotune_rewrite.verify.statistics.pairs import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable

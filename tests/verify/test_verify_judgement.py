@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.verify.comparison import Check, Comparison, Pair, Ratio, Summary, last_tenth
+from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure, speed_word
 from autotune_rewrite.verify.plan import Plan, PromiseName
 from autotune_rewrite.verify.records import File, Gpu, Outcome, Pass, Run, Scalar
+from autotune_rewrite.verify.statistics.pairs import Check, Pair
+from autotune_rewrite.verify.statistics.ratio import Ratio
+from autotune_rewrite.verify.statistics.seeds import Summary, last_tenth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

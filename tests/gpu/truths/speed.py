@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.verify import judged
 from autotune_rewrite.verify.judgement import speed_word
-from autotune_rewrite.verify.measurement import Measurement
 from autotune_rewrite.verify.plan import Plan, Turn
+from autotune_rewrite.verify.statistics.measurement import Measurement
 from tests.gpu.truths.bench import FORK, START, Rounds, Truth, kept, read_json, runs_of, told
 from tests.gpu.truths.texts import MORE_PRODUCTS, OVERHEAD, PAUSES, SPEED, changed
 

@@ -1,0 +1,1 @@
+"""What runs say together: figures, no words yet."""

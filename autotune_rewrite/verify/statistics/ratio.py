@@ -1,0 +1,56 @@
+"""How many times as fast, with an interval."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The original's time divided by the rewritten script's: above 1 where the rewritten one is faster."""
+
+    estimate: float
+    low: float | None
+    """Of the interval; None where one pair shows no spread."""
+    high: float | None
+    confidence: float = CONFIDENCE
+    """Of the interval."""
+
+    @classmethod
+    def of(cls, originals: Sequence[float], rewritten: Sequence[float], confidence: float = CONFIDENCE) -> Ratio:
+        """The geometric mean of the paired ratios with a t interval on their logarithms.
+
+        Args:
+            originals: Seconds, one for each pair.
+            rewritten: Seconds, of the same pairs.
+            confidence: Of the interval.
+        """
+        logs = [math.log(before / after) for before, after in zip(originals, rewritten, strict=True)]
+        mean = statistics.fmean(logs)
+        if len(logs) == 1:
+            return cls(math.exp(mean), None, None, confidence)
+        half = quantile_of_t((1 + confidence) / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+        return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), confidence)
+
+    @property
+    def resolution(self) -> float | None:
+        """The smallest change, as a part of 1, that the interval could tell from none; None without an interval."""
+        return None if self.high is None else self.high / self.estimate - 1
+
+
+@lru_cache
+def quantile_of_t(probability: float, freedom: int) -> float:
+    """Of Student's t distribution with so many degrees of freedom."""
+    from scipy.special import stdtrit  # only verifying needs scipy, and says so where it is missing
+
+    return float(stdtrit(freedom, probability))
