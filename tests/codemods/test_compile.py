@@ -526,11 +526,16 @@ BY_HAND = {
         "    return np.zeros((len(some), lengths.max()))\n\n\n"
         "for part in parts:\n    fill(part)\n"
     ),
+    "lengths that are converted": (
+        "for some in parts:\n    lengths = [len(each) for each in some]\n"
+        "    lengths = torch.tensor(lengths)\n    width = lengths.max()\n"
+    ),
     "the longest itself": "for some in parts:\n    width = len(max(some, key=len))\n",
 }
 ONCE = {
     "all of the data": "longest = max(len(each) for each in texts)\n",
     "another number": "for some in parts:\n    longest = max(each.size for each in some)\n",
+    "a name that is converted": "for some in parts:\n    some = torch.tensor(some)\n    longest = some.max()\n",
 }
 
 

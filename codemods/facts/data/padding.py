@@ -70,7 +70,7 @@ def _is_longest(flow: Flow, module: Module, call: ast.Call) -> bool:
     return False
 
 
-def _are_lengths(flow: Flow, module: Module, node: ast.expr) -> bool:
+def _are_lengths(flow: Flow, module: Module, node: ast.expr, looked_up: frozenset[str] = frozenset()) -> bool:
     """``[len(each) for each in batch]``, ``map(len, batch)``, or a name for that."""
     match node:
         case ast.GeneratorExp(element) | ast.ListComp(element):
@@ -78,11 +78,13 @@ def _are_lengths(flow: Flow, module: Module, node: ast.expr) -> bool:
         case ast.Call(_, [function, _]) if _is_len(flow, function):
             return any(each.name == "builtins.map" for each in flow.values(node.func))
         case ast.Call(_, [inner, *_]):
-            return any(each.name in _GATHERS for each in flow.values(node.func)) and _are_lengths(flow, module, inner)
-        case ast.Name(name):
+            gathers = any(each.name in _GATHERS for each in flow.values(node.func))
+            return gathers and _are_lengths(flow, module, inner, looked_up)
+        case ast.Name(name) if name not in looked_up:  # `lengths = torch.tensor(lengths)`
             stores = [each for each in module.stores.get(name, ()) if module.function(each) is module.function(node)]
             given = [each.value for store in stores if isinstance(each := module.statement(store), ast.Assign)]
-            return any(_are_lengths(flow, module, each) for each in given if not isinstance(each, ast.Name))
+            others = (each for each in given if not isinstance(each, ast.Name))
+            return any(_are_lengths(flow, module, each, looked_up | {name}) for each in others)
     return False
 
 
