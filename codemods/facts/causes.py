@@ -78,6 +78,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "made-by-hand": "The script cuts its batches itself. A `DataLoader` could pin them.",
         "own-loader-class": "A class of the project makes or reads the loader in a way of its own. Give the argument "
         "where it calls `DataLoader`.",
+        "other-stream": "The script queues work on CUDA streams of its own, which may not wait for a copy that does "
+        "not block. Copy on the stream that uses the batch, or let that wait with `wait_stream()`.",
         "partial-loader": "`functools.partial` makes the loader. Give the argument there.",
         "unpinnable": "What the batches are made of cannot be pinned: sparse tensors, or objects without "
         "`pin_memory()`.",

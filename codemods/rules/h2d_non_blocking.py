@@ -54,7 +54,8 @@ class H2dNonBlocking(Codemod):
     When it is left:
         The batch is not in pinned memory, and cannot be. The target is not CUDA, or is not known: from a device to the
         host a copy that does not block is read before it is there. The batch is written on the host after the copy was
-        queued. The batch may be an object of a ``collate_fn`` whose ``to`` knows no ``non_blocking``.
+        queued. The batch may be an object of a ``collate_fn`` whose ``to`` knows no ``non_blocking``. Another
+        CUDA stream than that of the copy may use the batch.
 
     Results:
         The same values, bit for bit.
@@ -69,8 +70,8 @@ class H2dNonBlocking(Codemod):
     needs_cuda = True
     causes = words(
         """
-        converted-on-host framework made-by-hand other-accelerator perhaps-other-device script-decides unknown-batch
-        unknown-device unpinned-loader written-while-copied
+        converted-on-host framework made-by-hand other-accelerator other-stream perhaps-other-device script-decides
+        unknown-batch unknown-device unpinned-loader written-while-copied
         """
     )
     examples = (

@@ -328,22 +328,30 @@ Trainer().train()
 class Prefetcher:
     def __init__(self):
         self.batches = iter(loader)
+        self.stream = torch.cuda.Stream()
         self.fetch()
     def fetch(self):
         self.x, self.y = next(self.batches)
-        with torch.cuda.stream(torch.cuda.Stream()):
+        with torch.cuda.stream(self.stream):
             self.x = self.x.cuda()
+    def next(self):
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return self.x
 Prefetcher()
 """,
         """\
 class Prefetcher:
     def __init__(self):
         self.batches = iter(loader)
+        self.stream = torch.cuda.Stream()
         self.fetch()
     def fetch(self):
         self.x, self.y = next(self.batches)
-        with torch.cuda.stream(torch.cuda.Stream()):
+        with torch.cuda.stream(self.stream):
             self.x = self.x.cuda(non_blocking=True)
+    def next(self):
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return self.x
 Prefetcher()
 """,
     ),
@@ -1125,6 +1133,80 @@ def train(kind):
         "",
     ),
 }
+
+
+ON_STREAMS = {
+    "the copy is queued on a stream of its own": (
+        """\
+stream = torch.cuda.Stream()
+for x, y in loader:
+    with torch.cuda.stream(stream):
+        x = x.cuda()
+    print(x.sum())
+""",
+        "the batch is copied on a stream of its own (line 13), and others may not wait for that",
+    ),
+    "only the copy waits for the current stream": (
+        """\
+stream = torch.cuda.Stream()
+for x, y in loader:
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        x = x.cuda()
+    print(x.sum())
+""",
+        "the batch is copied on a stream of its own (line 14), and others may not wait for that",
+    ),
+    "so is the call of its function": (
+        """\
+def fetch(x):
+    return x.cuda()
+
+stream = torch.cuda.Stream()
+for x, y in loader:
+    with stream:
+        x = fetch(x)
+    print(x.sum())
+""",
+        "the batch is copied on a stream of its own (line 16), and others may not wait for that",
+    ),
+    "the batch is used on another stream": (
+        """\
+stream = torch.cuda.Stream()
+for x, y in loader:
+    x = x.cuda()
+    with torch.cuda.stream(stream):
+        print(x.sum())
+""",
+        "another stream than that of the copy runs kernels (line 14), and is not seen to wait for it",
+    ),
+    "another stream becomes the current one": (
+        """\
+for x, y in loader:
+    x = x.cuda()
+    torch.cuda.set_stream(torch.cuda.Stream())
+    print(x.sum())
+""",
+        "another stream than that of the copy runs kernels (line 13), and is not seen to wait for it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), ON_STREAMS.values(), ids=ON_STREAMS)
+def test_only_the_host_waits_for_the_copy_where(code: str, because: str) -> None:
+    leaves(code, because)
+
+
+def test_a_stream_that_waits_for_that_of_the_copy_may_use_it() -> None:
+    code = """\
+stream = torch.cuda.Stream()
+for x, y in loader:
+    x = {}
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        print(x.sum())
+"""
+    rewrites(code.format("x.cuda()"), code.format("x.cuda(non_blocking=True)"))
 
 
 @pytest.mark.parametrize(("code", "because", "but"), DECLINED.values(), ids=DECLINED)

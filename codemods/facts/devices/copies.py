@@ -9,6 +9,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
 from codemods.facts.data.parts import is_callers_batch, why_no_tensor
 from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.devices.transfers import is_element
 from codemods.facts.devices.writes import why_written
 from codemods.facts.loops import loop_around
@@ -113,8 +114,13 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
     if not move.may_reach_cuda:
         return Reason("other-accelerator", "the batch goes to another accelerator than CUDA")
     if is_callers:
-        return None
-    return _why_other(move) or _why_pageable(script, move) or why_written(script.flow, move)
+        return why_not_ordered(script.flow, move.module, move.call)
+    return (
+        _why_other(move)
+        or _why_pageable(script, move)
+        or why_written(script.flow, move)
+        or why_not_ordered(script.flow, move.module, move.call)
+    )
 
 
 def _why_other(move: Transfer) -> Reason | None:
