@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
+from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, Value
 from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
@@ -121,7 +122,7 @@ for images, labels in loader:
                     move.non_blocking is None
                     and move.method != "type"
                     and not all(each.sort is Sort.MOVED for each in move.sources)
-                    and is_element(move.module, move.call)
+                    and is_element(move.module, move.receiver)
                 ):
                     yield self.left(move.module, move.call, why_no_batch(move))
                 continue
@@ -197,7 +198,7 @@ def _split(script: Script, move: Transfer) -> list[Replace]:
     """The statement that moves several tensors, where its line gets too wide: one statement for each of them."""
     module, statement = move.module, move.module.statement(move.call)
     beside = [each for each in script.transfers if each.module is module and module.statement(each.call) is statement]
-    if len(beside) == 1:
+    if len(beside) == 1 or any(each.method == "copy_" for each in beside):
         return []
     edits = [_edit(script, each) for each in beside if is_about_batches(each) and each.non_blocking is None]
     added = sum(len(f", {each.name}={each.value}") for each in edits if isinstance(each, AddArgument))
@@ -247,6 +248,6 @@ def _passes(call: ast.Call, function: FunctionNode | ast.Lambda, name: str) -> b
 def _on_cuda(script: Script, move: Transfer) -> str | None:
     """The expression that says whether this move is one to CUDA."""
     node = move.device.node
-    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or node not in walk(move.call):
         return None
     return is_on_cuda(script.flow, node, move.module.code(node), script.quote(move.module))

@@ -1197,6 +1197,95 @@ def test_only_the_host_waits_for_the_copy_where(code: str, because: str) -> None
     leaves(code, because)
 
 
+BUFFERS = {
+    "made on CUDA": "buffer = torch.cuda.FloatTensor(64, 1, 28, 28)",
+    "made on a device": "buffer = torch.empty(64, 1, 28, 28, device=device)",
+    "of a type that depends on CUDA": (
+        "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.Tensor\nbuffer = Tensor(64, 1, 28, 28)"
+    ),
+    "moved to CUDA": "buffer = torch.FloatTensor(64, 1, 28, 28)\nbuffer = buffer.cuda()",
+    "moved where there is CUDA": (
+        "buffer = torch.FloatTensor(64, 1, 28, 28)\nif torch.cuda.is_available():\n    buffer = buffer.cuda()"
+    ),
+    "moved to a device": "buffer = torch.zeros(64, 1, 28, 28).to(device)",
+}
+
+
+@pytest.mark.parametrize("made", BUFFERS.values(), ids=BUFFERS)
+def test_a_buffer_on_a_device_is_filled_without_blocking(made: str) -> None:
+    code = f"{made}\nfor x, y in loader:\n    {{}}\n"
+    rewrites(code.format("buffer.copy_(x)"), code.format("buffer.copy_(x, non_blocking=True)"))
+
+
+FILLED = {
+    "after it has another size": (
+        "buffer.data.resize_(x.size()).copy_(x)",
+        "buffer.data.resize_(x.size()).copy_(x, non_blocking=True)",
+    ),
+    "in part": ("buffer[:8].copy_(x[:8])", "buffer[:8].copy_(x[:8], non_blocking=True)"),
+    "and used": ("z = Variable(buffer.copy_(x))", "z = Variable(buffer.copy_(x, non_blocking=True))"),
+    "by keyword": ("buffer.copy_(other=x)", "buffer.copy_(other=x, non_blocking=True)"),
+    "with a field": ('buffer.copy_(batch["x"])', 'buffer.copy_(batch["x"], non_blocking=True)'),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), FILLED.values(), ids=FILLED)
+def test_a_buffer_is_filled(before: str, after: str) -> None:
+    code = "buffer = torch.cuda.FloatTensor(64, 1, 28, 28)\nfor batch in loader:\n    x, y = batch\n    {}\n"
+    rewrites(code.format(before), code.format(after))
+
+
+def test_a_buffer_of_an_object_is_filled() -> None:
+    code = """\
+class Model:
+    def __init__(self):
+        self.input = torch.empty(64, 1, 28, 28, device=device)
+    def set_input(self, batch):
+        self.input.resize_(batch["A"].size()).copy_(batch["A"]{})
+model = Model()
+for batch in loader:
+    model.set_input(batch)
+"""
+    rewrites(code.format(""), code.format(", non_blocking=True"))
+
+
+NOT_FILLED = {
+    "the batch is written after": ("buffer.copy_(x)\n    x.mul_(2)", WRITTEN.format(14)),
+    "the batch is converted before": (
+        "buffer.copy_(x.double() / 255)",
+        "what is moved was made from the batch on the host, and is not in pinned memory",
+    ),
+    "the script says so": ("buffer.copy_(x, False)", "non_blocking=False is written there"),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), NOT_FILLED.values(), ids=NOT_FILLED)
+def test_a_buffer_is_filled_as_before_where(code: str, because: str) -> None:
+    leaves(f"buffer = torch.cuda.FloatTensor(64, 1, 28, 28)\nfor x, y in loader:\n    {code}\n", because)
+
+
+def test_a_buffer_that_may_be_anywhere_is_filled_as_before() -> None:
+    code = "def fill(buffer):\n    for x, y in loader:\n        buffer.copy_(x)\n"
+    leaves(code, "the device is not known: where the tensor was made that is filled is not seen")
+
+
+def test_a_buffer_that_may_be_on_mps_is_filled_as_before() -> None:
+    start = 'where = torch.device("cuda" if torch.cuda.is_available() else "mps")\n'
+    leaves(f"{start}buffer = torch.empty(64, device=where)\nfor x, y in loader:\n    buffer.copy_(y)\n", MPS)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("torch.empty(64).copy_(y)", id="to the host"),
+        pytest.param("torch.empty(64).cuda().copy_(y, non_blocking=True)", id="without blocking already"),
+        pytest.param("torch.empty(64).cuda().copy_(y.cuda(non_blocking=True))", id="what is on a device already"),
+    ],
+)
+def test_nothing_is_said_of_what_is_copied(code: str) -> None:
+    check_silent(H2dNonBlocking, HEAD + f"for x, y in loader:\n    z = {code}\n")
+
+
 def test_a_stream_that_waits_for_that_of_the_copy_may_use_it() -> None:
     code = """\
 stream = torch.cuda.Stream()

@@ -1319,6 +1319,32 @@ for x, y in loader:
 }
 
 
+BATCHES_COPIED = {
+    "made on the device": (
+        "buffer = torch.empty(64, 1, 28, 28, device=device)\n",
+        'device.type == "cuda"',
+    ),
+    "of a type that depends on CUDA": (
+        "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.Tensor\nbuffer = Tensor(64)\n",
+        "torch.cuda.is_available()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "value"), BATCHES_COPIED.values(), ids=BATCHES_COPIED)
+def test_batches_that_are_copied_into_a_buffer_go_to_its_device(made: str, value: str) -> None:
+    loop = "for x, y in loader:\n    buffer.copy_(x)\n"
+    before, after = (
+        f"{ANY_DEVICE}loader = DataLoader(data{each})\n{made}{loop}" for each in ("", f", pin_memory={value}")
+    )
+    rewrites(before, after)
+
+
+def test_batches_that_are_copied_into_a_buffer_of_the_host_are_not_moved() -> None:
+    code = "loader = DataLoader(data)\nbuffer = torch.empty(64)\nfor x, y in loader:\n    buffer.copy_(y)\n"
+    leaves(code, "its batches are not moved to a device in this file")
+
+
 @pytest.mark.parametrize("rest", PINNED_YET.values(), ids=PINNED_YET)
 def test_pinned_although(rest: str) -> None:
     rewrites("loader = DataLoader(data)\n" + rest, "loader = DataLoader(data, pin_memory=True)\n" + rest)

@@ -57,7 +57,7 @@ def unknown_in_place(script: Script, call: ast.Call) -> Reason | None:
     if not (isinstance(func, ast.Attribute) and func.attr in {"to", "cuda"} and isinstance(func.value, ast.Name)):
         return None
     given = any(each.arg == "non_blocking" for each in call.keywords)
-    if given or not isinstance(module.parent(call), ast.Expr) or not is_element(module, call):
+    if given or not isinstance(module.parent(call), ast.Expr) or not is_element(module, func.value):
         return None
     values = without_none(script.flow.values(func.value))
     if not values or any(each.sort is not Sort.UNKNOWN for each in values):
@@ -155,7 +155,8 @@ def _why_pageable(script: Script, move: Transfer) -> Reason | None:
         loader = script.loader(value)
         if loader is None:
             return Reason("unpinned-loader", "the loader is not made in a way that can be seen")
-        why = why_no_tensor(loader, move)
+        # What `copy_` is given has to be a tensor.
+        why = why_no_tensor(loader, move) if move.method != "copy_" else None
         if why is not None:
             return why
         reason = script.why_left_unpinned(loader)

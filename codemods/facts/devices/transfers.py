@@ -1,4 +1,4 @@
-"""The moves of tensors to a device: what is moved, where to, and under which conditions."""
+"""The copies of tensors to a device: what is copied, where to, and under which conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
+from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
 from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.loops import module_of
 from codemods.library.kinds import Kind, is_dtype, kind
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
 
 _MOVES = frozenset({"to", "cuda", "type"})
+_COPIES = _MOVES | {"copy_"}
 # Half as wide formats are left where they are: they may be there to halve what is copied.
 _WIDE = frozenset({"float", "double", "float32", "float64"})
 _COLLATED = frozenset({"long", "float"})
@@ -41,7 +42,7 @@ class Transfer:
 
     @property
     def method(self) -> str:
-        """``to``, ``cuda`` or ``type``."""
+        """``to``, ``cuda``, ``type`` or ``copy_``."""
         return self.call.func.attr  # type: ignore[attr-defined, no-any-return]
 
     @cached_property
@@ -173,7 +174,7 @@ class Transfer:
         for keyword in self.call.keywords:
             if keyword.arg in {"non_blocking", "async_"}:
                 return keyword.value
-        position = {"to": 2, "cuda": 1, "type": 1}[self.method]
+        position = {"to": 2, "cuda": 1, "type": 1, "copy_": 1}[self.method]
         if self.method == "to" and self.call.args:
             # x.to(dtype, non_blocking) has it one place earlier.
             position = 1 if any(is_dtype(each) for each in self.flow.values(self.call.args[0])) else 2
@@ -203,6 +204,73 @@ class Making(Transfer):
     def method(self) -> str:
         """As good as what ``to`` returns."""
         return "to"
+
+
+@dataclass(frozen=True, eq=False)
+class Filling(Transfer):
+    """A call that copies a tensor into one that is there: ``buffer.copy_(x)``."""
+
+    @property
+    def receiver(self) -> ast.expr:
+        """What is copied."""
+        given = _source(self.call)
+        assert given is not None  # noqa: S101 - asked before; for the type checker
+        return given
+
+    @property
+    def method(self) -> str:
+        """The one that is called."""
+        return "copy_"
+
+    @property
+    def cast(self) -> None:
+        """None: the copy casts itself."""
+
+    @property
+    def target(self) -> ast.expr:
+        """What is filled."""
+        return self.call.func.value  # type: ignore[attr-defined, no-any-return]
+
+    @cached_property
+    def device(self) -> Device:
+        """Where that was made, or moved to."""
+        values = without_none(self.flow.values(self.target))
+        found = [_where_made(self.flow, each) for each in in_order(values)]
+        unknown = next((each.reason for each in found if each.kind is DeviceKind.UNKNOWN), None)
+        if unknown is not None or not found:
+            return Device(DeviceKind.UNKNOWN, None, reason=unknown or _BUFFER_NOT_SEEN)
+        kinds = {each.kind for each in found}
+        names = frozenset(name for each in found for name in each.names)
+        if len(kinds) > 1:
+            to_cuda = kinds & {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
+            return Device(DeviceKind.CONDITIONAL if to_cuda else DeviceKind.OTHER, None, names=names)
+        node = found[0].node if len(found) == 1 else None
+        here = node is not None and self.module.holds(node)
+        return Device(found[0].kind, node if here else None, found[0].is_string, names)
+
+
+_BUFFER_NOT_SEEN = "where the tensor was made that is filled is not seen"
+
+
+def _source(call: ast.Call) -> ast.expr | None:
+    """What ``copy_`` copies."""
+    return next((each.value for each in call.keywords if each.arg == "other"), call.args[0] if call.args else None)
+
+
+def _where_made(flow: Flow, value: Value) -> Device:
+    """The device on which a tensor was made, or to which it was moved."""
+    if value.sort in {Sort.HOST, Sort.BATCH}:
+        return Device(DeviceKind.CPU, None, names=frozenset({"cpu"}))
+    site = value.site
+    if value.sort is Sort.MOVED and isinstance(site, ast.Call):
+        given = next((each.value for each in site.keywords if each.arg == "device"), None)
+        if given is not None:
+            return device(flow, given)
+        if isinstance(site.func, ast.Attribute) and site.func.attr in _MOVES:
+            return Transfer(flow, module_of(flow, site), site).device
+        if any(each.name.startswith("torch.cuda.") for each in flow.values(site.func)):
+            return Device(DeviceKind.CUDA, None, names=frozenset({"cuda"}))
+    return Device(DeviceKind.UNKNOWN, None, reason=_BUFFER_NOT_SEEN)
 
 
 def _may_change_nothing(node: ast.expr) -> TypeGuard[ast.Call]:
@@ -244,12 +312,30 @@ def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
     """Every call that moves a tensor, or an element of something unknown that may be one, to a device."""
     for module in modules:
         for call in module.nodes(ast.Call):
-            if not isinstance(call.func, ast.Attribute) or call.func.attr not in _MOVES:
+            if not isinstance(call.func, ast.Attribute) or call.func.attr not in _COPIES:
+                continue
+            if call.func.attr == "copy_":
+                if _fills_device(flow, module, call):
+                    yield Filling(flow, module, call)
                 continue
             values = without_none(flow.values(call.func.value))
             is_tensor = any(each.sort in TENSOR_SORTS for each in values)
             if (is_tensor or _is_unknown_element(module, call, values)) and _names_target(flow, call):
                 yield Transfer(flow, module, call)
+
+
+def _fills_device(flow: Flow, module: Module, call: ast.Call) -> bool:
+    """Whether what may be a batch is copied into a tensor that may be on a device."""
+    source = _source(call)
+    if source is None:
+        return False
+    filling = Filling(flow, module, call)
+    if filling.loaders or filling.made_from:
+        return filling.device.kind is not DeviceKind.CPU
+    values = filling.sources
+    is_made = any(each.sort in TENSOR_SORTS for each in values)
+    is_unknown = all(each.sort is Sort.UNKNOWN for each in values) and is_element(module, source)
+    return bool(values) and (is_made or is_unknown) and filling.may_reach_cuda
 
 
 def is_value_of_dictionary(module: Module, node: ast.expr) -> bool:
@@ -348,18 +434,18 @@ def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
         return False
     if isinstance(module.parent(call), ast.Expr) or call.func.attr == "type":  # type: ignore[attr-defined]
         return False
-    return is_element(module, call)
+    return is_element(module, call.func.value)  # type: ignore[attr-defined]
 
 
-def is_element(module: Module, call: ast.Call) -> bool:
-    """Whether what is moved is named by a loop around the call, or by ``next()``, or is a part or a view of that."""
-    root: ast.expr = call.func
+def is_element(module: Module, moved: ast.expr) -> bool:
+    """Whether what is moved is named by a loop around it, or by ``next()``, or is a part or a view of that."""
+    root = moved
     while True:
         if _is_next(root):
             return True
         if isinstance(root, (ast.Attribute, ast.Subscript)):
             root = root.value
-        elif isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root is not call:
+        elif isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
             root = root.func.value
         else:
             return isinstance(root, ast.Name) and _is_target(module, root)
