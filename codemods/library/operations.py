@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.library.operators import Operator
 
+FROM_ARRAY = frozenset({"torch.from_numpy", "torch.frombuffer"})
+"""What makes a tensor of an array, in the same memory."""
 _NUMBERS = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.PLAIN})
 _DIMENSION = frozenset({"dim", "axis", "keepdim", "keepdims"})
 _POOLING = "torch.nn."

@@ -1286,6 +1286,43 @@ def test_nothing_is_said_of_what_is_copied(code: str) -> None:
     check_silent(H2dNonBlocking, HEAD + f"for x, y in loader:\n    z = {code}\n")
 
 
+ARRAYS = {
+    "a part of an array": ("torch.from_numpy(images[i : i + 64]).to(device)", CUT.format(15)),
+    "an array of another format": ("torch.from_numpy(images).float().cuda()", CUT.format(15)),
+    "an array, into a buffer": ("torch.empty(9, device=device).copy_(torch.from_numpy(images))", CUT.format(15)),
+    "an array with a graph": ("Variable(torch.from_numpy(images).cuda())", CUT.format(15)),
+}
+
+
+@pytest.mark.parametrize(("made", "because"), ARRAYS.values(), ids=ARRAYS)
+def test_what_is_copied_from_an_array_is_left(made: str, because: str) -> None:
+    code = f"""\
+import numpy as np
+
+images = np.zeros((640, 784))
+for i in range(0, 640, 64):
+    x = {made}
+"""
+    leaves(code, because)
+
+
+def test_a_tensor_that_is_made_of_numbers_in_a_loop_is_not_mentioned() -> None:
+    check_silent(H2dNonBlocking, HEAD + "for i in range(9):\n    x = torch.tensor([1.0]).to(device)\n")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("torch.from_numpy(x.numpy()).to(device)", id="its own memory"),
+        pytest.param("torch.from_numpy(x.numpy()[:, ::-1].copy()).to(device)", id="a copy of it"),
+        pytest.param("torch.from_numpy(array).to(device)", id="by a name"),
+    ],
+)
+def test_a_batch_that_goes_through_numpy_is_left(made: str) -> None:
+    because = "what is moved is what NumPy made of a batch (line 13), which may not be in pinned memory: move the batch itself"
+    leaves(f"for x, y in loader:\n    array = x.numpy()\n    x = {made}\n", because)
+
+
 def test_a_stream_that_waits_for_that_of_the_copy_may_use_it() -> None:
     code = """\
 stream = torch.cuda.Stream()

@@ -1340,6 +1340,11 @@ def test_batches_that_are_copied_into_a_buffer_go_to_its_device(made: str, value
     rewrites(before, after)
 
 
+def test_batches_that_go_through_numpy_are_not_moved_themselves() -> None:
+    code = "loader = DataLoader(data)\nfor x, y in loader:\n    x = torch.from_numpy(x.numpy() / 255).cuda()\n"
+    leaves(code, "new tensors are made from its batches on the host, and those are moved (line 10)")
+
+
 def test_batches_that_are_copied_into_a_buffer_of_the_host_are_not_moved() -> None:
     code = "loader = DataLoader(data)\nbuffer = torch.empty(64)\nfor x, y in loader:\n    buffer.copy_(y)\n"
     leaves(code, "its batches are not moved to a device in this file")

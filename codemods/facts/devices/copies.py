@@ -10,7 +10,7 @@ from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, in_order, why_un
 from codemods.facts.data.parts import is_callers_batch, why_no_tensor
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
-from codemods.facts.devices.transfers import is_element
+from codemods.facts.devices.transfers import from_arrays, is_element
 from codemods.facts.devices.writes import why_written
 from codemods.facts.loops import loop_around
 from codemods.facts.loops import place as place_of
@@ -29,11 +29,14 @@ def is_about_batches(move: Transfer) -> bool:
 
 
 def is_cut_by_hand(script: Script, move: Transfer) -> bool:
-    """``X[i : i + 64].to(device)`` in a loop; not ``torch.randn(64, 9).to(device)``, which had better be made there."""
+    """``X[i : i + 64].to(device)`` in a loop; not ``torch.randn(64, 9).to(device)``, which had better be made there.
+
+    An array, ``torch.from_numpy(a).to(device)``, is on the host.
+    """
     if move.non_blocking is not None or any(each.sort is not Sort.HOST for each in move.sources):
         return False
     made = {each.site for each in move.sources}
-    if not made.isdisjoint(walk(move.receiver)):
+    if not made.isdisjoint(walk(move.receiver)) and not from_arrays(script.flow, move.receiver):
         return False
     calls = [each for each in move.module.nodes(ast.Call) if isinstance(each.func, ast.Attribute)]
     pinning = [each.func.value for each in calls if each.func.attr == "pin_memory"]  # type: ignore[attr-defined]
@@ -107,6 +110,9 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
         return why_no_batch(move)
     if not move.loaders and not is_callers:
         hole, places = _made(script, move)
+        if move.through_numpy:
+            text = f"what is moved is what NumPy made of a batch{hole}, which may not be in pinned memory:"
+            return Reason("converted-on-host", text, places, "move the batch itself")
         text = f"what is moved was made from the batch on the host{hole}, and is not in pinned memory"
         return Reason("converted-on-host", text, places)
     if move.device.kind is DeviceKind.UNKNOWN:

@@ -12,6 +12,7 @@ from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values,
 from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.loops import module_of
 from codemods.library.kinds import Kind, is_dtype, kind
+from codemods.library.operations import FROM_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,8 +98,22 @@ class Transfer:
 
     @property
     def made_from(self) -> tuple[Value, ...]:
-        """The loaders from whose batches the moved tensor was made on the host, in memory of its own."""
-        return tuple(each.of for each in self.sources if each.sort is Sort.HOST and each.of is not None)
+        """The loaders from whose batches the moved tensor was made on the host."""
+        direct = tuple(each.of for each in self.sources if each.sort is Sort.HOST and each.of is not None)
+        return direct or self.through_numpy
+
+    @cached_property
+    def through_numpy(self) -> tuple[Value, ...]:
+        """The loaders of whose batches NumPy made what is moved: ``torch.from_numpy(x.numpy())``.
+
+        Where the array is the batch's own memory, that may be pinned.
+        """
+        if any(each.sort is not Sort.HOST or each.of is not None for each in self.sources):
+            return ()
+        sites = [each.site for each in in_order(self.sources) if isinstance(each.site, ast.expr)]
+        arrays = [array for site in (self.moved, *sites) for array in from_arrays(self.flow, site)]
+        found = [loader for array in arrays for loader in _batches_in(self.flow, array, set())]
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def device(self) -> Device:
@@ -336,6 +351,32 @@ def _fills_device(flow: Flow, module: Module, call: ast.Call) -> bool:
     is_made = any(each.sort in TENSOR_SORTS for each in values)
     is_unknown = all(each.sort is Sort.UNKNOWN for each in values) and is_element(module, source)
     return bool(values) and (is_made or is_unknown) and filling.may_reach_cuda
+
+
+def from_arrays(flow: Flow, node: ast.expr) -> list[ast.expr]:
+    """The arrays that the expression makes tensors of, which are on the host: ``torch.from_numpy(a).float()``."""
+    return [
+        each.args[0]
+        for each in walk(node)
+        if isinstance(each, ast.Call)
+        and each.args
+        and any(value.name in FROM_ARRAY for value in flow.values(each.func))
+    ]
+
+
+def _batches_in(flow: Flow, array: ast.expr, seen: set[str]) -> Iterator[Value]:
+    """The loaders whose batches stand in the expression of an array, or in what its names are assigned."""
+    module = module_of(flow, array)
+    for each in walk(array):
+        if not isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
+            continue
+        yield from (value.of for value in flow.values(each) if value.sort is Sort.BATCH and value.of is not None)
+        if isinstance(each, ast.Name) and each.id not in seen:
+            seen.add(each.id)
+            for assignment in module.nodes(ast.Assign):
+                same = module.function(assignment) is module.function(array)
+                if same and any(_binds(target, each.id) for target in assignment.targets):
+                    yield from _batches_in(flow, assignment.value, seen)
 
 
 def is_value_of_dictionary(module: Module, node: ast.expr) -> bool:
