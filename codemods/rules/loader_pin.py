@@ -10,6 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing import imports
 from codemods.editing.values import AddArgument, AddItem, Import
 from codemods.facts.data.loaders import partial_loaders
+from codemods.facts.data.unseen import why_moves_are_unseen
 from codemods.facts.devices.devices import cuda_branches
 from codemods.facts.reason import Reason
 
@@ -38,8 +39,8 @@ class LoaderPin(Codemod):
     When it is left:
         The batches never go to CUDA, or are converted on the host first, which makes new, pageable tensors. The data
         set or ``collate_fn`` already works with CUDA tensors, which cannot be pinned, or makes objects without
-        ``pin_memory()``. The data set, the device, or the arguments behind ``**`` are not known. The script says
-        ``pin_memory=False``. A framework runs the loop.
+        ``pin_memory()``. The data set, the device, what reads the loader, or the arguments behind ``**`` are not
+        known. The script says ``pin_memory=False``. A framework runs the loop.
 
     Results:
         The same values, bit for bit.
@@ -57,7 +58,7 @@ class LoaderPin(Codemod):
         """
         already-on-device batches-not-moved converted-on-host default-device framework no-cuda no-name
         other-accelerator own-loader-class partial-loader script-decides unknown-arguments unknown-dataset
-        unknown-device unpinnable waits-at-exit
+        unknown-device unknown-reading unpinnable waits-at-exit
         """
     )
     failures = (r"cannot pin 'torch\.cuda\.\w+' only dense CPU tensors can be pinned",)
@@ -140,6 +141,8 @@ for (x,) in loader:
             if script.framework is not None and not loader.transfers:
                 remedy = "give it pin_memory=True if it moves them to a GPU"
                 reason = Reason("framework", f"{script.framework} moves its batches:", remedy=remedy)
+            elif reason.code == "batches-not-moved":
+                reason = why_moves_are_unseen(script, loader) or reason
             return self.left(module, loader.call, reason)
         edits = _in_dictionary(script, loader)
         if not edits:

@@ -1239,6 +1239,14 @@ def test(device):
             " 'device' is a parameter of test(), which nothing in this file calls"
         ),
     ),
+    "code that is not read": (
+        """\
+from somewhere import train
+loader = DataLoader(data)
+train(loader)
+""",
+        "train() reads it, in code that is not followed (line 10)",
+    ),
     "a framework": (
         """\
 import lightning as L
