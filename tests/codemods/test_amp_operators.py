@@ -139,6 +139,12 @@ def test_what_is_not_known_is_no_float(inside: str) -> None:
         pytest.param("best, index = out.max(1); print(best.item())", [], id="values that are printed"),
         pytest.param("kept.append(out.greater(0).numpy())", [], id="truth values"),
         pytest.param("print(out.max().item())", [], id="the largest of all is printed"),
+        pytest.param("hit = torch.round(out.sigmoid()) == y[:, None]; print(hit.sum())", [], id="rounded, compared"),
+        pytest.param("near = torch.round(torch.sigmoid(out)); print((near == y[:, None]).sum())", [], id="by a name"),
+        pytest.param(
+            "chance = out.softmax(1); kept.append(chance.numpy())", ["out = out.float()"], id="by a name, an array"
+        ),
+        pytest.param("total = out.sum(); kept.append(total)", ["out = out.float()"], id="by a name, kept"),
         pytest.param("best, index = out.max(1); kept.append(best.numpy())", ["out = out.float()"], id="values"),
         pytest.param(
             "kept.append(out.detach().sort(1)[0].numpy())", ["out = out.float()"], id="values by their number"

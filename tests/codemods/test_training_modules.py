@@ -358,3 +358,34 @@ def test_a_reason_names_the_file_in_which_the_model_is_defined() -> None:
     _, [(_, message)] = asked(ZeroGradNone, "train", {"train": OF_NET, "net": NET})
 
     assert message.endswith("weight decay: forward has a branch (net.py, line 10)")
+
+
+@pytest.mark.parametrize(
+    ("returned", "widens"),
+    [
+        pytest.param("(output.argmax(1) == y).float().mean()", False, id="only where the largest stand"),
+        pytest.param("output.softmax(1).cpu().numpy()", True, id="an array of the numbers"),
+    ],
+)
+def test_a_function_of_another_file_reads_what_the_block_computes(returned: str, *, widens: bool) -> None:
+    metrics = f"def accuracy(output, y):\n    return {returned}\n"
+    train = """\
+import torch
+from metrics import accuracy
+from models import build
+from torch import nn
+
+model = build().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in zip(torch.randn(4, 6, 8).cuda(), torch.randint(4, (4, 6)).cuda()):
+    optimizer.zero_grad()
+    output = model(x)
+    loss = nn.functional.cross_entropy(output, y)
+    loss.backward()
+    optimizer.step()
+    print(accuracy(output, y))
+"""
+    after, _ = asked(Amp, "train", {"train": train, "metrics": metrics, "models": MODELS})
+
+    assert "scaler.scale(loss)" in after
+    assert ("output = output.float()" in after) is widens

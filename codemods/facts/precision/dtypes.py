@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import declared_outer
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
 from codemods.facts.precision.hazards import Hazard, is_tiny
@@ -102,15 +103,8 @@ _HARMLESS_FUNCTIONS = frozenset(
     | {"builtins.bool", "builtins.id"}
 )
 _PASSING_FUNCTIONS = frozenset(
-    {
-        "torch.mean",
-        "torch.sum",
-        "torch.sigmoid",
-        "torch.softmax",
-        "torch.nn.functional.softmax",
-        "torch.abs",
-        "torch.exp",
-    }
+    {f"torch.{name}" for name in _PASSING_METHODS}
+    | {f"torch.nn.functional.{name}" for name in ("sigmoid", "softmax", "log_softmax")}
 )
 
 
@@ -781,8 +775,15 @@ class Uses:
                 return self.is_harmless(parent, depth)
             case ast.Tuple() if isinstance(self.module.parent(parent), ast.BinOp):
                 return self.is_harmless(parent, depth)
+            case ast.Assign([ast.Name(name) as target]) if depth and not self._is_outer(target):
+                return all(self.is_harmless(each, depth - 1) for each in self._read(target, name))
             case _:
                 return False
+
+    def _is_outer(self, target: ast.Name) -> bool:
+        """Whether the function that binds the name says that others read it."""
+        function = self.module.function(target)
+        return function is not None and target.id in declared_outer(function)
 
     def _is_harmless_operand(self, call: ast.Call, depth: int, *, passes: bool) -> bool:
         """Whether an operator of torch needs no 32 bits for it.
@@ -845,11 +846,12 @@ class Uses:
 
     def _is_harmless_in(self, function: Callee, node: ast.expr, call: ast.Call, depth: int) -> bool:
         """Whether the function does nothing with its argument that would need 32 bits."""
-        if isinstance(function, ast.Lambda) or self.flow.module_of(function) is not self.module:
+        if isinstance(function, ast.Lambda):
             return False
         name = next((name for name, each in arguments(self.flow, function, call).items() if each is node), None)
         reads = [each for each in own(function, ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
-        return name is not None and all(self.is_harmless(each, depth) for each in reads)
+        there = replace(self, module=self.flow.module_of(function))
+        return name is not None and all(there.is_harmless(each, depth) for each in reads)
 
 
 def _certainly_written(statement: ast.Assign | ast.For) -> frozenset[str]:
