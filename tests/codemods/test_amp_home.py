@@ -190,3 +190,65 @@ def test_optimizers_that_train_one_after_the_other_have_a_scaler_each() -> None:
         at = after.index(part, at + 1)
     assert after.count("GradScaler(") == 2
     assert after.count("amp_dtype = ") == 1
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "reads", "condition"),
+    [
+        pytest.param(
+            'device = torch.device("cpu")',
+            'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+            "x.to(device)",
+            'device.type == "cuda"',
+            id="chosen again under the guard",
+        ),
+        pytest.param(
+            'if torch.cuda.is_available():\n    device = torch.device("cuda")\nelse:\n    device = torch.device("cpu")',
+            "pass",
+            "x.to(device)",
+            'device.type == "cuda"',
+            id="chosen in two branches",
+        ),
+        pytest.param(
+            "device = None",
+            'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+            "x.to(device)",
+            "torch.cuda.is_available()",
+            id="perhaps none",
+        ),
+        pytest.param(
+            'if dir():\n    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+            "pass",
+            "x.to(device) if len(x) else x",
+            "torch.cuda.is_available()",
+            id="perhaps unbound",
+        ),
+    ],
+)
+def test_a_function_asks_the_device_that_it_reads(above: str, below: str, reads: str, condition: str) -> None:
+    code = f"""\
+import torch
+from torch import nn
+
+{above}
+
+
+def train(model, optimizer):
+    for x in torch.randn(6, 16, 8):
+        x = {reads}
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    {below}
+    model = nn.Linear(8, 8).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, optimizer)
+"""
+    after = run(Amp, code).after
+    (header,) = (line.strip() for line in after.splitlines() if "torch.autocast(" in line)
+
+    assert header == f'with torch.autocast("cuda", dtype=amp_dtype, enabled={condition}):'

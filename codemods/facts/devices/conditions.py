@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeGuard
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.values import Sort, leading_text
-from codemods.facts.devices.devices import DeviceKind, device, is_on_cuda
+from codemods.dataflow.values import NONE, Sort, leading_text
+from codemods.facts.devices.devices import DeviceKind, branches, device, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.hazards import unknown_device
@@ -156,14 +156,20 @@ class Conditions:
         return self._flow.values(move.receiver) | self._flow.values(move.call)
 
     def _is_read_here(self, node: ast.expr, place: ast.stmt) -> bool:
-        """Whether the function of the place reads the module's name itself, which is bound once, perhaps below it."""
-        function = self._module.function(place)
-        if not isinstance(node, ast.Name) or function is None or self._module.function(node) is not function:
+        """Whether the function of the place reads the module's name itself, which no function binds.
+
+        Perhaps it is bound below, or several times: none of that happens while the function runs.
+        """
+        module = self._module
+        function = module.function(place)
+        if not isinstance(node, ast.Name) or function is None or module.function(node) is not function:
             return False
-        bindings = [
-            each for each in self._module.nodes(ast.Name) if each.id == node.id and isinstance(each.ctx, ast.Store)
-        ]
-        return node.id not in bound_names(function) and [self._module.function(each) for each in bindings] == [None]
+        bindings = [each for each in module.nodes(ast.Name) if each.id == node.id and isinstance(each.ctx, ast.Store)]
+        is_global = {module.function(each) for each in bindings} == {None} and node.id not in bound_names(function)
+        if not is_global or NONE in self._flow.read_module_name(module, node.id):
+            return False
+        is_always_bound = any(module.parent(module.statement(each)) is module.tree for each in bindings)
+        return is_always_bound or not branches(module, node)
 
     def _flag(self, move: Transfer, place: ast.stmt) -> Condition | None:
         for branch in reversed(move.cuda_branches):
