@@ -13,6 +13,7 @@ from codemods.amp.sight import Sight
 from codemods.dataflow import placement
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates
+from codemods.editing.docstrings import Described
 from codemods.editing.values import AddArgument, AddParameter, Import, Insert
 from codemods.facts.devices.conditions import Condition
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from codemods.amp.scaler_scope import Home
     from codemods.codemod import AmpForm
-    from codemods.dataflow.source import Callee
+    from codemods.dataflow.source import Callee, FunctionNode
     from codemods.editing.values import Edit
     from codemods.facts.devices.conditions import Conditions
     from codemods.facts.reach import Reach
@@ -124,15 +125,26 @@ class Wording:
             )
             self._add(Insert(module, anchor, self._header(anchor, is_named=is_named), "after"))
         for receiver in (*home.receivers, *home.keepers):
-            self._add(AddParameter(module, receiver, self.names.scaler))
+            self._take(receiver, self.names.scaler, "torch.amp.GradScaler", "the gradient scaler")
         for call in home.passing:
             scaler = self.scaler_at(module.statement(call)) or self.names.scaler
             self._add(AddArgument(module, call, self.names.scaler, scaler))
         for receiver in home.informed:
-            self._add(AddParameter(module, receiver, self.names.dtype))
+            self._take(receiver, self.names.dtype, "torch.dtype", "the format of numbers under autocast")
         for call in home.informing:
             dtype = self._dtype_at(module.statement(call)) or self.names.dtype
             self._add(AddArgument(module, call, self.names.dtype, dtype))
+
+    def _take(self, function: FunctionNode, name: str, type_: str, meaning: str) -> None:
+        """The function takes another parameter, before those with defaults where no call passes these by position."""
+        known, is_method = function.args, self.script.flow.owner(function) is not None
+        required = len(known.posonlyargs) + len(known.args) - len(known.defaults) - is_method
+        is_free = all(
+            len(each.args) <= required and not any(isinstance(given, ast.Starred) for given in each.args)
+            for each in self.script.flow.callers(function)
+        )
+        described = Described(name, type_, meaning)
+        self._add(AddParameter(self.script.module, function, name, before_defaults=is_free, described=described))
 
     def _informed(self, home: Home) -> Home:
         """The home, from where the number format is handed to all blocks that do not see it, wherever it can be."""

@@ -246,8 +246,8 @@ class _Editor(cst.CSTTransformer):
     def _function(self, node: cst.FunctionDef, edits: Sequence[Edit]) -> cst.FunctionDef:
         for edit in edits:
             match edit:
-                case AddParameter(_, _, name, default):
-                    node = add_parameter(node, name, default)
+                case AddParameter():
+                    node = add_parameter(node, edit)
                 case Decorate(_, _, decorator):
                     new = cst.Decorator(cst.parse_expression(decorator))
                     node = node.with_changes(decorators=[*node.decorators, new])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import libcst as cst
 
+from codemods.editing.docstrings import with_parameter
 from codemods.editing.expressions import value
 from codemods.editing.suites import leading
 from codemods.editing.values import (
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from codemods.dataflow.source import Module
+    from codemods.editing.docstrings import Described
+    from codemods.editing.values import AddParameter
 
 
 _Item = TypeVar("_Item", bound="_Listed")
@@ -114,9 +117,9 @@ def _is_removed(argument: ast.expr | ast.keyword, edit: RemoveArgument, edits: S
     return any(isinstance(each, RemoveArgument) and each.argument is argument for each in earlier)
 
 
-def add_parameter(node: cst.FunctionDef, name: str, default: str | None) -> cst.FunctionDef:
+def add_parameter(node: cst.FunctionDef, edit: AddParameter) -> cst.FunctionDef:
     """The function with one more parameter."""
-    old = node.params
+    old, name, default = node.params, edit.name, edit.default
     new = cst.Param(
         name=cst.Name(name),
         default=None if default is None else value(default),
@@ -125,7 +128,9 @@ def add_parameter(node: cst.FunctionDef, name: str, default: str | None) -> cst.
         else cst.AssignEqual(whitespace_before=NOTHING, whitespace_after=NOTHING),
     )
     # Without a default it cannot follow one that has a default, unless it is passed by its name alone.
-    by_name = default is None and any(each.default is not None for each in (*old.posonly_params, *old.params))
+    follows_default = default is None and any(each.default is not None for each in (*old.posonly_params, *old.params))
+    is_before = edit.before_defaults and all(each.default is None for each in old.posonly_params)
+    by_name = follows_default and not is_before
     slash = [old.posonly_ind] if isinstance(old.posonly_ind, cst.ParamSlash) else []
     star = [old.star_arg] if isinstance(old.star_arg, (cst.Param, cst.ParamStar)) else []
     last = [old.star_kwarg] if old.star_kwarg is not None else []
@@ -133,6 +138,9 @@ def add_parameter(node: cst.FunctionDef, name: str, default: str | None) -> cst.
     items, tail = _without_tail([*before, *star, *old.kwonly_params, *last], "whitespace_after_param")
     added: list[cst.Param | cst.ParamStar] = [cst.ParamStar(), new] if by_name and not star else [new]
     at, opening = len(before) + (len(star) + len(old.kwonly_params) if by_name else 0), node.whitespace_before_params
+    if follows_default and is_before:
+        at -= sum(each.default is not None for each in old.params)
+    following = next((each.name.value for each in items[at:] if isinstance(each, cst.Param)), None)
     for index, each in enumerate(added, at):
         opening, tail = _add(items, index, each, opening, tail)
     items = _with_tail(items, tail, "whitespace_after_param")
@@ -145,7 +153,17 @@ def add_parameter(node: cst.FunctionDef, name: str, default: str | None) -> cst.
         kwonly_params=[next(take) for _ in (*old.kwonly_params, *([new] if by_name else []))],
         star_kwarg=next(take, None),
     )
-    return node.with_changes(params=changed, whitespace_before_params=opening)
+    node = node.with_changes(params=changed, whitespace_before_params=opening)
+    return node if edit.described is None else _describe(node, edit.described, following)
+
+
+def _describe(node: cst.FunctionDef, new: Described, following: str | None) -> cst.FunctionDef:
+    """The function, whose docstring describes the new parameter where it describes others."""
+    match node.body:
+        case cst.IndentedBlock([cst.SimpleStatementLine([cst.Expr(cst.SimpleString(text) as string)]), *_]):
+            changed = string.with_changes(value=with_parameter(text, new, following))
+            return cast("cst.FunctionDef", node.deep_replace(string, changed))
+    return node
 
 
 def add_item(node: cst.Dict, key: str, value: cst.BaseExpression) -> cst.Dict:

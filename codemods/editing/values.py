@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import ast
 
     from codemods.dataflow.source import FunctionNode, Module
+    from codemods.editing.docstrings import Described
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,17 @@ class AddParameter:
     """``def f(a)`` → ``def f(a, name)``, before ``*args``, keyword-only parameters and ``**kwargs``.
 
     Where it has no default, and others have one, it can only be passed by its name: ``def f(a=1)`` →
-    ``def f(a=1, *, name)``.
+    ``def f(a=1, *, name)``. ``before_defaults``: it stands before those, ``def f(name, a=1)``, which is right where no
+    call passes them by position. A docstring that describes the parameters describes it, too, where ``described`` is
+    given.
     """
 
     module: Module
     function: FunctionNode
     name: str
     default: str | None = None
+    before_defaults: bool = False
+    described: Described | None = None
 
 
 @dataclass(frozen=True, slots=True)

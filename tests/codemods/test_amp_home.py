@@ -252,3 +252,56 @@ if __name__ == "__main__":
     (header,) = (line.strip() for line in after.splitlines() if "torch.autocast(" in line)
 
     assert header == f'with torch.autocast("cuda", dtype=amp_dtype, enabled={condition}):'
+
+
+@pytest.mark.parametrize(
+    ("before", "calls", "after"),
+    [
+        pytest.param(
+            "def train(model, optimizer, epochs=3):",
+            ["train(model, optimizer)", "train(model, optimizer, epochs=1)"],
+            "def train(model, optimizer, scaler, epochs=3):",
+            id="before defaults that no call passes by position",
+        ),
+        pytest.param(
+            "def train(model, optimizer, epochs=3):",
+            ["train(model, optimizer)", "train(model, optimizer, 1)"],
+            "def train(model, optimizer, epochs=3, *, scaler):",
+            id="by name alone, behind a default that a call passes by position",
+        ),
+        pytest.param(
+            "def train(model=None, optimizer=None, epochs=3):",
+            ["train(model, optimizer)"],
+            "def train(model=None, optimizer=None, epochs=3, *, scaler):",
+            id="by name alone, as all others have defaults that are passed by position",
+        ),
+        pytest.param(
+            "def train(\n    model,\n    optimizer,\n    epochs=3,\n):",
+            ["train(\n    model,\n    optimizer,\n    epochs=1,\n)"],
+            "def train(\n    model,\n    optimizer,\n    scaler,\n    epochs=3,\n):",
+            id="a line for each, with its comma",
+        ),
+        pytest.param(
+            'def train(model, optimizer):\n    """Train.\n\n    Args:\n        model: the model\n    """',
+            ["train(model, optimizer)"],
+            'def train(model, optimizer, scaler):\n    """Train.\n\n    Args:\n        model: the model\n'
+            "        scaler: the gradient scaler\n"
+            '    """',
+            id="described where others are",
+        ),
+    ],
+)
+def test_a_function_takes_the_scaler_as_a_colleague_would_write_it(before: str, calls: list[str], after: str) -> None:
+    body = loop(1).replace("to(device)", "cuda()")
+    head = HEAD.replace("to(device)", "cuda()").partition("device =")[0]
+    code = f"{head}data = []\n\n\n{before}\n{body}\n\nmodel = nn.Linear(8, 4).cuda()\n"
+    code += "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + "".join(f"{each}\n" for each in calls)
+
+    result = run(Amp, code).after
+
+    assert f"\n\n{after}\n    for x, y in data:" in result
+    passed = [
+        f"{each[:-2]}\n    scaler=scaler,\n)" if each.endswith("\n)") else f"{each[:-1]}, scaler=scaler)"
+        for each in calls
+    ]
+    assert result.endswith("".join(f"{each}\n" for each in passed))
