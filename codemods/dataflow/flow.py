@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from codemods.dataflow import names
 from codemods.dataflow.environments import Environment
 from codemods.dataflow.interpretation import Interpretation, Unit
+from codemods.dataflow.namespaces import Namespaces
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import children, is_main_guard, kept, lasting
 from codemods.dataflow.values import (
@@ -104,7 +105,8 @@ class Flow:
         """The functions whose parameters a decorator fills."""
         self._applied: list[Value] = []
         """The ``functools.partial`` objects that are being called."""
-        self._by_name = {module.name: module for module in modules}
+        self._namespaces = Namespaces(modules)
+        self._by_name = self._namespaces.modules
         self._packages = frozenset(each for name in self._by_name for each in _with_parents(name))
         """The names of the modules, and of the directories they are in, which may be imported, too."""
         self._stars = {module: tuple(dict.fromkeys(self._star_imports(module))) for module in modules}
@@ -406,7 +408,7 @@ class Flow:
         """What a dotted name of an import is: a module of the project, a thing in one, or a library's."""
         module, _, name = target.rpartition(".")
         own = self.read("name", self._by_name[module].tree, name) if module in self._by_name else NOTHING
-        if target in self._packages:
+        if target in self._packages and not self._namespaces.hides_submodule(module, name):
             return joined(own, external(target))
         return own if module in self._by_name else external(names.canonical(target))
 
@@ -414,9 +416,13 @@ class Flow:
         """The classes and functions of the project that its module of that name offers; None for a library's."""
         if name not in self._by_name:
             return None
-        tree = self._by_name[name].tree
-        found = joined(*[self.read("name", tree, each) for each in sorted(self._units[tree].scope.bound)])
-        return frozenset(each for each in found if each.sort in {Sort.CLASS, Sort.FUNCTION})
+        module = self._by_name[name]
+        bound = self._namespaces.bound(module)
+        own = joined(*[self.read("name", module.tree, each) for each in sorted(bound)])
+        found = frozenset(each for each in own if each.sort in {Sort.CLASS, Sort.FUNCTION})
+        libraries = (each for each in names.star_imports(module) if each not in self._by_name)
+        nothing = NOTHING if bound else unknown(f"{module.path} binds no name")
+        return joined(found, nothing, *[external(f"{each}.?") for each in libraries])
 
     def import_module(self, name: str) -> Values:
         """What ``importlib.import_module(name)`` returns in the code that is being interpreted."""
@@ -431,22 +437,13 @@ class Flow:
 
     def star(self, source: str) -> Iterator[tuple[str, Values]]:
         """What ``from source import *`` binds, where the source is a module of the project."""
-        bound = {
-            name: each.tree
-            for each in reversed(self._starred(source))
-            for name in sorted(self._units[each.tree].scope.bound)
-            if not name.startswith("_")
-        }
-        for name, tree in bound.items():
-            yield name, self.read("name", tree, name)
+        if source in self._by_name:
+            for name in sorted(self._namespaces.exported(self._by_name[source])):
+                yield name, self.imported(f"{source}.{name}")
 
     def from_star(self, module: Module, name: str) -> Values:
         """What a name is that a star import of another module of the project binds in this one; nothing elsewhere."""
-        if name.startswith("_"):
-            return NOTHING
-        starred = (each for source in self._stars[module] for each in self._starred(source))
-        trees = (each.tree for each in starred if name in self._units[each.tree].scope.bound)
-        return joined(*[self.read("name", tree, name) for tree in trees])
+        return joined(*[self.imported(f"{each}.{name}") for each in self._namespaces.starred(module, name)])
 
     def _star_imports(self, module: Module) -> Iterator[str]:
         """The modules of which a module imports ``*``, those of the project and, through them, those of libraries."""

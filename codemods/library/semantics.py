@@ -740,9 +740,11 @@ def _filter(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     return flow.container("iterator", node, {UNKNOWN_KEY: elements})
 
 
-def _vars(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
+def _vars(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
+    """``vars(args)``, ``vars(models)``."""
     choices = frozenset(each for each in arguments.get(0, "") if each.sort is Sort.CHOICE)
-    return choices or unknown("vars() is not followed")
+    modules = (each.name for each in arguments.get(0, "") if flow.defined_in(each.name) is not None)
+    return joined(choices, *[external(f"{each}.__dict__") for each in modules]) or unknown("vars() is not followed")
 
 
 def _aggregate(_: Flow, __: ast.Call, arguments: Arguments) -> Values:

@@ -32,7 +32,15 @@ def shown(value: Value) -> str:
 
 def script(text: str, **others: str) -> Script:
     """The script with this text, and the other modules of its project by name (``pkg__data`` is ``pkg.data``)."""
-    modules = [Module(f"{name}.py", textwrap.dedent(other), name.replace("__", ".")) for name, other in others.items()]
+    modules = [
+        Module(
+            f"{name}.py",
+            textwrap.dedent(other),
+            name.replace("__", "."),
+            is_package=any(each.startswith(f"{name}__") for each in others),
+        )
+        for name, other in others.items()
+    ]
     return Script.of(Module("train.py", textwrap.dedent(text)), others=modules)
 
 

@@ -766,3 +766,42 @@ def test_much_data_is_but_data() -> None:
     assert answers(f"x = {list(range(500))}\nanswer = x[i]") == [{"plain"}]
     assert answers(f"x = {list(range(500))}\nanswer = x[7]") == [{"7"}]
     assert answers(f"x = {dict.fromkeys(map(str, range(500)), 1)}\nanswer = x['3']") == [{"1"}]
+
+
+SHAPES = {
+    "shapes__cube": "class Cube: pass\ndef cube():\n    return 1\n_hidden = 3",
+    "shapes__ball": "__all__ = ['ball']\ndef ball():\n    return 2\ndef cube():\n    return 4",
+}
+STARS = {"shapes": "from .cube import *\nfrom .ball import *", **SHAPES}
+NAMED = {"shapes": "from .cube import cube\nfrom .ball import ball", **SHAPES}
+
+
+def in_package(reason: str, text: str, others: dict[str, str], *expected: str) -> object:
+    """One script and a package that it imports, with one answer."""
+    return pytest.param(text, others, set(expected), id=reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "others", "expected"),
+    [
+        in_package("through two stars", "from shapes import *\nanswer = cube()", STARS, "1"),
+        in_package("what __all__ leaves out", "from shapes.ball import *\nanswer = cube", STARS, "unknown: 'cube' is defined in no place that can be seen"),
+        in_package("private names that __all__ lists", "from p import *\nanswer = _x", {"p": "__all__ = ('_x',)\n_x = 1"}, "1"),
+        in_package("an __all__ that grows", "from p import *\nanswer = x", {"p": "__all__ = []\n__all__ += other\nx = 1"}, "1"),
+        in_package("modules that import * of each other", "from a import *\nanswer = y", {"a": "from b import *\nx = 1", "b": "from a import *\ny = 2"}, "2"),
+        in_package("in a function", "from shapes import *\ndef f():\n    return ball()\nanswer = f()", STARS, "2"),
+        in_package("a submodule by a star", "from shapes import *\nanswer = cube._hidden", {**STARS, "shapes": "from .cube import Cube"}, "3"),
+        in_package("a function named as its module", "from shapes import cube\nanswer = cube()", NAMED, "1"),
+        in_package("by a star in the package", "import shapes\nanswer = shapes.cube()", STARS, "1"),
+        in_package("of a package", "import shapes\nanswer = shapes.ball()", NAMED, "2"),
+        in_package("from a module of that name", "from shapes.cube import cube\nanswer = cube()", NAMED, "1"),
+        in_package("the module, where the name is bound in it alone", "from shapes import cube\nanswer = cube._hidden", {**NAMED, "shapes": ""}, "3"),
+        in_package("chosen by getattr", "import shapes\nanswer = getattr(shapes, name)", STARS, "class Cube", "def ball", "def cube"),
+        in_package("chosen by __dict__", "import shapes\nanswer = shapes.__dict__[name]", NAMED, "def ball", "def cube"),
+        in_package("chosen by vars()", "import shapes\nanswer = vars(shapes)[name]", NAMED, "def ball", "def cube"),
+        in_package("chosen where a library's names are taken in, too", "import shapes\nanswer = vars(shapes)[name]", {"shapes": "from far import *\ndef own(): pass"}, "def own", "far.?"),
+        in_package("chosen from nothing", "import shapes\nanswer = getattr(shapes, name)", {**SHAPES, "shapes": ""}, "unknown: shapes.py binds no name"),
+    ],
+)  # fmt: skip
+def test_what_packages_offer(text: str, others: dict[str, str], expected: set[str]) -> None:
+    assert answers(text, **others) == [expected]
