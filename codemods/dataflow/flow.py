@@ -105,6 +105,8 @@ class Flow:
         """The functions whose parameters a decorator fills."""
         self._applied: list[Value] = []
         """The ``functools.partial`` objects that are being called."""
+        self._handed: set[Callee] = set()
+        """The functions that decorators call with what they decorate."""
         self._namespaces = Namespaces(modules)
         self._by_name = self._namespaces.modules
         self._packages = frozenset(each for name in self._by_name for each in _with_parents(name))
@@ -615,12 +617,7 @@ class Flow:
         if callee.sort is Sort.FUNCTION and isinstance(callee.site, CALLEES):
             return self._call_function(callee.site, node, arguments)
         if callee.sort is Sort.METHOD and isinstance(callee.site, CALLEES):
-            kinds = names.decorators(callee.site)
-            # Called on the class itself, `Base.method(self, x)`, the object is the first argument.
-            unbound = callee.of is not None and callee.of.sort is Sort.CLASS and "classmethod" not in kinds
-            return self._call_function(
-                callee.site, node, arguments, skip=0 if unbound or "staticmethod" in kinds else 1
-            )
+            return self._call_function(callee.site, node, arguments, _filled_by_owner(callee))
         if callee.sort is Sort.CLASS and isinstance(callee.site, ast.ClassDef):
             return self._construct(callee.site, node, arguments)
         if callee.sort is Sort.INSTANCE:
@@ -732,10 +729,21 @@ class Flow:
             if arguments.unknown_keywords:
                 self.put(stars.kwarg, UNKNOWN_KEY, unknown("an argument comes from a dictionary that is not known"))
 
-    def decorate(self, function: FunctionNode, decorators: Values) -> None:
-        """Notes that a library's decorator may fill the function's parameters."""
+    def decorate(self, thing: Value, decorators: Values) -> None:
+        """Notes what decorators do: a library's may fill a function's parameters, the project's may register it."""
         if any(self._semantics.fills_parameters(each) for each in decorators):
-            self.fill(frozenset({Value(Sort.FUNCTION, function.name, function)}))
+            self.fill(frozenset({thing}))
+        for each in decorators:
+            function = each.site
+            skip = _filled_by_owner(each)
+            # What hands out another function calls the one that it is given: that is followed as if it stood alone.
+            if (
+                each.sort in {Sort.FUNCTION, Sort.METHOD}
+                and isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+                and names.hands_back(function, skip)
+            ):
+                self._handed.add(function)
+                self._call_function(function, None, Arguments((frozenset({thing}),)), skip)
 
     def fill_all(self, node: ast.AST) -> None:
         """Notes that the user chooses which function of the module is called, and with what: ``fire.Fire()``."""
@@ -775,7 +783,12 @@ class Flow:
 
     def _is_called(self, unit: Unit) -> bool:
         """Whether it is known to be run: what its parameters are may be learned from those that are."""
-        return isinstance(unit.node, ast.Module) or bool(self._callers.get(unit.node)) or unit.node in self._escaped
+        return (
+            isinstance(unit.node, ast.Module)
+            or bool(self._callers.get(unit.node))
+            or unit.node in self._escaped
+            or unit.node in self._handed
+        )
 
     def _interpret(self, unit: Unit) -> None:
         """Interprets a unit once, maybe in the middle of another one."""
@@ -817,7 +830,7 @@ class Flow:
             if (
                 isinstance(node, ast.Module)
                 or node in self._filled
-                or (self._callers[node] and node not in self._escaped)
+                or ((self._callers[node] or node in self._handed) and node not in self._escaped)
             ):
                 continue
             name = "a lambda" if isinstance(node, ast.Lambda) else f"{node.name}()"
@@ -845,6 +858,16 @@ def _methods(class_: ast.AST) -> Mapping[str, FunctionNode]:
     """The functions in a class's own body; of those of one name, the first."""
     functions = [each for each in children(class_) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return {each.name: each for each in reversed(functions)}
+
+
+def _filled_by_owner(callee: Value) -> int:
+    """How many of the first parameters of a function or method its object fills, or its class."""
+    if callee.sort is not Sort.METHOD or callee.site is None:
+        return 0
+    kinds = names.decorators(callee.site)
+    # Called on the class itself, `Base.method(self, x)`, the object is the first argument.
+    unbound = callee.of is not None and callee.of.sort is Sort.CLASS and "classmethod" not in kinds
+    return 0 if unbound or "staticmethod" in kinds else 1
 
 
 def _seen_as(owner: Value, values: Values) -> Values:

@@ -343,10 +343,11 @@ class Interpretation:
 
     def _functiondef(self, statement: FunctionNode) -> None:
         self._flow.add_unit(statement, self._unit, self._class)
+        this = Value(Sort.FUNCTION, statement.name, statement)
         for decorator in statement.decorator_list:
-            self._flow.decorate(statement, self._evaluate(decorator))
+            self._flow.decorate(this, self._evaluate(decorator))
         self._take_defaults(statement)
-        self._bind_name(statement.name, frozenset({Value(Sort.FUNCTION, statement.name, statement)}))
+        self._bind_name(statement.name, frozenset({this}))
 
     _asyncfunctiondef = _functiondef
 
@@ -357,12 +358,16 @@ class Interpretation:
     def _classdef(self, statement: ast.ClassDef) -> None:
         for base in statement.bases:
             self._flow.derive(statement, base, self._evaluate(base))
-        for other in (*statement.decorator_list, *(each.value for each in statement.keywords)):
-            self._evaluate(other)
+        this = Value(Sort.CLASS, statement.name, statement)
+        decorators = [self._evaluate(each) for each in statement.decorator_list]
+        for keyword in statement.keywords:
+            self._evaluate(keyword.value)
         around, env, self._class = self._class, self._env, statement
         self._block(statement.body)
         self._class, self._env = around, env
-        self._bind_name(statement.name, frozenset({Value(Sort.CLASS, statement.name, statement)}))
+        for each in decorators:
+            self._flow.decorate(this, each)
+        self._bind_name(statement.name, frozenset({this}))
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
         module = self._unit.module

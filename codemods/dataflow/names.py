@@ -199,6 +199,18 @@ def scope_of(node: ast.AST) -> Scope:
     )
 
 
+def hands_back(function: ast.FunctionDef | ast.AsyncFunctionDef, position: int) -> bool:
+    """Whether a function returns what it is given at a position, wherever it returns: a decorator that registers."""
+    return _returned(function) == {*signature(function).positional_names[position : position + 1]}
+
+
+@kept
+def _returned(function: ast.AST) -> frozenset[str]:
+    """The names that a function returns; an empty text for what is no name."""
+    values = [each.value for each in _own(function) if isinstance(each, ast.Return)]
+    return frozenset(each.id if isinstance(each, ast.Name) else "" for each in values) or frozenset({""})
+
+
 def _own(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of the scope's own code."""
     todo: list[ast.AST] = []

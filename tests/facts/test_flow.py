@@ -805,3 +805,57 @@ def in_package(reason: str, text: str, others: dict[str, str], *expected: str) -
 )  # fmt: skip
 def test_what_packages_offer(text: str, others: dict[str, str], expected: set[str]) -> None:
     assert answers(text, **others) == [expected]
+
+
+PLAIN = "THINGS = {}\ndef register(thing):\n    THINGS[thing.__name__] = thing\n    return thing"
+NAMED_ONE = """
+THINGS = {}
+def register(name):
+    def add(thing):
+        THINGS[name] = thing
+        return thing
+    return add
+"""
+METHOD = """
+class Registry:
+    def __init__(self):
+        self.things = {}
+    def register(self, name=None):
+        def add(thing):
+            self.things[name or thing.__name__] = thing
+            return thing
+        return add
+    def get(self, name):
+        return self.things[name]
+THINGS = Registry()
+"""
+STATIC = "THINGS = {}\nclass Add:\n    @staticmethod\n    def here(thing):\n        THINGS['a'] = thing\n        return thing"
+WRAPS = "def timed(function):\n    def run(*args):\n        return function(*args)\n    return run"
+MAYBE = (
+    "THINGS = {}\ndef maybe(thing):\n    if not thing:\n        return None\n    THINGS['a'] = thing\n    return thing"
+)
+
+
+def registered(reason: str, registry: str, text: str, *expected: str) -> object:
+    """A module with a decorator, and a script with one answer."""
+    return pytest.param(registry, text, set(expected), id=reason)
+
+
+@pytest.mark.parametrize(
+    ("registry", "text", "expected"),
+    [
+        registered("a function", PLAIN, "@register\ndef f():\n    return 1\nanswer = THINGS[name]()", "1"),
+        registered("a class", PLAIN, "@register\nclass C: pass\nanswer = THINGS[name]()", "a C"),
+        registered("under a name", NAMED_ONE, "@register('a')\ndef f():\n    return 1\nanswer = THINGS['a']()", "1"),
+        registered("any of several", NAMED_ONE, "@register('a')\nclass C: pass\n@register('b')\nclass D: pass\nanswer = THINGS['b']()", "a C", "a D"),
+        registered("by a method", METHOD, "@THINGS.register()\nclass C: pass\nanswer = THINGS.get(name)()", "a C"),
+        registered("by a static method", STATIC, "@Add.here\nclass C: pass\nanswer = THINGS['a']()", "a C"),
+        registered("the class keeps its name", PLAIN, "@register\nclass C: pass\nanswer = C()", "a C"),
+        registered("what wraps is passed over", WRAPS, "@timed\ndef f(x):\n    return x\nanswer = f(1)", "1"),
+        registered("what may return something else, too", MAYBE, "@maybe\ndef f():\n    return 1\nanswer = THINGS['a']", "unknown: 'thing' is a parameter of maybe(), which nothing in the project calls"),
+        registered("by a call", PLAIN, "def f():\n    return 1\nregister(f)\nanswer = THINGS[name]()", "1"),
+        registered("by a decorator and by unseen code", PLAIN, "@register\ndef f():\n    return 1\nfar.run(register)\nanswer = THINGS[name]", "def f", "unknown: 'thing' is a parameter of register(), which code outside the project calls"),
+    ],
+)  # fmt: skip
+def test_registered_by_a_decorator(registry: str, text: str, expected: set[str]) -> None:
+    assert answers(f"import far\nfrom registry import *\n{text}", registry=registry) == [expected]
