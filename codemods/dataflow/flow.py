@@ -329,6 +329,8 @@ class Flow:
         self._attributes[thing][name] = None
         self.write("attribute", thing, name, values)
         self.write("attribute", thing, ANY, values)
+        if name == ANY:
+            self.write("attribute", thing, UNKNOWN_KEY, values)
 
     def see(self, node: ast.AST, values: Values) -> None:
         """Notes what an expression is."""
@@ -486,7 +488,9 @@ class Flow:
         else:
             found = self._semantics.attribute(self, owner, name)
         if owner.sort in {Sort.MADE, Sort.FUNCTION, Sort.CONTAINER} and owner.site is not None:
-            found = joined(found, self.read("attribute", owner.site, name))
+            # What has no attributes of its own is a namespace, of which a computed name may be any.
+            computed = NOTHING if found else self.read("attribute", owner.site, UNKNOWN_KEY)
+            found = joined(found, computed, self.read("attribute", owner.site, name))
         return found
 
     def any_attribute(self, owner: Value) -> Values:
@@ -536,9 +540,18 @@ class Flow:
                     found = joined(found, frozenset({value}))
                 elif relative not in own:
                     found = joined(found, frozenset({Value(Sort.METHOD, name, value.site, owner)}))
+        computed = NOTHING if found else self._written_by_computed_names(class_)
+        if computed:
+            return computed
         # Where the name is written in some object, it is the library's once it is known that it is not in this one.
         hidden = name in self._written and not self.read("uncovered", class_, (name, is_exact))
         return found if method is not None or hidden else joined(found, self._semantics.attribute(self, owner, name))
+
+    def _written_by_computed_names(self, class_: ast.ClassDef) -> Values:
+        """What the project writes by ``setattr(self, key, value)`` into objects of a class of its own alone."""
+        if any(isinstance(each, str) for each in self.bases(class_)):
+            return NOTHING
+        return joined(*[self.read("attribute", each, UNKNOWN_KEY) for each in self.family(class_)])
 
     def _inherited(self, class_: ast.ClassDef, this: Value, name: str) -> Values:
         """``super().name`` in a method of ``class_``: the next method of that name among its bases."""

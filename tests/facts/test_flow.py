@@ -859,3 +859,19 @@ def registered(reason: str, registry: str, text: str, *expected: str) -> object:
 )  # fmt: skip
 def test_registered_by_a_decorator(registry: str, text: str, expected: set[str]) -> None:
     assert answers(f"import far\nfrom registry import *\n{text}", registry=registry) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        case("of a namespace", "import types\nn = types.SimpleNamespace()\nsetattr(n, key, 1)\nanswer = n.a", "1"),
+        case("beside a name that is written", "import types\nn = types.SimpleNamespace(a=2)\nsetattr(n, key, 1)\nanswer = n.a", "1", "2"),
+        case("as the key of a registry", "import types\nn = types.SimpleNamespace()\nsetattr(n, key, json)\nanswer = {'a': 2}[n.a]", "2"),
+        case("of an object", "class C:\n    def __init__(self, **given):\n        for k, v in given.items():\n            setattr(self, k, v)\nanswer = C(a=1).a", "1"),
+        case("of an object that has the name", "class C:\n    def __init__(self):\n        self.a = 2\n        setattr(self, key, 1)\nanswer = C().a", "2"),
+        case("of a library's model", "import torchvision\nm = torchvision.models.resnet18()\nsetattr(m, key, 1)\nanswer = m.parameters", "method parameters"),
+        case("of a model", "from torch import nn\nclass C(nn.Module):\n    def __init__(self):\n        setattr(self, key, 1)\nanswer = C().parameters", "method parameters"),
+    ],
+)  # fmt: skip
+def test_attributes_whose_names_are_computed(text: str, expected: set[str]) -> None:
+    assert answers(text) == [expected]
