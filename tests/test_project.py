@@ -304,3 +304,35 @@ def test_a_directory_s_files_are_each_in_one_project(tree: Path) -> None:
     found = projects(named, ["."])
 
     assert sorted(path for each in together(found) for path in each) == sorted(named)
+
+
+@pytest.mark.parametrize(
+    ("first", "is_run"),
+    [
+        pytest.param("#!/usr/bin/env python3", True, id="by env"),
+        pytest.param("#!/usr/bin/python3.12 -u", True, id="with an option"),
+        pytest.param("#!/bin/bash", False, id="a shell"),
+        pytest.param("#!/usr/bin/env pythonic", False, id="another word"),
+        pytest.param("import python", False, id="no such line"),
+    ],
+)
+def test_a_command_without_suffix(tree: Path, first: str, *, is_run: bool) -> None:
+    write(tree, lib="", bin__train="from other import y\n", other="")
+    command = tree / "bin" / "train"
+    command.write_text(f"{first}\nfrom lib import x\n")
+
+    found = [each for each in files.python_files(["."]) if isinstance(each, str)]
+    assert ("bin/train" in found) is is_run
+    assert ({"bin/train", "lib.py"} in together(projects(["lib.py"]))) is is_run
+    assert together(projects(["bin/train"])) == [{"bin/train", "lib.py"}]
+    assert part(projects(["bin/train"]), "bin/train").is_entry
+
+
+def test_a_command_beside_a_module_of_its_name(tree: Path) -> None:
+    write(tree, train="", other="import train\n")
+    (tree / "train").write_text("#!/usr/bin/env python\nimport train\n")
+    found = projects(["train"])
+
+    assert together(found) == [{"train", "train.py", "other.py"}]
+    assert part(found, "train").name != part(found, "train.py").name
+    assert dict(part(found, "train").local)["train"] == part(found, "train.py").name

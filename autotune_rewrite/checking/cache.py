@@ -217,6 +217,11 @@ def _above(top: str) -> Iterator[str]:
         yield from map(str, read_in(each))
 
 
+def _may_be_read(name: str) -> bool:
+    is_command = "." not in name  # if its first line names Python
+    return is_command or name.endswith(_READ) or name.startswith(_SPEAKING) or name in _ALL_BESIDE
+
+
 def _below(top: str) -> Iterator[str]:
     """The directories, and the files that are read there."""
     yield top
@@ -231,5 +236,5 @@ def _below(top: str) -> Iterator[str]:
                 if not entry.name.startswith(".") and entry.name != "__pycache__":
                     todo.append(entry.path)
                     yield entry.path
-            elif entry.name.endswith(_READ) or entry.name.startswith(_SPEAKING) or entry.name in _ALL_BESIDE:
+            elif _may_be_read(entry.name):
                 yield entry.path

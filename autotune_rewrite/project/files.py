@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import stat
 import tempfile
 import tokenize
@@ -24,6 +25,10 @@ SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 """Directories of what nobody wrote by hand."""
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 """What the directory of an environment holds."""
+
+
+_HASHBANG = re.compile(rb"#![^\n]*\bpython[\d.]*\b")
+_FIRST_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +193,24 @@ def _walk(root: Path) -> Iterator[str]:
             and not ignores.cover(here / each, directory=True)
         )
         for file in sorted(files):
-            if file.endswith((".py", ".ipynb")) and not ignores.cover(here / file):
+            is_python = file.endswith((".py", ".ipynb")) or is_command(name, file)
+            if is_python and not ignores.cover(here / file):
                 yield str(here / file)
+
+
+def is_command(directory: str, name: str) -> bool:
+    """Whether a file without a suffix says in its first line that Python runs it: ``#!/usr/bin/env python3``."""
+    if "." in name:
+        return False
+    path = os.path.join(directory, name)  # noqa: PTH118 - thousands of times
+    try:
+        # Opening a pipe would wait for somebody to write.
+        if not os.path.isfile(path):  # noqa: PTH113
+            return False
+        with open(path, "rb") as file:  # noqa: PTH123
+            return _HASHBANG.match(file.read(_FIRST_BYTES)) is not None
+    except OSError:
+        return False
 
 
 class _Ignores:

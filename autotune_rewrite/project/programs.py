@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from autotune_rewrite.project import search_paths
-from autotune_rewrite.project.files import ENVIRONMENT_MARKS, SKIPPED
+from autotune_rewrite.project.files import ENVIRONMENT_MARKS, SKIPPED, is_command
 from codemods.library.kinds import FRAMEWORKS
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ class _Tree:
             Part(
                 self._shown(path),
                 asked=path in asked,
-                name=_name(path.removesuffix(".py").removesuffix("/__init__"), base),
+                name=_name(_place(path), base),
                 is_package=os.path.basename(path) == "__init__.py",  # noqa: PTH119
                 is_entry=path in entries,
                 local=tuple((head, _name(place, base)) for head, place in self._local[path].items() if place),
@@ -415,6 +415,11 @@ class _Tree:
         here = os.path.realpath(".")
         relative = any(not os.path.isabs(each) for each in self._named.values())  # noqa: PTH117
         return os.path.relpath(path, here) if relative and path.startswith(here + os.sep) else path
+
+
+def _place(path: str) -> str:
+    """The path as imports lead there; a command, a file without a suffix, may lie beside a module of its name."""
+    return path.removesuffix(".py").removesuffix("/__init__") if path.endswith(".py") else f"{path}."
 
 
 def _name(place: str, base: str) -> str:
@@ -473,5 +478,11 @@ def _walk(top: str) -> Iterator[str]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-            elif entry.name.endswith(".py") and os.path.isfile(entry.path):  # noqa: PTH113 - false of links in a circle
+            elif _is_python(entry):
                 yield os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+
+
+def _is_python(entry: os.DirEntry[str]) -> bool:
+    if entry.name.endswith(".py"):
+        return os.path.isfile(entry.path)  # noqa: PTH113 - false of links in a circle
+    return is_command(os.path.dirname(entry.path), entry.name)  # noqa: PTH120
