@@ -100,6 +100,17 @@ def write(path: Path, text: str) -> None:
             "environment.yml", "dependencies:\n  - pytorch=1.13.1=py3.8_0\n", (1, 13), (1, 14), id="conda build"
         ),
         pytest.param("environment.yml", "dependencies:\n  - pytorch=1.13\n", (1, 13), (1, 14), id="conda's one sign"),
+        pytest.param(
+            "environment.yml", "dependencies: [python=3.8, pytorch=1.7]\n", (1, 7), (1, 8), id="conda's list in a line"
+        ),
+        pytest.param(
+            "environment.yml",
+            "dependencies: ['pytorch>=2.1,<2.3', numpy]\n",
+            (2, 1),
+            (2, 3),
+            id="conda's list with quotes",
+        ),
+        pytest.param("environment.yml", "channels: [pytorch]\n", None, None, id="conda's channels in a line"),
         pytest.param("environment.yml", "dependencies:\n  - pytorch=2\n", (2, 0), (3, 0), id="conda's major version"),
         pytest.param(
             "environment.yml", "dependencies:\n  - pytorch 1.3.1 py3_0\n", (1, 3), (1, 4), id="conda's spaces"
@@ -236,7 +247,13 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     [
         pytest.param("README.md", "# Net\n\nTested with PyTorch 1.6.\n", "README.md, line 3: torch 1.6", id="tested"),
         pytest.param("README.md", "- torch >= 1.4.1\n", "README.md, line 1: torch 1.4", id="a list"),
-        pytest.param("README.md", "[PyTorch](https://pytorch.org) 1.2\n", "", id="an address"),
+        pytest.param("README.md", "[PyTorch](https://pytorch.org) 1.2\n", "README.md, line 1: torch 1.2", id="a link"),
+        pytest.param("README.md", "[PyTorch][1] (>= 1.2)\n", "README.md, line 1: torch 1.2", id="a link by number"),
+        pytest.param("README.md", "**PyTorch** (tested on 1.1.0)\n", "README.md, line 1: torch 1.1", id="in brackets"),
+        pytest.param("README.md", "PyTorch, version 1.5\n", "README.md, line 1: torch 1.5", id="after a comma"),
+        pytest.param("README.md", "PyTorch &gt;= 1.0\n", "README.md, line 1: torch 1.0", id="a sign of HTML"),
+        pytest.param("README.md", "[PyTorch](https://torch.org/whl/1.2)\n", "", id="a version in an address"),
+        pytest.param("README.md", "needs PyTorch, 1.5 GB of memory\n", "", id="another number"),
         pytest.param("README.md", "Tested with PyTorch 2.6.\n", "", id="newer than what is assumed"),
         pytest.param("README.md", "pytorch-lightning 1.2, torchvision 0.5\n", "", id="other packages"),
         pytest.param(

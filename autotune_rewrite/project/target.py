@@ -40,7 +40,8 @@ _TORCH = r"(?:py)?torch(?:-[cg]pu)?(?![\w.-])"
 _LINE = re.compile(
     rf"\s*(?:-\s+)?[\"']?(?:[\w.-]+::)?{_TORCH}\s*(?:\[[^\]]*\])?\s*(?P<bounds>[^\"'#;]*)", re.IGNORECASE
 )
-_SECTION = re.compile(r"(\w+):")
+_SECTION = re.compile(r"(\w+):(?:\s*\[(?P<items>[^\]]*))?")
+_ITEM = re.compile(r"\"[^\"]*\"|'[^']*'|[^,]+")
 _WHEEL = re.compile(r"/(?:py)?torch-(?P<version>\d[\w.]*)")
 _IN_QUOTES = re.compile(rf"[\"']({_TORCH}\s*(?:\[[^\]]*\])?\s*[<>=~!][^\"']*)[\"']")
 _LOCKED_BY_CONDA = re.compile(
@@ -49,7 +50,10 @@ _LOCKED_BY_CONDA = re.compile(
 _NAMED = re.compile(r"(?<![\w-])(?:py)?torch(?![\w-])", re.IGNORECASE)
 _INCLUDED = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[ \t=]*(?P<file>[^\s#]+)")
 _SPOKEN_OF = re.compile(
-    r"(?<![\w-])(?:py)?torch(?:[*_`)]|\s|version|v|[:=>~≥-]){1,12}(?P<version>\d+\.\d+)", re.IGNORECASE
+    # In Markdown the word may be a link: [PyTorch](https://pytorch.org) 1.2, [PyTorch][1] (>= 1.2).
+    r"(?<![\w-])(?:py)?torch(?:\*|_|`)*(?:\](?:\([^)]*\)|\[[^\]]*\]))?"
+    r"(?:[*_`()]|\s|,? version|tested (?:on|with)|v|&[gl]t;|[:=>~≥-]){1,12}(?P<version>\d+\.\d+)",
+    re.IGNORECASE,
 )
 _BOUND = re.compile(
     r"(?P<operator>===|==|~=|>=|<=|!=|<|>|=|\^|~)?\s*v?"
@@ -271,7 +275,9 @@ def _listed(name: str, text: str) -> Iterator[tuple[int, str]]:
             section != "dependencies" if name.endswith(("yml", "yaml")) else name == "setup.cfg" and line[:1] != " "
         )
         if not is_other:
-            yield number, line
+            # `dependencies: [python=3.8, pytorch=1.7]`
+            items = found["items"] if found is not None else None
+            yield from ((number, each) for each in (_ITEM.findall(items) if items else [line]))
 
 
 def _of_line(line: str) -> Iterator[str]:
