@@ -60,6 +60,15 @@ FORMS = {
     "cuda(device=index)": ("x.cuda(device=1)", "x.cuda(device=1, non_blocking=True)"),
     "type(a CUDA type)": ("x.type(torch.cuda.FloatTensor)", "x.type(torch.cuda.FloatTensor, non_blocking=True)"),
     "type(its name)": ('x.type("torch.cuda.FloatTensor")', 'x.type("torch.cuda.FloatTensor", non_blocking=True)'),
+    "type(one of two types)": (
+        "Variable(x.type(torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor))",
+        "Variable(x.type(torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor, "
+        "non_blocking=True))",
+    ),
+    "type(dtype=a CUDA type)": (
+        "Variable(x).type(dtype=torch.cuda.LongTensor)",
+        "Variable(x).type(dtype=torch.cuda.LongTensor, non_blocking=True)",
+    ),
     "Variable(x).cuda()": ("Variable(x).cuda()", "Variable(x).cuda(non_blocking=True)"),
     "Variable(x.cuda())": ("Variable(x.cuda())", "Variable(x.cuda(non_blocking=True))"),
     "a view": ("x.view(-1, 784).to(device)", "x.view(-1, 784).to(device, non_blocking=True)"),
@@ -1321,6 +1330,36 @@ def test_a_tensor_that_is_made_of_numbers_in_a_loop_is_not_mentioned() -> None:
 def test_a_batch_that_goes_through_numpy_is_left(made: str) -> None:
     because = "what is moved is what NumPy made of a batch (line 13), which may not be in pinned memory: move the batch itself"
     leaves(f"for x, y in loader:\n    array = x.numpy()\n    x = {made}\n", because)
+
+
+def test_batches_of_a_model_that_is_perhaps_copied_to_several_devices_are_moved() -> None:
+    code = """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--dp", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(784, 10).cuda()
+if args.dp:
+    model = nn.DataParallel(model)
+for x, y in loader:
+    model(x.cuda({}))
+"""
+    rewrites(code.format(""), code.format("non_blocking=True"))
+
+
+def test_a_helper_that_moves_what_it_finds_in_a_batch_does_so_without_blocking() -> None:
+    code = """\
+def to_device(value):
+    if isinstance(value, dict):
+        return {{key: to_device(each) for key, each in value.items()}}
+    if isinstance(value, (list, tuple)):
+        return [to_device(each) for each in value]
+    if isinstance(value, torch.Tensor):
+        return value.to(device{})
+    return value
+for batch in loader:
+    x, y = to_device(batch)
+"""
+    rewrites(code.format(""), code.format(", non_blocking=True"))
 
 
 def test_a_stream_that_waits_for_that_of_the_copy_may_use_it() -> None:

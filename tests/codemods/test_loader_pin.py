@@ -1266,6 +1266,20 @@ def test_declined_because_of(code: str, because: str) -> None:
 
 
 PINNED_YET = {
+    "the model is perhaps copied to several devices": """\
+parser = argparse.ArgumentParser()
+parser.add_argument("--dp", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(784, 10).cuda()
+if args.dp:
+    model = nn.DataParallel(model)
+for x, y in loader:
+    model(x.cuda())
+""",
+    "a function is mapped over the batch": """\
+for batch in loader:
+    x, y = map(lambda each: each.cuda(), batch)
+""",
     "N5: only views are moved": """\
 for x, y in loader:
     x = x.view(-1, 784).cuda()
