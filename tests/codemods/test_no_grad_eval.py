@@ -1728,6 +1728,52 @@ print(model(loader[0][0]).argmax(1))
         """,
         "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()",
     ),
+    "a loss scaler runs the backward": (
+        """\
+        from timm.utils import NativeScaler
+
+        loss_scaler = NativeScaler()
+        torch.save(loss_scaler.state_dict(), "scaler.pt")
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss_scaler(loss, optimizer, parameters=model.parameters())
+        """,
+        None,
+    ),
+    "a model's method switches gradients off itself": (
+        """\
+        class Agent(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.policy = nn.Linear(4, 2)
+                self.value = nn.Linear(4, 1)
+
+            def step(self, x):
+                with torch.no_grad():
+                    action, value = self.policy(x), self.value(x)
+                return action.numpy(), value.numpy()
+
+            def act(self, x):
+                return self.step(x)[0]
+
+        agent = Agent()
+
+        def get_action(x):
+            return agent.act(x)
+
+        def test_agent():
+            for x, y in loader:
+                print(get_action(x))
+
+        for epoch in range(3):
+            for x, y in loader:
+                _, value = agent.step(x)
+                print(value)
+            test_agent()
+        """,
+        None,
+    ),
 }
 
 

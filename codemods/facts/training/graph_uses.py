@@ -55,6 +55,8 @@ class GraphUses:
         return self.of(self._makes_graph, outside=False)
 
     def _makes_graph(self, call: ast.Call) -> bool:
+        if self.modes.runs_without(call):
+            return False
         if not self.modes.calls(call):
             owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
             method = call.func.attr if isinstance(call.func, ast.Attribute) else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value, Values, instance, without_none
+from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import own
 from codemods.library.kinds import MODULE_METHODS, Kind, kind, may
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, FunctionNode, Module
 
-_USES = frozenset({"eval", "train", "parameters", "state_dict", "zero_grad"})
+_USES = frozenset({"eval", "train", "parameters"})
+"""What only models have; optimizers and loss scalers have a ``state_dict()`` too, and run a backward when called."""
 _SET = frozenset({"torch.set_grad_enabled"})
 _OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 
@@ -29,10 +31,17 @@ class Modes:
     def __init__(self, flow: Flow, modules: Sequence[Module]) -> None:
         self._flow = flow
         self._modules = modules
-        self._computing: dict[Callee, bool] = {}
+        self._computing: dict[tuple[Callee, bool], bool] = {}
 
     def calls(self, call: ast.Call) -> bool:
-        """Whether the call runs a model, or another method of a model of the project."""
+        """Whether the call runs a model, or a method of a model of the project that does not switch gradients off."""
+        return self._runs(call, with_gradients=True)
+
+    def runs_without(self, call: ast.Call) -> bool:
+        """Whether the call runs a model's method that switches gradients off around all that it runs."""
+        return self._runs(call, with_gradients=False) and not self.calls(call)
+
+    def _runs(self, call: ast.Call, *, with_gradients: bool) -> bool:
         forward_of = (
             call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
         )
@@ -46,15 +55,21 @@ class Modes:
                 if callee.name == "forward" and self._is_model(callee.of, forward_of):
                     return True
                 if isinstance(callee.site, FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
-                    return not self.is_decorated(callee.site) and self._computes(callee.site)
+                    return self._computes(callee.site, with_gradients=with_gradients)
         return False
 
-    def _computes(self, method: Callee) -> bool:
+    def _computes(self, method: Callee, *, with_gradients: bool) -> bool:
         """Whether a model's method runs layers: ``init_hidden()`` only makes zeros."""
-        if method not in self._computing:
-            self._computing[method] = False  # by calling itself it does not
-            self._computing[method] = any(self.calls(each) for each in own(method, ast.Call))
-        return self._computing[method]
+        key = (method, with_gradients)
+        if key not in self._computing:
+            self._computing[key] = False  # by calling itself it does not
+            module = module_of(self._flow, method)
+            self._computing[key] = not (with_gradients and self.is_decorated(method)) and any(
+                self._runs(each, with_gradients=with_gradients)
+                and not (with_gradients and self.without_gradients(module, each))
+                for each in own(method, ast.Call)
+            )
+        return self._computing[key]
 
     def _is_model(self, value: Value, node: ast.expr) -> bool:
         return kind(self._flow, value) is Kind.MODEL or (value, _text(value, node)) in self._used_as_models
