@@ -1774,6 +1774,45 @@ print(model(loader[0][0]).argmax(1))
         """,
         None,
     ),
+    "evaluated once, at the end": (
+        """\
+        def compute_test():
+            model.eval()
+            print(criterion(model(loader[0][0]), loader[0][1]).item())
+
+        compute_test()
+        """,
+        "it computes a graph that nobody asks for, but only once",
+    ),
+    "tried out in a loop": (
+        """\
+        for size in (2, 4):
+            net = nn.Linear(4, size)
+            scores = net(torch.randn(2, 4))
+            assert scores.shape == (2, size)
+        """,
+        "it only tries a model out: nothing but shapes is asked of what it computes",
+    ),
+    "a constructor tries its layers": (
+        """\
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = nn.Sequential(nn.Linear(4, 3))
+                self.weight = nn.Parameter(torch.ones(3), requires_grad=True)
+                self.eval()
+                self.width = self.layers(torch.ones(1, 4)).shape[1]
+                self.train()
+
+            def forward(self, x):
+                return self.layers(x) * self.weight
+
+        for seed in range(3):
+            net = Net()
+            criterion(net(loader[0][0]), loader[0][1]).backward()
+        """,
+        "it computes a graph that nobody asks for, but only once",
+    ),
 }
 
 

@@ -22,7 +22,7 @@ from codemods.facts.training.modes import (
     is_models_method,
     is_unit_test,
 )
-from codemods.facts.training.stretches import Stretches
+from codemods.facts.training.stretches import ONCE, Stretches
 from codemods.library.kinds import MODULE_METHODS
 
 if TYPE_CHECKING:
@@ -104,6 +104,8 @@ class Evaluations:
         if not open_calls or self._modes.is_decorated(function) or self._all_callers_without(function):
             return EvaluationRegion(self._flow, module, function, (), (), (), None)
         why_not = self._obstacles.of_training(function, trains) or self._obstacles.of_function(function, needs)
+        if self._runs_once(module, function, open_calls):
+            why_not = ONCE if why_not is None or function.name == "__init__" else why_not
         if why_not is None and all(self._tries_out(function, each) for each in open_calls):
             why_not = Reason("nothing-to-gain", "it only tries out a model that it makes, on numbers that it makes")
         return EvaluationRegion(
@@ -115,6 +117,13 @@ class Evaluations:
         if function.name in MODULE_METHODS or escape(self._uses.strict.function(function)) is not None:
             return False
         return not self._flow.callers(function) or any(self._is_repeated(module, each) for each in calls)
+
+    def _runs_once(self, module: Module, function: FunctionNode, calls: Sequence[ast.Call]) -> bool:
+        """Whether it makes an object, or is called from one place with no loop around any of the models' calls."""
+        if function.name == "__init__":
+            return True
+        is_one = len(self._flow.callers(function)) == 1 and not self._flow.escapes(function)
+        return is_one and not any(self._is_repeated(module, each) for each in calls)
 
     def _is_repeated(self, module: Module, call: ast.Call) -> bool:
         return loop_around(self._flow, module, call, REPEATING) is not None

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from codemods.facts.training.graph_uses import GraphUses
 
 _NOT_WRAPPED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-_ONCE = Reason("nothing-to-gain", "it computes a graph that nobody asks for, but only once")
+ONCE = Reason("nothing-to-gain", "it computes a graph that nobody asks for, but only once")
+_SHAPES = Reason("nothing-to-gain", "it only tries a model out: nothing but shapes is asked of what it computes")
 _GAP = 3
 """Regions of one suite are one region where no more statements than these stand between them."""
 _TEST_DATA = re.compile(
@@ -138,7 +139,7 @@ class Stretches:
             if any(models & self._models_of(call) for call in calls):
                 why_not = self._obstacles.of_statements(module, inside)
                 if why_not is None and not any(self._is_repeated(module, each) for each in calls):
-                    why_not = _ONCE
+                    why_not = ONCE
                 yield EvaluationRegion(self._flow, module, None, inside, calls, self._obstacles.kept_inside, why_not)
 
     def _with_losses(
@@ -313,11 +314,14 @@ class Stretches:
     def _often(self, module: Module, run: list[ast.stmt]) -> Iterator[EvaluationRegion]:
         """The stretch, which is left where it runs once; none where it only tries out a model then."""
         calls = tuple(call for each in run for call in own(each, ast.Call) if self._computes(call))
-        if any(self._is_repeated(module, each) for each in calls):
+        repeats = any(self._is_repeated(module, each) for each in calls)
+        if repeats and _asks_shapes(module, run):
+            yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), _SHAPES)
+        elif repeats:
             suite = module.suite(run[0])
             yield from self._stretch(module, self._with_losses(module, run, suite[_index(suite, run[-1]) + 1 :]))
         elif not all(self._is_given_made(each) for each in calls):
-            yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), _ONCE)
+            yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), ONCE)
 
     def _is_given_made(self, call: ast.Call) -> bool:
         """Whether the call is given nothing but tensors that are made for it: ``model(torch.randn(2, 3, 32, 32))``."""
@@ -382,6 +386,24 @@ class Stretches:
             and self._modes.sets(value, "train")
             and bool(self._modes.receivers(value) & models)
         )
+
+
+def _asks_shapes(module: Module, run: Sequence[ast.stmt]) -> bool:
+    """Whether nothing but the shapes of what the statements bind is read behind them, once at least."""
+    inside = {each for statement in run for each in walk(statement)}
+    bound = {each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    last = run[-1].end_lineno or run[-1].lineno
+    reads = [
+        each
+        for each in module.nodes(ast.Name)
+        if each.id in bound and isinstance(each.ctx, ast.Load) and (each.lineno > last or each in inside)
+    ]
+    shapes = [each for each in reads if _is_shape(module.parent(each))]
+    return bool(shapes) and all(each in inside or each in shapes for each in reads)
+
+
+def _is_shape(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in {"shape", "size", "ndim", "dim"}
 
 
 def _names(node: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
