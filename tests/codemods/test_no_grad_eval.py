@@ -979,6 +979,82 @@ REWRITES = {
                 logging.info("%d: %s", step, model(x).argmax(1))
         """,
     ),
+    "functions that assign targets from what a model computed": (
+        """\
+        class Loss:
+            def __call__(self, scores, y):
+                kept, chosen = self.assign(scores, y)
+                return criterion(scores[kept], chosen)
+
+            def assign(self, scores, y):
+                probabilities = scores.softmax(1)
+                costs = -torch.log(probabilities + 1e-8)
+                best = costs.gather(1, y[:, None])
+                return (best < best.mean() + 1).flatten(), y
+
+        compute_loss = Loss()
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = compute_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+        """,
+        """\
+        class Loss:
+            def __call__(self, scores, y):
+                kept, chosen = self.assign(scores, y)
+                return criterion(scores[kept], chosen)
+
+            @torch.no_grad()
+            def assign(self, scores, y):
+                probabilities = scores.softmax(1)
+                costs = -torch.log(probabilities + 1e-8)
+                best = costs.gather(1, y[:, None])
+                return (best < best.mean() + 1).flatten(), y
+
+        compute_loss = Loss()
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = compute_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            print(loss.item())
+        """,
+    ),
+    "targets are assigned with new memory changed in place": (
+        """\
+        def assign(scores, y):
+            probabilities = scores.clone().sigmoid_()
+            costs = -torch.log(probabilities + 1e-8)
+            costs[costs > 9] = 9
+            best = costs.gather(1, y[:, None])
+            return best < best.mean() + 1
+
+        for x, y in loader:
+            scores = model(x)
+            kept = assign(scores, y)
+            loss = criterion(scores, y) * kept.sum()
+            loss.backward()
+            print(loss.item())
+        """,
+        """\
+        @torch.no_grad()
+        def assign(scores, y):
+            probabilities = scores.clone().sigmoid_()
+            costs = -torch.log(probabilities + 1e-8)
+            costs[costs > 9] = 9
+            best = costs.gather(1, y[:, None])
+            return best < best.mean() + 1
+
+        for x, y in loader:
+            scores = model(x)
+            kept = assign(scores, y)
+            loss = criterion(scores, y) * kept.sum()
+            loss.backward()
+            print(loss.item())
+        """,
+    ),
 }
 
 
@@ -1727,6 +1803,74 @@ print(model(loader[0][0]).argmax(1))
             return Variable(source, volatile=evaluation)
         """,
         "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()",
+    ),
+    "targets are assigned, and predictions changed": (
+        """\
+        def assign(scores, y):
+            probabilities = scores.sigmoid_()
+            costs = -torch.log(probabilities + 1e-8)
+            best = costs.gather(1, y[:, None])
+            return best < best.mean() + 1
+
+        for x, y in loader:
+            scores = model(x)
+            kept = assign(scores, y)
+            loss = criterion(scores, y) * kept.sum()
+            loss.backward()
+        """,
+        f"a tensor with a graph may be changed in place (line {N + 2})",
+    ),
+    "predictions are changed by what the function calls": (
+        """\
+        def squash(scores):
+            return scores.sigmoid_()
+
+        def assign(scores, y):
+            probabilities = squash(scores)
+            costs = -torch.log(probabilities + 1e-8)
+            best = costs.gather(1, y[:, None])
+            return best < best.mean() + 1
+
+        for x, y in loader:
+            scores = model(x)
+            kept = assign(scores, y)
+            loss = criterion(scores, y) * kept.sum()
+            loss.backward()
+        """,
+        f"a tensor with a graph may be changed in place (line {N + 2})",
+    ),
+    "a part of a loss": (
+        """\
+        def weigh(scores, y):
+            probabilities = scores.softmax(1)
+            costs = -torch.log(probabilities + 1e-8)
+            best = costs.gather(1, y[:, None])
+            return best.mean()
+
+        for x, y in loader:
+            weigh(model(x), y).backward()
+        """,
+        None,
+    ),
+    "figures for NumPy": (
+        """\
+        import numpy as np
+
+        def score(rows):
+            columns = list(zip(*rows))
+            ranks = np.argsort(columns[0])
+            hits = [np.concatenate(each) for each in columns]
+            means = [each.mean() for each in hits]
+            print(means, ranks)
+
+        rows = []
+        for x, y in loader:
+            output = model(x)
+            criterion(output, y).backward()
+            rows.append((output.detach().numpy(), y.numpy()))
+        score(rows)
+        """,
+        None,
     ),
     "a loss scaler runs the backward": (
         """\

@@ -130,6 +130,15 @@ class Graphs:
         # A function that calls itself: nothing more than what the rest of it says.
         return self._courses[key] or Course()
 
+    @property
+    def entered(self) -> dict[Callee, frozenset[str]]:
+        """The functions that were given graphs so far, and which of their parameters were."""
+        found: dict[Callee, frozenset[str]] = {}
+        for callee, carrying in self._courses:
+            if carrying and "*" not in carrying:
+                found[callee] = found.get(callee, frozenset()) | carrying
+        return found
+
     def statements(self, module: Module, statements: Sequence[ast.stmt], names: frozenset[str] = frozenset()) -> Course:
         """The course of neighbouring statements.
 

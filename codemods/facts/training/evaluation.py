@@ -22,6 +22,7 @@ from codemods.facts.training.modes import (
     is_models_method,
     is_unit_test,
 )
+from codemods.facts.training.side_graphs import SideGraphs
 from codemods.facts.training.stretches import ONCE, Stretches
 from codemods.library.kinds import MODULE_METHODS
 
@@ -50,6 +51,7 @@ class Evaluations:
         self._uses = GraphUses(flow, self._modes, iterations)
         self._obstacles = GraphObstacles(flow, modules, self._uses)
         self._stretches = Stretches(flow, self._uses, self._obstacles, self._computes)
+        self._sides = SideGraphs(flow, self._uses, self._obstacles)
         self._whole: dict[FunctionNode, EvaluationRegion | None] = {}
 
     def find(self) -> Iterator[EvaluationRegion]:
@@ -63,6 +65,7 @@ class Evaluations:
                     if region.calls:
                         yield region
             yield from self._stretches.find(module, whole)
+            yield from self._sides.find(module, whole)
 
     def _region_of(self, function: FunctionNode) -> EvaluationRegion | None:
         """The same as ``_function_region``, once for each function; None of one that is being looked at."""

@@ -66,6 +66,8 @@ class EvaluationRegion:
     @property
     def is_exact(self) -> bool:
         """Whether every model it calls is known to compute the same bits with gradients and without."""
+        if not self.calls and self.function is not None:
+            return True
         values = {value for call in self.calls for value in without_none(self.flow.values(call.func))}
         owners = {value.of if value.sort is Sort.METHOD else value for value in values}
         known = {model.value for model in self.models}

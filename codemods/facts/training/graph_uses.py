@@ -93,6 +93,17 @@ class GraphUses:
             )
         return self._handed_on[function]
 
+    @cached_property
+    def given_graphs(self) -> dict[Callee, frozenset[str]]:
+        """The functions that are given what models computed, and by which parameters."""
+        graphs = self.of(self._makes_graph, outside=False)
+        for function in self._running_models:
+            graphs.function(function, frozenset())
+        for module in self._flow.modules:
+            if module.tree.body:
+                graphs.statements(module, module.tree.body)
+        return graphs.entered
+
     def computes(self, call: ast.Call) -> bool:
         """Whether the call computes a graph where gradients are on: of a model, or a function that hands one on."""
         return self.modes.calls(call) or any(map(self.hands_on, called_functions(self._flow, call)))

@@ -1,0 +1,85 @@
+"""Functions that are given graphs and hand on none of them."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+HEAD = """\
+import torch
+from torch import nn
+
+model = nn.Linear(4, 3)
+criterion = nn.CrossEntropyLoss()
+loader = [(torch.randn(2, 4), torch.tensor([0, 2]))]
+"""
+TRAIN = """
+for x, y in loader:
+    scores = model(x)
+    kept = assign(scores, y)
+    (criterion(scores, y) * kept.sum()).backward()
+"""
+
+
+def found(body: str, train: str = TRAIN) -> list[tuple[str, str]]:
+    """The functions that are found by their names, and the code of the reason why each is left."""
+    regions = script(HEAD + body + train).evaluations
+    return [(each.function.name, each.why_not.code if each.why_not else "") for each in regions if each.function]
+
+
+def assign(first: str, last: str = "best < best.mean()") -> str:
+    return f"""
+def assign(scores, y):
+    p = {first}
+    costs = -torch.log(p + 1e-8)
+    best = costs.gather(1, y[:, None])
+    return {last}
+"""
+
+
+@pytest.mark.parametrize("first", ["scores.softmax(1)", "scores.clone().sigmoid_()", "(scores * 2).sigmoid_()"])
+def test_a_function_that_compares_what_a_model_computed(first: str) -> None:
+    assert found(assign(first)) == [("assign", "")]
+
+
+@pytest.mark.parametrize("first", ["scores.sigmoid_()", "scores[:, :2].sigmoid_()", "scores.detach().sigmoid_()"])
+def test_what_it_is_given_may_be_changed_in_place(first: str) -> None:
+    expected = [] if "detach" in first else [("assign", "needs-gradients")]  # nothing of it has a graph
+
+    assert found(assign(first)) == expected
+
+
+def test_a_graph_is_handed_on() -> None:
+    assert found(assign("scores.softmax(1)", "best")) == []
+
+
+def test_a_graph_is_kept() -> None:
+    assert (
+        found(
+            "history = []\n" + assign("scores.softmax(1)").replace("    return", "    history.append(best)\n    return")
+        )
+        == []
+    )
+
+
+def test_too_little_is_computed() -> None:
+    assert found("def assign(scores, y):\n    return scores.argmax(1) == y\n") == []
+
+
+def test_it_is_called_without_gradients_already() -> None:
+    train = TRAIN.replace("    kept = assign(scores, y)", "    with torch.no_grad():\n        kept = assign(scores, y)")
+
+    assert found(assign("scores.softmax(1)"), train) == []
+
+
+def test_what_it_calls_is_covered_by_its_own_change() -> None:
+    inner = assign("scores.softmax(1)")
+    outer = """
+def choose(scores, y):
+    q = scores.softmax(1)
+    r = q * 2
+    t = r + 1
+    return assign(t, y)
+"""
+
+    assert found(outer + inner, TRAIN.replace("assign(", "choose(")) == [("choose", "")]
