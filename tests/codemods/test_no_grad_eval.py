@@ -40,6 +40,23 @@ for epoch in range(2):
 
 # (a) functions, (b) regions, (c) volatile: what is rewritten, (before, after).
 REWRITES = {
+    "(b) a loss that is overwritten before the loop is left": (
+        """\
+        for epoch in range(2):
+            loss = criterion(model(loader[0][0]), loader[0][1])
+            model.eval()
+            loss = criterion(model(loader[1][0]), loader[1][1])
+        loss.backward()
+        """,
+        """\
+        for epoch in range(2):
+            with torch.no_grad():
+                loss = criterion(model(loader[0][0]), loader[0][1])
+            model.eval()
+            loss = criterion(model(loader[1][0]), loader[1][1])
+        loss.backward()
+        """,
+    ),
     "a model that asks whether its state has gradients": (
         """\
         def detached(state):
@@ -1466,12 +1483,37 @@ print(model(loader[0][0]).argmax(1))
     "V4: the names of the iteration, after the loop": (
         """\
         for epoch in range(2):
-            loss = criterion(model(loader[0][0]), loader[0][1])
+            criterion(model(loader[0][0]), loader[0][1]).backward()
             model.eval()
             loss = criterion(model(loader[1][0]), loader[1][1])
         loss.backward()
         """,
         f"a tensor computed in it may be trained on later (line {N + 5})",
+    ),
+    "V4: what is trained on after a break": (
+        """\
+        for x, y in loader:
+            model.eval()
+            if y.sum() > 1:
+                output = model(x)
+                print(output)
+                break
+            output = torch.zeros(1, requires_grad=True)
+        output.sum().backward()
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 8})",
+    ),
+    "V4: what the next pass trains on": (
+        """\
+        previous = None
+        for x, y in loader:
+            model.eval()
+            output = model(x)
+            if previous is not None:
+                previous.sum().backward()
+            previous = output
+        """,
+        f"a tensor computed in it may be trained on later (line {N + 6})",
     ),
     "V4: a global of the function that trains": (
         """\
@@ -2048,6 +2090,7 @@ def test_prints_the_same(name: str) -> None:
 
 # Scripts that are left, and what in them must not run without gradients.
 WRONG = {
+    "V4: what the next pass trains on": "output = model(x)",
     "V3: attacked images": "loss = criterion(model(images), labels)",
     "V4: the result is trained on": "return net(x)",
     "V4: a teacher inside the iteration": "loss = criterion(model(x), y) + (model(x) - soft).pow(2).mean()",

@@ -7,24 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import source
+from codemods.dataflow.forward import ForwardAnalysis, Summaries
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
-from codemods.facts.training.iterations import called_functions, is_backward, own
+from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.kinds import Kind, kind
 from codemods.library.operations import Parts, operation, parts
 from codemods.library.operators import attribute, function, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.forward import Doing
     from codemods.dataflow.source import Callee, Module
 
-# ``TryStar`` came with Python 3.11.
-_TRIES: tuple[type[ast.Try], ...] = (ast.Try, getattr(ast, "TryStar", ast.Try))
 _LONG = frozenset(
     {"torch.LongTensor", "torch.cuda.LongTensor", "torch.long", "torch.int64", "torch.int", "torch.uint8"}
 )
@@ -67,8 +66,10 @@ _SHOWS = ("meter", "metric", "average", "logger", "tracker", "recorder", "writer
 class Course:
     """What running some statements does with tensors that carry a graph."""
 
-    names: frozenset[str] = frozenset()
+    at_end: frozenset[str] = frozenset()
     """The names that may hold one at the end."""
+    at_jumps: frozenset[str] | None = None
+    """Those that may where ``break`` or ``continue`` leads out of the statements; None where none does."""
     ever: frozenset[str] = frozenset()
     """The names that may hold one at some point."""
     kept: ast.AST | None = None
@@ -77,6 +78,26 @@ class Course:
     """The first place that returns one."""
     trained: ast.AST | None = None
     """The first place that computes gradients from one."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that may hold one where other code of the function goes on."""
+        return self.at_end | (self.at_jumps or frozenset())
+
+    def join(self, other: Course) -> Course:
+        """What one of the two does."""
+        return Course(
+            self.at_end | other.at_end,
+            None,
+            self.ever | other.ever,
+            self.kept or other.kept,
+            self.returned or other.returned,
+            self.trained or other.trained,
+        )
+
+
+_ANY = frozenset({"*"})
+"""Any of the parameters may carry a graph."""
 
 
 class Graphs:
@@ -104,7 +125,7 @@ class Graphs:
         self.trains = trains
         self.outside = outside
         self.strict = strict
-        self._courses: dict[tuple[Callee, frozenset[str]], Course | None] = {}
+        self._courses = Summaries(self._course, Course(), Course.join)
 
     def function(self, function: Callee, carrying: frozenset[str] | None = None) -> Course:
         """The course of a function's body.
@@ -113,28 +134,24 @@ class Graphs:
             function: A function of the project.
             carrying: The parameters that carry a graph; None where any of them may.
         """
-        key = (function, carrying if carrying is not None else frozenset({"*"}))
-        if key not in self._courses:
-            self._courses[key] = None
-            parameters = frozenset(signature(function).names)
-            body = (
-                [ast.copy_location(ast.Return(function.body), function.body)]
-                if isinstance(function, ast.Lambda)
-                else function.body
-            )
-            walk = _Walk(self, bound_names(function) - parameters, declared_outer(function))
-            walk.names = set(carrying or ())
-            walk.bound = set(parameters) if carrying is not None else set()
-            walk.block(body)
-            self._courses[key] = walk.course
-        # A function that calls itself: nothing more than what the rest of it says.
-        return self._courses[key] or Course()
+        return self._courses.of((function, _ANY if carrying is None else carrying))
+
+    def _course(self, key: tuple[Callee, frozenset[str]]) -> Course:
+        function, carrying = key
+        parameters = frozenset(signature(function).names)
+        names = {} if carrying is _ANY else {name: name in carrying for name in parameters}
+        walk = _Walk(self, names, bound_names(function) - parameters, declared_outer(function))
+        if isinstance(function, ast.Lambda):
+            walk.run([ast.copy_location(ast.Return(function.body), function.body)])
+        else:
+            walk.run(function.body)
+        return walk.course
 
     @property
     def entered(self) -> dict[Callee, frozenset[str]]:
         """The functions that were given graphs so far, and which of their parameters were."""
         found: dict[Callee, frozenset[str]] = {}
-        for callee, carrying in self._courses:
+        for callee, carrying in self._courses.asked:
             if carrying and "*" not in carrying:
                 found[callee] = found.get(callee, frozenset()) | carrying
         return found
@@ -147,179 +164,90 @@ class Graphs:
             statements: Some statements of one suite.
             names: The names that carry a graph before them.
         """
-        walk = self._walk(module, statements[0])
-        walk.names = set(names)
-        walk.block(statements)
+        walk = self._walk(module, statements[0], names)
+        walk.run(statements)
         return walk.course
 
-    def after(self, module: Module, last: ast.stmt, names: frozenset[str]) -> Course:
-        """The course of everything in the function that may run after a statement.
+    def after(self, module: Module, last: ast.stmt, course: Course) -> Course:
+        """The course of everything in the function that may run after some statements.
 
         Args:
-            module: Where the statement stands.
-            last: The statement.
-            names: The names that carry a graph after it.
+            module: Where they stand.
+            last: The last of them.
+            course: Theirs.
         """
-        walk = self._walk(module, last)
-        here: ast.stmt = last
-        while True:
-            suite = module.suite(here)
-            index = next(i for i, each in enumerate(suite) if each is here)
-            parent = module.parent(here)
-            walk.names, outside, walk.ever = set(names), walk.ever, set(names)
-            walk.block(suite[index + 1 :])
-            if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
-                # The next pass; the loop may be left at any point of it.
-                if not isinstance(parent, ast.While):
-                    walk.bind(parent.target, carries=False)
-                walk.block(suite[:index])
-                walk.names = set(walk.ever)
-            elif isinstance(parent, _TRIES) and suite is parent.body:
-                walk.block(_rest(parent))
-                walk.names = set(walk.ever)
-            names = frozenset(walk.names)
-            walk.ever |= outside
-            if parent is None or isinstance(parent, (*FUNCTIONS, ast.ClassDef, ast.Module)):
-                return walk.course
-            here = parent if isinstance(parent, ast.stmt) else module.statement(parent)
+        walk = self._walk(module, last, course.at_end)
+        walk.run_after(module, last, None if course.at_jumps is None else dict.fromkeys(course.at_jumps, True))
+        return walk.course
 
-    def _walk(self, module: Module, place: ast.stmt) -> _Walk:
+    def _walk(self, module: Module, place: ast.stmt, names: frozenset[str]) -> _Walk:
+        carrying = dict.fromkeys(names, True)
         scope = module.function(place)
         if scope is None:
-            return _Walk(self, bound_names(module.tree), frozenset())
-        return _Walk(self, bound_names(scope) - frozenset(signature(scope).names), declared_outer(scope))
+            return _Walk(self, carrying, bound_names(module.tree), frozenset())
+        return _Walk(self, carrying, bound_names(scope) - frozenset(signature(scope).names), declared_outer(scope))
 
 
-class _Walk:
-    """One pass over statements, in their order."""
+class _Walk(ForwardAnalysis[bool]):
+    """Whether each name may hold a tensor that carries a graph; a name that is bound nowhere here may come with one."""
 
-    def __init__(self, graphs: Graphs, local: frozenset[str], shared: frozenset[str]) -> None:
+    def __init__(
+        self, graphs: Graphs, names: Mapping[str, bool], local: frozenset[str], shared: frozenset[str]
+    ) -> None:
+        super().__init__(names, bottom=False)
         self._graphs = graphs
         self._flow = graphs.flow
         self._local = local
         self._shared = shared
-        self.names: set[str] = set()
-        self.bound: set[str] = set()
-        self.ever: set[str] = set()
+        self._ever = {name for name, carries in names.items() if carries}
         self._kept: ast.AST | None = None
         self._returned: ast.Return | None = None
         self._trained: ast.AST | None = None
 
     @property
     def course(self) -> Course:
-        return Course(
-            frozenset(self.names), frozenset(self.ever | self.names), self._kept, self._returned, self._trained
-        )
+        carrying = frozenset(name for name, carries in self.names.items() if carries)
+        jumped = None if self.jumped is None else frozenset(name for name, carries in self.jumped.items() if carries)
+        return Course(carrying, jumped, frozenset(self._ever), self._kept, self._returned, self._trained)
 
     # Statements.
 
-    def block(self, statements: Iterable[ast.stmt]) -> None:
-        for statement in statements:
-            self._statement(statement)
+    def join(self, one: bool, other: bool) -> bool:  # noqa: FBT001 - the lattice has two elements
+        return one or other
 
-    def _statement(self, statement: ast.stmt) -> None:  # noqa: C901 - one case for each kind of statement
-        if isinstance(statement, _TRIES):
-            self._any_part([*statement.body, *_rest(statement)])
-            return
-        match statement:
-            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
-                if self._is_closed_over(statement):
-                    self._taint(name)
-            case ast.ClassDef():
-                return
-            case ast.If(test, body, orelse):
-                self._read(test)
-                self._branches(body, orelse)
-            case ast.Match(subject, cases):
-                self._read(subject)
-                self._branches(*(case.body for case in cases), [])
-            case ast.For(target, iterated, body, orelse) | ast.AsyncFor(target, iterated, body, orelse):
-                self._read(iterated)
-                self.bind(target, carries=self.carries(iterated))
-                self._any_part([*body, *orelse])
-            case ast.While(test, body, orelse):
-                self._read(test)
-                self._any_part([*body, *orelse])
-            case ast.With(items, body) | ast.AsyncWith(items, body):
-                for item in items:
-                    self._read(item.context_expr)
-                    if item.optional_vars is not None:
-                        self.bind(item.optional_vars, carries=self.carries(item.context_expr))
-                self.block(body)
-            case ast.Assign(targets, value):
-                self._read(value)
-                for target in targets:
-                    self._assign(target, value)
-            case ast.AnnAssign(target, _, value) if value is not None:
-                self._read(value)
-                self._assign(target, value)
-            case ast.AugAssign(target, _, value):
-                self._read(value)
-                self.bind(target, carries=self.carries(value, operand=True) or self.carries(target))
-            case ast.Return(value):
-                if value is not None:
-                    self._read(value)
-                    if self.carries(value):
-                        self._returned = self._returned or statement
-            case _:
-                self._read(statement)
+    def of(self, node: ast.expr) -> bool:
+        return self.carries(node)
 
-    def _branches(self, *blocks: Sequence[ast.stmt]) -> None:
-        before, after = set(self.names), set()
-        for block in blocks:
-            self.names = set(before)
-            self.block(block)
-            after |= self.names
-        self.names = after
+    def unpacked(self, node: ast.expr, count: int) -> Sequence[bool]:
+        rest = not self._gives_indices(node, is_unpacked=True) and self.carries(node)
+        return [self.carries(node), *[rest] * (count - 1)]
 
-    def _any_part(self, statements: Sequence[ast.stmt]) -> None:
-        """Statements that may be run again and left, or jumped over, at any point."""
-        ever, self.ever = self.ever, set(self.names)
-        while True:
-            known = len(self.ever)
-            self.block(statements)
-            self.names = set(self.ever)
-            if len(self.ever) == known:
-                break
-        self.ever |= ever
+    def augmented(self, statement: ast.AugAssign) -> bool:
+        return self.carries(statement.value, operand=True) or self.carries(statement.target)
 
-    def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, (ast.Tuple, ast.List)):
-            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
-                for one, other in zip(target.elts, [self.carries(each) for each in value.elts], strict=True):
-                    self.bind(one, carries=other)
-                return
-            if self._gives_indices(value, is_unpacked=True):
-                first, *others = target.elts
-                self.bind(first, carries=self.carries(value))
-                for each in others:
-                    self.bind(each, carries=False)
-                return
-        self.bind(target, carries=self.carries(value))
+    def defined(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+        carries = not isinstance(statement, ast.ClassDef) and self._is_closed_over(statement)
+        if carries:
+            self._ever.add(statement.name)
+        return carries
 
-    def bind(self, target: ast.expr, *, carries: bool) -> None:
-        """What ``target = …`` does."""
-        match target:
-            case ast.Name(name):
-                self.bound.add(name)
-                if name in self._shared and carries:
-                    self._kept = self._kept or target
-                (self._taint if carries else self.names.discard)(name)
-            case ast.Tuple(elements) | ast.List(elements):
-                for each in elements:
-                    self.bind(each, carries=carries)
-            case ast.Starred(value):
-                self.bind(value, carries=carries)
-            case ast.Subscript(value) if carries:
-                self._put(value, target)
-            case ast.Attribute() if carries:
+    def bound(self, target: ast.Name, held: bool) -> None:  # noqa: FBT001
+        if held:
+            self._ever.add(target.id)
+            if target.id in self._shared:
                 self._kept = self._kept or target
 
-    def _taint(self, name: str) -> None:
-        self.names.add(name)
-        self.ever.add(name)
+    def stored(self, target: ast.Attribute | ast.Subscript, held: bool) -> None:  # noqa: FBT001
+        if held and isinstance(target, ast.Subscript):
+            self._put_into(target.value, target)
+        elif held:
+            self._kept = self._kept or target
 
-    def _put(self, container: ast.expr, place: ast.AST) -> None:
+    def returned(self, statement: ast.Return) -> None:
+        if statement.value is not None and self.carries(statement.value):
+            self._returned = self._returned or statement
+
+    def _put_into(self, container: ast.expr, place: ast.AST) -> None:
         """Notes that a container takes up a tensor that carries a graph."""
         while isinstance(container, (ast.Subscript, ast.Attribute)):
             if isinstance(container, ast.Attribute):
@@ -327,22 +255,18 @@ class _Walk:
                 return
             container = container.value
         if isinstance(container, ast.Name) and container.id in self._local and container.id not in self._shared:
-            self._taint(container.id)
+            self.put(container.id, held=True)
+            self._ever.add(container.id)
         else:
             self._kept = self._kept or place
 
     # Expressions.
 
-    def _read(self, node: ast.AST) -> None:
-        """What evaluating the node does besides its value."""
-        for comprehension in own(node, ast.comprehension):
-            self.bind(comprehension.target, carries=self.carries(comprehension.iter))
-        for inside in own(node, ast.NamedExpr):
-            self.bind(inside.target, carries=self.carries(inside.value))
-        for call in own(node, ast.Call):
-            self._call(call, is_statement=isinstance(node, ast.Expr) and node.value is call)
-        given = [*(each.value for each in own(node, ast.Yield)), *(each.value for each in own(node, ast.YieldFrom))]
-        self._kept = self._kept or next((each for each in given if each is not None and self.carries(each)), None)
+    def done(self, node: Doing, *, is_statement: bool) -> None:
+        if isinstance(node, ast.Call):
+            self._call(node, is_statement=is_statement)
+        elif node.value is not None and self.carries(node.value):
+            self._kept = self._kept or node.value
 
     def _call(self, call: ast.Call, *, is_statement: bool) -> None:
         arguments = _arguments(call)
@@ -364,7 +288,7 @@ class _Walk:
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         in_place = method.endswith("_") and not method.endswith("__")
         if receiver and not functions and is_statement and (method in _KEEPS or in_place):
-            self._put(receiver[0], call)
+            self._put_into(receiver[0], call)
         # `on_output(output)`, called with `outputs.append`.
         if not receiver and any(each.sort is Sort.METHOD and each.name in _KEEPS for each in callees):
             self._kept = self._kept or call
@@ -411,14 +335,10 @@ class _Walk:
         """
         match node:
             case ast.Name(name):
-                if name in self.names:
-                    return True
-                return (
-                    operand
-                    and self._graphs.outside
-                    and name not in self.bound
-                    and _may_carry(self._flow, self._flow.values(node))
-                )
+                held = self.names.get(name)
+                if held is not None:
+                    return held
+                return operand and self._graphs.outside and _may_carry(self._flow, self._flow.values(node))
             case ast.Attribute(value, name):
                 row = attribute(name)
                 is_cut = row is not None and not row.carries_graph
@@ -439,10 +359,8 @@ class _Walk:
                 return False
             case ast.BinOp() | ast.UnaryOp():
                 return any(self.carries(each, operand=True) for each in ast.iter_child_nodes(node))
-            case ast.ListComp(element) | ast.SetComp(element) | ast.GeneratorExp(element):
-                return self.carries(element, operand=operand)
-            case ast.DictComp(_, value):
-                return self.carries(value, operand=operand)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self.comprehended(node)
             case ast.IfExp(_, body, orelse):
                 return self.carries(body, operand=operand) or self.carries(orelse, operand=operand)
             case _:
@@ -455,10 +373,10 @@ class _Walk:
 
     def _is_closed_over(self, function: ast.AST) -> bool:
         """Whether a function reads a name that carries a graph around it."""
-        return any(isinstance(each, ast.Name) and each.id in self.names for each in source.walk(function))
+        return any(isinstance(each, ast.Name) and self.names.get(each.id) for each in source.walk(function))
 
     def _call_carries(self, call: ast.Call) -> bool:
-        if self._graphs.makes(call) or (isinstance(call.func, ast.Name) and call.func.id in self.names):
+        if self._graphs.makes(call) or (isinstance(call.func, ast.Name) and self.names.get(call.func.id)):
             return True
         callees = self._flow.values(call.func)
         arguments = _arguments(call)
@@ -483,11 +401,6 @@ class _Walk:
         return any(self.carries(each, operand=True) for each in receiver) or any(
             self.carries(each) for each in arguments
         )
-
-
-def _rest(statement: ast.Try) -> list[ast.stmt]:
-    """What may run after the body of a ``try``."""
-    return [*statement.orelse, *(each for handler in statement.handlers for each in handler.body), *statement.finalbody]
 
 
 def _passes_on(name: str) -> bool:

@@ -123,7 +123,7 @@ class GraphUses:
         """Where a tensor is trained on, or leaves the function, after the statement."""
         if not course.ever:
             return None
-        after = escape(graphs.after(module, last, course.names))
+        after = escape(graphs.after(module, last, course))
         if after is not None:
             return after
         function = module.function(last)
