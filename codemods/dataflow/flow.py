@@ -168,6 +168,12 @@ class Flow:
         """The module in which the project's function stands."""
         return self._units[function].module
 
+    def run_by(self, callee: Value) -> Callee | None:
+        """The project's function that a call of the value runs first: of an object its ``__call__``, or ``forward``."""
+        if callee.sort is Sort.INSTANCE and callee.of is not None and isinstance(callee.of.site, ast.ClassDef):
+            return self.method(callee.of.site, "__call__") or self.method(callee.of.site, "forward")
+        return callee.site if isinstance(callee.site, CALLEES) else None
+
     def owner(self, function: Callee) -> ast.ClassDef | None:
         """The class of which the function is a method; None of one whose definition is never reached."""
         return self._units[function].owner if function in self._units else None

@@ -6,10 +6,9 @@ import ast
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow import names
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Sort
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, FunctionNode, Module
+    from codemods.dataflow.source import Callee, Module
 
 _DEEPEST = 6
 """Names are followed to what they were computed from so far."""
@@ -178,8 +177,8 @@ class _Numbers:
         """What the functions of the project return that are called; None where others may be."""
         found: list[_Given] = []
         for callee in self._flow.values(call.func):
-            function = self._function(callee)
-            if function is None or not names.decorators(function) <= _KEEP_RESULTS:
+            function = self._flow.run_by(callee)
+            if not isinstance(function, ast.FunctionDef) or not names.decorators(function) <= _KEEP_RESULTS:
                 return None
             module = self._flow.module_of(function)
             returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
@@ -188,14 +187,6 @@ class _Numbers:
             if names.scope_of(function).yields or any(each.value is None for each in returns):
                 return None
         return found
-
-    def _function(self, callee: Value) -> FunctionNode | None:
-        """The function of the project that a call runs; of a model's its forward."""
-        class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
-        if class_ is not None:
-            return None if self._flow.method(class_, "__call__") else self._flow.method(class_, "forward")
-        is_function = callee.sort in {Sort.FUNCTION, Sort.METHOD}
-        return callee.site if is_function and isinstance(callee.site, ast.FunctionDef) else None
 
     def _call(self, call: ast.Call, depth: int) -> bool:
         given = {each.arg for each in call.keywords}

@@ -875,3 +875,30 @@ def test_registered_by_a_decorator(registry: str, text: str, expected: set[str])
 )  # fmt: skip
 def test_attributes_whose_names_are_computed(text: str, expected: set[str]) -> None:
     assert answers(text) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        pytest.param("f", "f", id="a function"),
+        pytest.param("Both().f", "f", id="a method"),
+        pytest.param("Both()", "__call__", id="of an object __call__, which may call forward or not"),
+        pytest.param("Forward()", "forward", id="of a module forward"),
+        pytest.param("Derived()", "forward", id="of an object of a derived class, its base's"),
+        pytest.param("Neither()", None, id="nothing of an object that cannot be called"),
+        pytest.param("Forward", None, id="nothing of a class, which makes an object"),
+        pytest.param("len", None, id="nothing of a library's function"),
+    ],
+)
+def test_the_function_that_a_call_runs(called: str, name: str | None) -> None:
+    classes = {
+        "Both": "def forward(self): pass\n    def __call__(self): pass\n    def f(self): pass",
+        "Forward(nn.Module)": "def forward(self, x): pass",
+        "Derived(Forward)": "pass",
+        "Neither": "pass",
+    }
+    text = "".join(f"class {each}:\n    {body}\n" for each, body in classes.items())
+    found = script(f"from torch import nn\n{text}def f(): pass\nanswer = {called}")
+    (value,) = found.flow.values(found.module.tree.body[-1].value)  # type: ignore[attr-defined]
+    function = found.flow.run_by(value)
+    assert getattr(function, "name", None) == name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.loops import place
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import FunctionNode
+    from codemods.dataflow.source import Callee, FunctionNode
     from codemods.facts.reason import Place
 
 # Methods of tensors whose arguments a gradient gets to, and not only the tensor itself.
@@ -262,7 +261,7 @@ def depends(
 def _hands_on(flow: Flow, func: ast.expr) -> bool:
     """Whether what a call returns depends on its arguments in every run: a project's function may return a constant."""
     callees = without_none(flow.values(func))
-    return bool(callees) and all(_is_torchs_own(flow, each) or _is_straight(_code(flow, each)) for each in callees)
+    return bool(callees) and all(_is_torchs_own(flow, each) or _is_straight(flow.run_by(each)) for each in callees)
 
 
 def _is_torchs_own(flow: Flow, callee: Value) -> bool:
@@ -275,18 +274,10 @@ def _is_torchs_own(flow: Flow, callee: Value) -> bool:
     )
 
 
-def _code(flow: Flow, callee: Value) -> FunctionNode | None:
-    """What runs when a function or an object of the project is called."""
-    class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
-    if class_ is not None:
-        return flow.method(class_, "forward") or flow.method(class_, "__call__")
-    return callee.site if isinstance(callee.site, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
-
-
-def _is_straight(function: FunctionNode | None) -> bool:
+def _is_straight(function: Callee | None) -> bool:
     """Whether a function computes what it returns in the same way whatever it is given."""
     return (
-        function is not None
+        isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
         and isinstance(function.body[-1], ast.Return)
         and not any(
             isinstance(node, _BRANCHES) or (isinstance(node, ast.Return) and node is not function.body[-1])

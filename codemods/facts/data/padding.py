@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort
 from codemods.facts.loops import loop_around
 
 if TYPE_CHECKING:
@@ -41,10 +39,9 @@ def _collating(script: Script) -> Iterator[ast.AST]:
     for loader in script.loaders:
         given = loader.arguments.get("collate_fn")
         for value in given.values if given is not None else ():
-            class_ = class_of(value) if value.sort is Sort.INSTANCE else None
-            method = script.flow.method(class_, "__call__") if class_ is not None else value.site
-            if method is not None:
-                yield method
+            function = script.flow.run_by(value)
+            if function is not None:
+                yield function
 
 
 def _is_padding_of_library(flow: Flow, call: ast.Call) -> bool:

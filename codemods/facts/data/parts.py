@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.devices.transfers import is_value_of_dictionary
@@ -64,9 +63,7 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
         # The default collate_fn makes tensors, and containers of tensors, which have no such method.
         return None
     for value in collate.values:
-        class_ = class_of(value) if value.sort is Sort.INSTANCE else None
-        called = value.sort in {Sort.FUNCTION, Sort.METHOD}
-        function = value.site if called else class_ and loader.flow.method(class_, "__call__")
+        function = loader.flow.run_by(value)
         if isinstance(function, (ast.FunctionDef, ast.Lambda)):
             place = _place_in_batch(loader.flow, move)
             for returned in loader.flow.returned(function):

@@ -93,18 +93,11 @@ class _Changes:
     def _passed(self, call: ast.Call, names: frozenset[str]) -> Iterator[tuple[Callee, str]]:
         """The parameters of functions that run in the workers to which a call passes something that is shared."""
         for callee in self._flow.values(call.func):
-            function = self._function(callee)
+            function = self._flow.run_by(callee)
             if function is None or function not in self.code.functions:
                 continue
             given = self._flow.signature(function).bind(call).given
             yield from ((function, name) for name, node in given.items() if self._is_shared(node, names))
-
-    def _function(self, callee: Value) -> Callee | None:
-        """The function of the project that a call of the value runs first."""
-        if callee.sort is Sort.INSTANCE and callee.of is not None and isinstance(callee.of.site, ast.ClassDef):
-            methods = (self._flow.method(callee.of.site, name) for name in ("__call__", "forward"))
-            return next((each for each in methods if each is not None), None)
-        return callee.site if isinstance(callee.site, FUNCTIONS) else None
 
     def of(self, function: Callee) -> ast.AST | None:
         """Where the function changes what other readings see."""
