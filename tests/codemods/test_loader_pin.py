@@ -1530,3 +1530,182 @@ def test_a_script_is_not_made_to_end_late() -> None:
 def test_workers_that_stay_end_with_a_function() -> None:
     code = STAYING + "def main():\n    train(get_loader())\n\n\nmain()\n"
     check_rewrites(LoaderPin, code.format(""), code.format(", pin_memory=True"))
+
+
+NO_MOVES = {
+    "stands in a method that reading does not use": """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        return torch.zeros(3), i
+    def show(self):
+        return torch.zeros(3).cuda()
+loader = DataLoader(Own())
+""",
+    "stands in a method of what the data set holds that it does not call": """\
+class Spectrum(nn.Module):
+    def magnitude(self, x):
+        return x.abs()
+    def forward(self, x):
+        return self.magnitude(x).cuda()
+class Own(Dataset):
+    def __init__(self):
+        self.spectrum = Spectrum()
+    def __getitem__(self, i):
+        return self.spectrum.magnitude(torch.zeros(3)), i
+loader = DataLoader(Own())
+""",
+    "follows another tensor": """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        x = torch.zeros(3)
+        return torch.ones(3).to(x.device), torch.ones(3, device=x.device)
+loader = DataLoader(Own())
+""",
+    "follows another tensor in place and format": """\
+class Own(Dataset):
+    def __getitem__(self, i):
+        x = torch.zeros(3)
+        return torch.ones(3).to(x), i
+loader = DataLoader(Own())
+""",
+    "follows what is asked to be a tensor": """\
+def scaled(x):
+    mean = torch.ones(3).to(x.device) if torch.is_tensor(x) else 0.5
+    return 1 - 1 / 2
+class Own(Dataset):
+    def __getitem__(self, i):
+        return scaled(read(i)), i
+loader = DataLoader(Own())
+""",
+    "follows what is asked to be on CUDA": """\
+class Own(Dataset):
+    def window(self, x):
+        window = torch.ones(3)
+        window = window.cuda() if x.is_cuda else window
+        return 3
+    def __getitem__(self, i):
+        return self.window(torch.zeros(3)), i
+loader = DataLoader(Own())
+""",
+    "comes back at once while the data set is made": """\
+class Own(Dataset):
+    def __init__(self, images):
+        self.images = images.cuda().sqrt().cpu()
+    def __getitem__(self, i):
+        return self.images[i], i
+loader = DataLoader(Own(read()))
+""",
+}
+
+
+@pytest.mark.parametrize("code", NO_MOVES.values(), ids=NO_MOVES)
+def test_the_batches_are_on_the_host_where_a_move(code: str) -> None:
+    start, loader = code.rsplit("\n", 2)[:2]
+
+    rewrites(code + MOVED, f"{start}\n{loader[:-1]}, pin_memory=True)\n" + MOVED)
+
+
+REACHED = {
+    "a function that is handed on": (
+        """\
+class Own(Dataset):
+    def move(self, x):
+        return x.cuda()
+    def __getitem__(self, i):
+        return list(map(self.move, [torch.zeros(3)])), i
+loader = DataLoader(Own())
+""",
+        10,
+    ),
+    "a property": (
+        """\
+class Own(Dataset):
+    @property
+    def x(self):
+        return read().cuda()
+    def __getitem__(self, i):
+        return self.x, i
+loader = DataLoader(Own())
+""",
+        11,
+    ),
+    "an object that is called": (
+        """\
+class Own(Dataset):
+    def __init__(self):
+        self.net = Net()
+    def __getitem__(self, i):
+        return self.net(torch.zeros(3)), i
+class Net(nn.Module):
+    def forward(self, x):
+        return x.cuda()
+loader = DataLoader(Own())
+""",
+        15,
+    ),
+    "a method that is looked up by its name": (
+        """\
+class Own(Dataset):
+    def right(self):
+        return read().cuda()
+    def __getitem__(self, i):
+        return getattr(self, read())(), i
+loader = DataLoader(Own())
+""",
+        10,
+    ),
+    "a data set in a data set": (
+        """\
+class Inner(Dataset):
+    def __getitem__(self, i):
+        return read(i).cuda(), i
+class Own(Dataset):
+    def __init__(self):
+        self.inner = Inner()
+    def __getitem__(self, i):
+        return self.inner[i]
+loader = DataLoader(Own())
+""",
+        10,
+    ),
+    "what is kept when it is made": (
+        """\
+class Own(Dataset):
+    def __init__(self, images):
+        self.images = images.cuda()
+    def __getitem__(self, i):
+        return self.images[i], i
+loader = DataLoader(Own(read()))
+""",
+        10,
+    ),
+    "the device that an option names": (
+        """\
+args = argparse.ArgumentParser().parse_args()
+class Own(Dataset):
+    def __getitem__(self, i):
+        return read(i).to(args.device), i
+loader = DataLoader(Own())
+""",
+        11,
+    ),
+    "what a library calls": (
+        """\
+class Net(nn.Module):
+    def forward(self, x):
+        return x.cuda()
+class Own(Dataset):
+    def __init__(self):
+        self.transform = transforms.Compose([transforms.ToTensor(), Net()])
+    def __getitem__(self, i):
+        return self.transform(read(i)), i
+loader = DataLoader(Own())
+""",
+        10,
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "line"), REACHED.values(), ids=REACHED)
+def test_a_move_counts_that_reading_reaches_through(code: str, line: int) -> None:
+    leaves(code + MOVED, f"its data set moves tensors to a device itself (line {line})")

@@ -6,20 +6,28 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NONE, NOTHING, Sort, Value, Values, without_none
+from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.devices.devices import DeviceKind, device
-from codemods.facts.loops import place
+from codemods.facts.loops import module_of, place
 from codemods.facts.reason import HERE, Reason
 from codemods.library.kinds import HUGGING_FACE, Kind, is_dtype, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
 
 
 _FORMATTING = frozenset({"set_format", "with_format", "set_transform", "with_transform"})
+# The methods through which a loader, or a library, reads and calls an object.
+_OF_DATA = ("__getitem__", "__getitems__", "__iter__", "__next__")
+_WHEN_CALLED = ("__call__", "forward")
+_ENTRIES = (*_OF_DATA, *_WHEN_CALLED)
+_PLAIN_BASES = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.nn.Module"}) | {
+    *("builtins.object", "abc.ABC", "typing.Generic")
+}
+_TO_HOST = frozenset({"cpu", "numpy", "tolist", "item"})
 
 
 def why_not_on_host(flow: Flow, role: str, values: Values) -> Reason | None:
@@ -45,6 +53,7 @@ class _Search:
         self._flow = flow
         self._role = role
         self._seen: set[ast.AST] = set()
+        self._classes: set[ast.ClassDef] = set()
 
     def _already_there(self, site: ast.AST | None) -> Reason:
         text = f"its {self._role} already holds tensors on a device"
@@ -56,37 +65,50 @@ class _Search:
         text = f"its {self._role} moves tensors to a device itself ({HERE})"
         return Reason("already-on-device", text, (place(self._flow, call),))
 
-    def value(self, value: Value) -> Reason | None:
+    def _there(self, value: Value) -> Reason | None:
+        site = value.site if isinstance(value.site, ast.Call) else None
+        return None if site is not None and follows_input(self._flow, site) else self._already_there(site)
+
+    def value(self, value: Value, entries: Sequence[str] = _ENTRIES) -> Reason | None:
         if value.sort is Sort.MOVED:
-            return self._already_there(value.site if isinstance(value.site, ast.Call) else None)
+            return self._there(value)
         site = value.site
         if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, FUNCTIONS):
             return self._code(site)
-        inner: Values = NOTHING
-        if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
-            for statement in value.of.site.body:
-                reason = self._code(statement) if isinstance(statement, FUNCTIONS) else None
-                if reason is not None:
-                    return reason
-            inner = NOTHING.union(*self._flow.attributes(value.of.site).values())
-        if site is not None and site not in self._seen:
-            self._seen.add(site)
-            if value.sort is Sort.CONTAINER:
-                inner = self._flow.items(value)
-            elif isinstance(site, ast.Call):
-                arguments = (*site.args, *(each.value for each in site.keywords))
-                inner = inner.union(
-                    *[
-                        self._flow.values(getattr(each, "value", each) if isinstance(each, ast.Starred) else each)
-                        for each in arguments
-                    ]
-                )
-            return self._first(inner)
-        return None
+        class_ = _class(value)
+        if class_ is not None:
+            methods = (self._flow.method(class_, name) for name in ("__init__", *entries))
+            found = next(filter(None, (self._code(each) for each in methods if each is not None)), None)
+            if found is not None:
+                return found
+        return self._held(value, class_)
 
-    def _first(self, values: Values) -> Reason | None:
-        for each in without_none(values):
-            reason = self.value(each)
+    def _held(self, value: Value, class_: ast.ClassDef | None) -> Reason | None:
+        """What a value holds: its attributes, its items, what it was made with."""
+        # What a class of the project holds runs where its code calls it; what it hands to a library may run anyhow.
+        entries = _ENTRIES if class_ is None or not _is_all_seen(self._flow, class_) else _OF_DATA
+        if class_ is not None and class_ not in self._classes:
+            self._classes.add(class_)
+            attributes = self._flow.attributes(class_).values()
+            own = (each for each in NOTHING.union(*attributes) if not _is_method(self._flow, each))
+            found = self._first(own, entries)
+            if found is not None:
+                return found
+        site = value.site
+        if site is None or site in self._seen:
+            return None
+        self._seen.add(site)
+        if value.sort is Sort.CONTAINER:
+            return self._first(self._flow.items(value), entries)
+        if not isinstance(site, ast.Call):
+            return None
+        arguments = (*site.args, *(each.value for each in site.keywords))
+        given = (each.value if isinstance(each, ast.Starred) else each for each in arguments)
+        return self._first(NOTHING.union(*map(self._flow.values, given)), entries)
+
+    def _first(self, values: Iterable[Value], entries: Sequence[str] = _ENTRIES) -> Reason | None:
+        for each in without_none(frozenset(values)):
+            reason = self.value(each, entries)
             if reason is not None:
                 return reason
         return None
@@ -111,27 +133,53 @@ class _Search:
         return None
 
     def _code(self, function: ast.AST) -> Reason | None:
-        """Where the function, or one of the project's that it calls, makes what is not dense, or not on the host."""
+        """Where the function, or one of the project's that it uses, makes what is not dense, or not on the host."""
         if function in self._seen:
             return None
         self._seen.add(function)
-        for call in walk(function):
-            if not isinstance(call, ast.Call):
-                continue
-            if self._leaves_host(call):
-                return self._moves(call)
-            if self._is_sparse(call):
-                text = f"its {self._role} makes sparse tensors, which cannot be pinned ({HERE})"
-                return Reason("unpinnable", text, (place(self._flow, call),))
-            for callee in self._flow.values(call.func):
-                reason = (
-                    self._code(callee.site)
-                    if callee.sort in {Sort.FUNCTION, Sort.METHOD} and callee.site is not None
-                    else None
-                )
+        for node in walk(function):
+            reason = self._made(node) if isinstance(node, ast.Call) else None
+            if reason is None and isinstance(node, (ast.Name, ast.Attribute)):
+                reason = self._used(node)
+            if reason is not None:
+                return reason
+        return None
+
+    def _made(self, call: ast.Call) -> Reason | None:
+        """What a call makes that is not on the host, or not dense, itself or in a class of the project."""
+        if self._leaves_host(call) and not follows_input(self._flow, call) and not _comes_back(self._flow, call):
+            return self._moves(call)
+        if self._is_sparse(call):
+            text = f"its {self._role} makes sparse tensors, which cannot be pinned ({HERE})"
+            return Reason("unpinnable", text, (place(self._flow, call),))
+        callees = self._flow.values(call.func)
+        if any(each.name == "builtins.getattr" for each in callees):
+            return self._any_method(call)
+        for callee in callees:
+            class_ = _class(callee)
+            methods = [] if class_ is None else [self._flow.method(class_, each) for each in _WHEN_CALLED]
+            if callee.sort is Sort.CLASS and isinstance(callee.site, ast.ClassDef):
+                methods = [self._flow.method(callee.site, "__init__")]
+            for method in filter(None, methods):
+                reason = self._code(method)
                 if reason is not None:
                     return reason
         return None
+
+    def _used(self, node: ast.Name | ast.Attribute) -> Reason | None:
+        """What a function does that is named, to be called or handed on, or a property that is read."""
+        values = self._flow.values(node)
+        named = [each.site for each in values if each.sort in {Sort.FUNCTION, Sort.METHOD}]
+        if isinstance(node, ast.Attribute):
+            owners = filter(None, map(_class, self._flow.values(node.value)))
+            named += [self._flow.method(each, node.attr) for each in owners]
+        return next(filter(None, (self._code(each) for each in named if isinstance(each, FUNCTIONS))), None)
+
+    def _any_method(self, call: ast.Call) -> Reason | None:
+        """``getattr(self, name)``: whichever method of the object that is."""
+        owners = filter(None, map(_class, self._flow.values(call.args[0]))) if call.args else ()
+        methods = (each for owner in owners for each in owner.body if isinstance(each, FUNCTIONS))
+        return next(filter(None, map(self._code, methods)), None)
 
     def _leaves_host(self, call: ast.Call) -> bool:
         """``x.cuda()``, ``x.to(device)``, ``torch.zeros(3, device=device)``; not ``x.to("cpu")``."""
@@ -155,6 +203,92 @@ class _Search:
             each.sort is Sort.EXTERNAL and each.name.startswith("torch.sparse_")
             for each in self._flow.values(call.func)
         )
+
+
+def _class(value: Value) -> ast.ClassDef | None:
+    """The project's class that the value is an object of."""
+    site = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
+    return site if isinstance(site, ast.ClassDef) else None
+
+
+def _is_all_seen(flow: Flow, class_: ast.ClassDef) -> bool:
+    """Whether no library's code calls what objects of the class hold."""
+    return all(isinstance(each, ast.ClassDef) or each in _PLAIN_BASES for each in flow.bases(class_))
+
+
+def _is_method(flow: Flow, value: Value) -> bool:
+    """Whether a class of the project defines it: it runs where it is called."""
+    return isinstance(value.site, FUNCTIONS) and flow.owner(value.site) is not None
+
+
+def follows_input(flow: Flow, call: ast.Call) -> bool:
+    """Whether what is made is where another tensor of the data set is, which was loaded to the host.
+
+    ``x.to(y.device)``, ``x.to(y)``, ``x.cuda() if y.is_cuda else x``.
+    """
+    given = next((each.value for each in call.keywords if each.arg == "device"), None)
+    if given is None and call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+        given = call.args[0]
+    tests = list(_tests(flow, call))
+    if given is None:
+        return any(_asks_whether_on_cuda(flow, each) for each in tests)
+    owner = given.value if isinstance(given, ast.Attribute) and given.attr == "device" else given
+    if _is_on_host(flow, owner):
+        return True
+    is_tensor = any(_asks_whether_tensor(flow, each, owner) for each in tests)
+    return owner is not given and is_tensor and not _may_be_moved(flow, owner)
+
+
+def _tests(flow: Flow, call: ast.Call) -> Iterator[ast.expr]:
+    """The tests that hold where the call runs, in its function."""
+    below: ast.AST = call
+    for above in module_of(flow, call).ancestors(call):
+        if isinstance(above, FUNCTIONS):
+            return
+        is_body = isinstance(above, ast.IfExp) and below is above.body
+        if is_body or (isinstance(above, ast.If) and below in above.body):
+            yield above.test  # type: ignore[attr-defined]
+        below = above
+
+
+def _asks_whether_on_cuda(flow: Flow, test: ast.expr) -> bool:
+    """``y.is_cuda``."""
+    is_asked = isinstance(test, ast.Attribute) and test.attr == "is_cuda"
+    return is_asked and isinstance(test.value, ast.Name) and not _may_be_moved(flow, test.value)  # type: ignore[attr-defined]
+
+
+def _asks_whether_tensor(flow: Flow, test: ast.expr, owner: ast.expr) -> bool:
+    """``torch.is_tensor(y)``, ``isinstance(y, torch.Tensor)``."""
+    if not isinstance(test, ast.Call) or not test.args or ast.unparse(test.args[0]) != ast.unparse(owner):
+        return False
+    names = {each.name for each in flow.values(test.func)}
+    classes = {each.name for argument in test.args[1:] for each in flow.values(argument)}
+    return names == {"torch.is_tensor"} or (names == {"builtins.isinstance"} and classes == {"torch.Tensor"})
+
+
+def _is_on_host(flow: Flow, node: ast.expr) -> bool:
+    values = flow.values(node)
+    return bool(values) and all(each.sort in TENSOR_SORTS for each in values) and not _may_be_moved(flow, node)
+
+
+def _may_be_moved(flow: Flow, node: ast.expr) -> bool:
+    return any(each.sort is Sort.MOVED for each in flow.values(node))
+
+
+def _comes_back(flow: Flow, call: ast.Call) -> bool:
+    """Whether the statement copies what it makes back at once: ``x.cuda().sqrt().cpu()``."""
+    below: ast.AST = call
+    for above in module_of(flow, call).ancestors(call):
+        if not isinstance(above, ast.expr):
+            return False
+        is_copy = isinstance(above, ast.Attribute) and above.attr in _TO_HOST
+        if is_copy and isinstance(module_of(flow, call).parent(above), ast.Call):
+            return True
+        is_chained = isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and below is above.func)
+        if not is_chained:
+            return False
+        below = above
+    return False
 
 
 def formats(flow: Flow, data_set: Value) -> Iterator[ast.Call]:
