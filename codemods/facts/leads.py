@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names
+from codemods.dataflow.source import is_main_guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ def sites_here(script: Script, site: ast.AST) -> Sequence[ast.AST]:
             found[here] = None
         elif function is not None:
             todo += script.flow.callers(function)
-        else:
+        elif not any(is_main_guard(each) for each in module.ancestors(here)):  # which no import runs
             imports = script.module.nodes(ast.Import, ast.ImportFrom)
             found.update(dict.fromkeys(each for each in imports if module.name in _modules_read(script.module, each)))
     return list(found)

@@ -261,7 +261,7 @@ def _last_import(script: Script, frame: ast.stmt) -> ast.stmt | None:
     """The last import of the first run of imports that leads to torch; calls between imports do not end the run."""
     module = script.module
     tops = [frame, *(each for each in module.ancestors(frame) if isinstance(each, ast.stmt))]
-    body = module.tree.body[: module.tree.body.index(tops[-1])]
+    body = module.tree.body[: module.tree.body.index(_end(script, tops[-1]))]
     last: ast.stmt | None = None
     for statement in body:
         inner = statement.body if isinstance(statement, ast.Try) else [statement]
@@ -271,6 +271,20 @@ def _last_import(script: Script, frame: ast.stmt) -> ast.stmt | None:
         elif last is not None and not isinstance(statement, ast.Expr):
             break
     return last
+
+
+def _end(script: Script, top: ast.stmt) -> ast.stmt:
+    """The statement before which the flag has to be set: where an import makes the model, that follows the imports.
+
+    An import that trains needs the flag before it.
+    """
+    trains = {each for _, backward in script.backwards for each in sites_here(script, backward)}
+    suite = script.module.suite(top)
+    following = suite[suite.index(top) :]
+    for statement in following:
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or statement in trains:
+            return statement
+    return top
 
 
 def _following(module: Module, place: ast.stmt) -> ast.stmt:

@@ -108,6 +108,35 @@ def test_a_model_made_when_a_helper_is_imported() -> None:
     }
 
 
+def _with_flag(train: str, model: str) -> str:
+    """The script with the flag where the rule sets it."""
+    entry, *others = (Module("train.py", train, "train"), Module("model.py", model, "model"))
+    script = Script.of(entry, UNKNOWN, [*others, Module("engine.py", _ENGINE, "engine")])
+    (finding,) = CudnnBenchmark().sites(script.seen_from(entry, UNKNOWN))
+    return apply(entry, finding.edits)
+
+
+def test_the_flag_stands_after_all_imports_where_one_makes_the_model() -> None:
+    made = _TRAIN.replace("import make_net", "import net\nimport math").replace("net = make_net()\n", "")
+    flag = "import math\n\ntorch.backends.cudnn.benchmark = True\n"
+
+    assert _with_flag(made, _MODEL + "\n\nnet = make_net()\n") == made.replace("import math\n", flag)
+
+
+def test_the_flag_stands_before_an_import_that_trains() -> None:
+    train = "import torch\nimport math\nfrom model import net\nimport os\n"
+    trains = _MODEL + (
+        "\n\nnet = make_net()\n"
+        'data = datasets.MNIST("data", transform=transforms.ToTensor())\n'
+        "for x, y in DataLoader(data, batch_size=64):\n"
+        "    nn.functional.cross_entropy(net(x.cuda()), y.cuda()).backward()\n"
+    )
+    imports = "from torch.utils.data import DataLoader\nfrom torchvision import datasets, transforms\n"
+    flag = "import math\n\ntorch.backends.cudnn.benchmark = True\n"
+
+    assert _with_flag(train, imports + trains) == train.replace("import math\n", flag)
+
+
 def test_determinism_asked_for_in_a_helper() -> None:
     asking = _MODEL.replace("def make", "import torch\n\ntorch.backends.cudnn.deterministic = True\n\n\ndef make")
 

@@ -43,6 +43,10 @@ def test_an_import_leads_to_a_module_of_a_package() -> None:
     assert here("from zoo import nets\n", "build", zoo="", zoo__nets="net = build()\n") == ["from zoo import nets"]
 
 
+def test_no_import_leads_to_what_runs_only_with_the_module_itself() -> None:
+    assert here("import nets\n", "build", nets='if __name__ == "__main__":\n    build()\n') == []
+
+
 def test_nothing_leads_to_a_function_that_nothing_calls() -> None:
     assert here("import nets\n", "build", nets="def make():\n    return build()\n") == []
 
