@@ -31,8 +31,8 @@ _INTRODUCED = (1, 7)
 _FIRST = (0, 4)
 """The torch that runs what is written without ``set_to_none``."""
 _NO_GAIN = "none on torch >= 2.0, 0-2 % before"
-_ON_TORCH_2 = "; on torch 2 there is nothing to change:"
 _REMEDY = "say --target-torch 2.0, if it runs on no older one"
+_ON_TORCH_2 = f"on torch 2 there is nothing to change ({_REMEDY}); on an older one, "
 _ANNOTATIONS = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
 
 
@@ -182,8 +182,8 @@ for x in torch.randn(10, 8, 4):
             reason: Reason | None = Reason("unknown-arguments", "set_to_none may be among its ** arguments")
         else:
             reason = _why_left(script, found)
-        if reason is not None:
-            reason = reason if is_old else reason.followed(_ON_TORCH_2, remedy=_REMEDY)
+        if reason is not None and script.target.allows(_INTRODUCED):
+            reason = reason if is_old else replace(reason.following(_ON_TORCH_2), remedy=_REMEDY)
             return replace(self.left(module, call, reason), until=_DEFAULT)
         edit = AddArgument(module, call, "set_to_none", "True")
         gain = self.gain if is_old else _NO_GAIN

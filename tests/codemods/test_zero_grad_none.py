@@ -345,12 +345,12 @@ def test_leaves_a_plain_call_on_an_old_torch(body: str, because: str) -> None:
     check_leaves(ZeroGradNone, script(body), because, (1, 13))
 
 
-TOLD = "; on torch 2 there is nothing to change: say --target-torch 2.0, if it runs on no older one"
+TOLD = "on torch 2 there is nothing to change (say --target-torch 2.0, if it runs on no older one); on an older one, "
 
 
 @pytest.mark.parametrize(("body", "because"), LEFT_PLAIN.values(), ids=list(LEFT_PLAIN))
 def test_leaves_a_plain_call_on_an_unknown_torch_and_asks_for_it(body: str, because: str) -> None:
-    check_leaves(ZeroGradNone, script(body), because + TOLD)
+    check_leaves(ZeroGradNone, script(body), TOLD + because)
 
 
 @pytest.mark.parametrize("body", [body for body, _ in LEFT_PLAIN.values()], ids=list(LEFT_PLAIN))
@@ -426,7 +426,7 @@ def test_a_loss_may_be_a_constant_that_depends_on_no_parameter(first: str) -> No
     plain = script(first) + loop("optimizer.zero_grad()").removeprefix(HEAD)
     said = script(first) + loop("optimizer.zero_grad(set_to_none=False)").removeprefix(HEAD)
 
-    check_leaves(ZeroGradNone, plain, UNSEEN + TOLD)
+    check_leaves(ZeroGradNone, plain, TOLD + UNSEEN)
     check_leaves(ZeroGradNone, plain, UNSEEN, (1, 13))
     check_leaves(ZeroGradNone, said, UNSEEN)
 
@@ -444,7 +444,7 @@ def test_a_layer_that_is_dropped_at_random_may_miss_its_gradient() -> None:
     plain = net("", forward).replace("zero_grad(set_to_none=False)", "zero_grad()")
 
     because = f"{MISSES}: forward has a branch (line {FORWARD + 1})"
-    check_leaves(ZeroGradNone, plain, because + TOLD)
+    check_leaves(ZeroGradNone, plain, TOLD + because)
     check_leaves(ZeroGradNone, plain, because, (1, 13))
 
 
@@ -666,15 +666,16 @@ LEFT_EXACT = {
         ),
         UNSEEN,
     ),
-    "Z1: two optimizers": (
+    "Z1: another optimizer of the same parameters steps before the backward": (
         (
             "second = torch.optim.Adam(model.parameters())\n"
             "for x, y in loader:\n"
             "    optimizer.zero_grad(set_to_none=False)\n"
+            "    second.step()\n"
             "    criterion(model(x), y).backward()\n"
             "    optimizer.step()\n"
         ),
-        f"{MISSES}: there are several optimizers",
+        UNSEEN,
     ),
     "Z1: parameters that come later": (
         (
@@ -747,6 +748,51 @@ LEFT_EXACT = {
 @pytest.mark.parametrize(("body", "because"), LEFT_EXACT.values(), ids=list(LEFT_EXACT))
 def test_leaves_zeros(body: str, because: str) -> None:
     check_leaves(ZeroGradNone, script(body), because)
+
+
+OTHERS = {
+    "of another model": (
+        "other = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1.0)\n"
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n"
+    ),
+    "of the same parameters, in another loop": (
+        "other = torch.optim.Adam(model.parameters())\n"
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n"
+        "for x, y in loader:\n"
+        "    criterion(model(x), y).backward()\n"
+        "    other.step()\n"
+    ),
+    "that steps after the same backward": (
+        "other = torch.optim.Adam(model.parameters())\n"
+        "for x, y in loader:\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    criterion(model(x), y).backward()\n"
+        "    optimizer.step()\n"
+        "    other.step()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", OTHERS.values(), ids=OTHERS)
+def test_each_gradient_is_computed_before_it_is_used_beside_an_optimizer(body: str) -> None:
+    before = script(body)
+
+    check_rewrites(ZeroGradNone, before, before.replace("set_to_none=False", ""), TORCH_2)
+
+
+def test_a_torch_without_the_argument_is_what_a_plain_call_is_left_for() -> None:
+    code = script(LEFT_PLAIN["nothing is known of the receiver"][0])
+    result = run(ZeroGradNone, code, (1, 3))
+
+    assert result.after == code
+    assert [site.message.partition(",")[0] for site in result.sites] == ["needs torch 1.7"]
+    assert {site.code for site in result.sites} == {"older-torch"}
 
 
 def test_an_old_torch_fills_with_zeros_so_that_a_plain_call_needs_the_proof_too() -> None:

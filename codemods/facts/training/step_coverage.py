@@ -41,8 +41,6 @@ def why_not_alike(script: Script, place: ast.AST, owners: Values) -> Reason | No
     models = models_of(script, owners)
     if models is None:
         return _misses("its parameters are not known")
-    if len(script.optimizers) > 1:
-        return _misses("there are several optimizers")
     added = adds_parameters(script)
     if added is not None:
         return _misses(f"parameters are added later ({HERE})", at(*added))
