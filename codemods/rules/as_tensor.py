@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.values import Replace
+from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
 from codemods.facts.data.arrays import Array, Arrays
 from codemods.facts.data.conversions import COPYING, is_large, is_repeated, maker
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
+    from codemods.editing.values import Edit
     from codemods.facts.script import Script
 
 _COPIED = "an array that nothing else holds is copied to make a tensor"
@@ -160,11 +161,10 @@ for i in range(100):
             text = "a single integer would be a size to the legacy constructor"
             return self.left(script.module, call, Reason("other-result", text))
         torch = _module_name(call)
-        given = "" if array.format == "float32" else f", dtype={torch}.float32"
-        template = f"{torch}.as_tensor({{data}}{given})"
-        return self.rewrites(
-            script.module, call, _LEGACY, Replace(script.module, call, template, (("data", call.args[0]),))
-        )
+        edits: list[Edit] = [Replace(script.module, call.func, f"{torch}.as_tensor")]
+        if array.format != "float32":
+            edits.append(AddArgument(script.module, call, "dtype", f"{torch}.float32"))
+        return self.rewrites(script.module, call, _LEGACY, *edits)
 
     def _of_array(self, script: Script, arrays: Arrays, call: ast.Call, array: Array) -> Finding:
         module, (data,) = script.module, call.args
@@ -190,6 +190,9 @@ for i in range(100):
             reason = Reason("other-result", "its elements may have gaps between them, which those of a copy have not")
         if reason is not None:
             return self.left(module, call, reason)
+        if requires is None:
+            edit = Replace(module, call.func, f"{_module_name(call)}.as_tensor")
+            return self.rewrites(module, call, _COPIED, edit)
         holes = [("data", data), *((str(name), node) for name, node in wanted.items())]
         given_on = "".join(f", {name}={{{name}}}" for name in wanted)
         gradient = ".requires_grad_()" if isinstance(requires, ast.Constant) and requires.value else ""

@@ -814,3 +814,114 @@ def test_a_parameter_that_is_said_to_be_a_number_is_no_site(said: str) -> None:
 def test_generators_draw_arrays_where_they_are_asked_for_several_numbers() -> None:
     code = "rng = np.random.default_rng(0)\n" + LOOP + "    x = torch.tensor(2 * np.pi * rng.standard_normal(8))\n"
     check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
+
+
+ONCE = {
+    "a layer": """\
+class Wavelets(torch.nn.Module):
+    def __init__(self, low, high):
+        super().__init__()
+        self.register_buffer("both", torch.Tensor(np.concatenate((np.ones(low), np.ones(high)))))
+layers = [Wavelets(2, 3) for each in range(9)]
+""",
+    "what a layer calls to be made": """\
+class Wavelets(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fill()
+    def fill(self):
+        self.taps = torch.tensor(np.ones(3))
+for i in range(9):
+    Wavelets()
+""",
+    "a data set": """\
+class Own(Dataset):
+    def __init__(self):
+        self.scale = torch.tensor(np.ones(3))
+    def __getitem__(self, i):
+        return self.scale
+for name in "abc":
+    Own()
+""",
+}
+
+
+@pytest.mark.parametrize("code", ONCE.values(), ids=ONCE)
+def test_no_site_in_what_runs_once_to_make(code: str) -> None:
+    check_silent(AsTensor, HEAD + "\n" + code)
+
+
+def test_an_object_that_is_made_for_each_batch_converts_each_time() -> None:
+    code = """\
+
+class Step:
+    def __init__(self, n):
+        self.x = torch.tensor(np.ones(n))
+for n in range(9):
+    Step(n)
+"""
+    check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
+
+
+def test_a_loop_in_what_makes_a_layer_repeats() -> None:
+    code = """\
+
+class Wavelets(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        for n in range(9):
+            self.register_buffer(str(n), torch.tensor(np.ones(n)))
+Wavelets()
+"""
+    check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
+
+
+def test_lines_stay_wrapped_as_they_are() -> None:
+    code = (
+        LOOP
+        + """\
+    x = torch.Tensor(
+        np.concatenate((np.ones(3), np.ones(2)), axis=0))
+    y = torch.tensor(
+        np.concatenate((np.ones(3), np.ones(2)), axis=0),
+        dtype=torch.float64)
+"""
+    )
+    check_rewrites(
+        AsTensor,
+        HEAD + code,
+        HEAD
+        + LOOP
+        + """\
+    x = torch.as_tensor(
+        np.concatenate((np.ones(3), np.ones(2)), axis=0),
+        dtype=torch.float32)
+    y = torch.as_tensor(
+        np.concatenate((np.ones(3), np.ones(2)), axis=0),
+        dtype=torch.float64)
+""",
+    )
+
+
+ARCHIVES = {
+    "its path": 'f = np.load("cache.npz")\nx = torch.tensor(f["mean"])\n',
+    "the call itself": 'x = torch.tensor(np.load("cache.npz")["mean"])\n',
+    "that it is closed": 'f = np.load(path)\nx = torch.tensor(f["mean"][:])\nf.close()\n',
+    "a with": 'with np.load(path) as f:\n    x = torch.tensor(f["mean"])\n',
+}
+
+
+@pytest.mark.parametrize("code", ARCHIVES.values(), ids=ARCHIVES)
+def test_an_archive_reads_an_array_anew_each_time_known_by(code: str) -> None:
+    code = "import sys\npath = sys.argv[1]\n" + code
+
+    check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
+
+
+def test_the_field_of_a_table_shares_memory() -> None:
+    code = LOOP + '    f = np.load("table.npy")\n    x = torch.tensor(f["mean"])\n    f["mean"] += 1\n'
+    check_leaves(AsTensor, HEAD + code, "the tensor would share its memory with 'f', which is used elsewhere")
+
+
+def test_a_number_in_a_function_that_nothing_calls_is_no_site() -> None:
+    check_silent(AsTensor, HEAD + "def scaled(x):\n    for i in range(3):\n        x *= torch.tensor(1.0 / 0.01)\n")

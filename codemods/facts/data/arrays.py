@@ -396,6 +396,8 @@ class Arrays:
             part = self._part(value, index.value)
             if part is not None:
                 return part
+        if isinstance(index, ast.Constant) and isinstance(index.value, str) and self._is_archive(module, value):
+            return Array(is_new=True, is_dense=True, is_read=True)
         inner = self.array(module, value)
         if inner is None:
             return None
@@ -406,6 +408,28 @@ class Arrays:
         is_dense = inner.is_dense and not is_gap
         owner = None if inner.is_new else inner.owner or value
         return replace(inner, owner=owner, has_axes=False, is_dense=is_dense)
+
+    def _is_archive(self, module: Module, node: ast.expr) -> bool:
+        """Whether it is a file of several arrays, each of which is read anew whenever it is asked for."""
+        if isinstance(node, ast.Name):
+            function = module.function(node)
+            same = [each for each in module.nodes(ast.Name) if each.id == node.id and module.function(each) is function]
+            given = [module.parent(each) for each in same if not isinstance(each.ctx, ast.Load)]
+            loads = [
+                each.value if isinstance(each, ast.Assign) else getattr(each, "context_expr", None) for each in given
+            ]
+            is_managed = any(isinstance(each, ast.withitem) for each in given)
+            is_asked = any(getattr(module.parent(each), "attr", "") in {"close", "files"} for each in same)
+            return bool(loads) and all(self._loads(each, is_archive=is_managed or is_asked) for each in loads)
+        return self._loads(node, is_archive=False)
+
+    def _loads(self, node: ast.AST | None, *, is_archive: bool) -> bool:
+        """``np.load("data.npz")``; of another path it has to be known that it is an archive."""
+        if not isinstance(node, ast.Call) or not node.args:
+            return False
+        path = node.args[0]
+        is_named = isinstance(path, ast.Constant) and str(path.value).endswith(".npz")
+        return {each.name for each in self._flow.values(node.func)} == {"numpy.load"} and (is_archive or is_named)
 
     def _part(self, call: ast.Call, index: int) -> Array | None:
         """An item of the tuple that a function of the project or an environment returns."""

@@ -34,6 +34,8 @@ _PLAIN = words("int float bool str list tuple List Tuple Sequence")
 def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr) -> bool:
     """Whether it is a number, a size, a text or the user's choice, of which there is nothing to copy."""
     match node:
+        case ast.Constant():
+            return True
         case ast.BinOp(left, _, right):
             return is_number(arrays, flow, module, left) and is_number(arrays, flow, module, right)
         case ast.UnaryOp(_, operand):
