@@ -48,6 +48,7 @@ graphless cheap: logging math pathlib string sys time warnings
 graphless data: nltk
 graphless forgetful: csv glob json
 cheap: abc collections copy dataclasses enum functools itertools operator typing
+graphless forgetful data: accimage ftfy inflect num2words regex text_unidecode unidecode
 data: albumentations av decord imgaug jieba kornia lxml mat73 monai msgpack nibabel plyfile pycocotools pydicom
     rasterio SimpleITK spacy tifffile tokenizers torchaudio torchvision trimesh
 file: datasets netCDF4 sqlite3 tables

@@ -257,6 +257,28 @@ LEFT = {
         MADE + ENDLESS + "for x in endless():\n    for y in endless():\n        print(x, y)\n",
         f"it is read through an iterator that is kept, and {STAY} (line 15)",
     ),
+    "a generator reads it, and its first batch is read elsewhere": (
+        MADE
+        + ENDLESS
+        + "batches = endless()\nprint(next(iter(loader)))\nfor step in range(9):\n    print(next(batches))\n",
+        f"a generator reads it (line 15), which may wait in an epoch while it is read elsewhere (line 18), and {STAY}",
+    ),
+    "it is made in a loop, and a function starts its workers": (
+        "for epoch in range(9):\n"
+        "    loader = DataLoader(data, num_workers=2, worker_init_fn=print)\n"
+        "    for x, y in loader:\n        print(x)\n",
+        "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch",
+    ),
+    "a flag that is taken back lets it be made again": (
+        "done = False\n"
+        "for epoch in range(9):\n"
+        "    if epoch > 5 and not done:\n"
+        "        loader = DataLoader(data, num_workers=2)\n"
+        "        done = True\n"
+        "    done = epoch < 7\n"
+        "    for x, y in loader:\n        print(x)\n",
+        "it is made anew in each pass of a loop (line 13)",
+    ),
     "it is read once": (
         MADE + "for x, y in loader:\n    print(x)\n",
         "it is not seen to be read more than once (line 13)",
@@ -898,3 +920,33 @@ UNCHANGED = {
 def test_a_data_set_that_reading_leaves_as_it_is(lines: tuple[str, ...]) -> None:
     code = cloud(*lines)
     check_rewrites(LoaderPersistent, code, code.replace("workers=2)", "workers=2, persistent_workers=True)"))
+
+
+def test_what_a_flag_lets_run_once_is_not_made_in_each_pass() -> None:
+    code = """\
+done = False
+for epoch in range(9):
+    if epoch > 5 and not done:
+        loader = DataLoader(data, 64, num_workers=2)
+        done = True
+    for x, y in loader:
+        print(x.mean())
+"""
+    rewrites(code, code.replace("num_workers=2", "num_workers=2, persistent_workers=True"))
+
+
+@pytest.mark.parametrize("package", ["unidecode", "inflect", "num2words", "accimage"])
+def test_a_worker_may_keep_what_reads_text_and_images(package: str) -> None:
+    code = (
+        f"""\
+import {package}
+class Texts(Dataset):
+    def __getitem__(self, i):
+        return {package}.convert(str(i))
+    def __len__(self):
+        return 9
+loader = DataLoader(Texts(), 64, shuffle=True, num_workers=2)
+"""
+        + EPOCHS
+    )
+    rewrites(code, code.replace("num_workers=2", "num_workers=2, persistent_workers=True"))

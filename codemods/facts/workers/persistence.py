@@ -34,15 +34,13 @@ _MOST_TOGETHER = 3
 def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
     """Why the loader's workers should not outlive an epoch; None where they can."""
     flow, loader = script.flow, code.loader
-    again = _why_made_again(flow, loader)
-    if again is not None:
-        return again
     seeding = loader.arguments.get("worker_init_fn")
     if seeding is not None and seeding.values != {NONE}:
         text = "its worker_init_fn runs when a worker starts, which would be once instead of once an epoch"
         return Reason("own-worker-init", text)
     return (
-        why_unknown(code)
+        _why_made_again(flow, loader)
+        or why_unknown(code)
         or why_changed(code, stay=True)
         or _why_changed_outside(flow, loader)
         or _why_at_once(flow, loader)
@@ -91,8 +89,38 @@ def _repeating(flow: Flow, module: Module, node: ast.AST, given: Value | None = 
     return [
         above
         for above, below in around(flow, module, node, given=given)
-        if isinstance(above, REPEATING) and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ()))
+        if isinstance(above, REPEATING)
+        and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ()))
+        and not _is_once(above, below)
     ]
+
+
+def _is_once(loop: ast.AST, statement: ast.AST) -> bool:
+    """Whether the statement of a loop runs in one pass alone: ``if epoch > 5 and not done: …; done = True``."""
+    if not isinstance(statement, ast.If) or statement not in getattr(loop, "body", ()):
+        return False
+    test = statement.test
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    flags = {
+        part.operand.id
+        for part in parts
+        if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not) and isinstance(part.operand, ast.Name)
+    }
+    ended = {
+        target.id
+        for each in statement.body
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) and each.value.value is True
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(_stores(loop, each) == 1 for each in flags & ended)
+
+
+def _stores(loop: ast.AST, name: str) -> int:
+    """How often the loop gives the name a value."""
+    return sum(
+        isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in walk(loop)
+    )
 
 
 def _is_read_again(flow: Flow, reading: Pass, loops: Sequence[ast.AST], loader: Loader) -> bool:
@@ -143,6 +171,12 @@ def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:
     found = tuple(each for each in found if not _is_over(flow, each, found))
     kept = next((each for each in found if each.how is How.ITERATOR or _generator(each) is not None), None)
     if kept is not None and not _is_replaced(flow, found) and not _is_one_generator(flow, found):
+        other = next((each for each in found if each is not kept), None)
+        if kept.how is not How.ITERATOR and other is not None:
+            text = (
+                f"a generator reads it ({HERE}), which may wait in an epoch while it is read elsewhere ({HERE}), {one}"
+            )
+            return Reason("read-at-once", text, (loader.at(kept.node), loader.at(other.node)))
         text = f"it is read through an iterator that is kept, {one} ({HERE})"
         return Reason("read-at-once", text, (loader.at(kept.node),))
     return None
