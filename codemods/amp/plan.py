@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.amp.checkpoints import checkpoints, ends
+from codemods.amp.gradient_obstacles import GradientObstacles
 from codemods.amp.naming import Wording
 from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
 from codemods.amp.regions import BCE, WITH_LOGITS, Blocks
 from codemods.amp.scaler import Scaling
 from codemods.amp.scaler_scope import Homes
+from codemods.amp.step_obstacles import StepObstacles
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import LOOPS
 from codemods.editing.values import Insert, Replace, Surround, Wrap
@@ -130,7 +132,7 @@ class Site:
     @property
     def is_delicate(self) -> bool:
         """Whether gradients do more than to be stepped with, and 16 bits in them are for the user to ask for."""
-        return self._scaling.differentiates_gradients or self._scaling.applies_gradients
+        return StepObstacles(self._scaling).differentiates_gradients or self._scaling.applies_gradients
 
     @property
     def _scaling(self) -> Scaling:
@@ -138,7 +140,7 @@ class Site:
 
     def _home(self, scaling: Scaling) -> Home:
         """Where the scaler is made."""
-        reason = scaling.why_not()
+        reason = StepObstacles(scaling).why_not() or GradientObstacles(scaling).why_not()
         if reason is not None:
             raise LeftError.of(reason.followed(";", remedy=NO_SCALER))
         try:
