@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.facts.reason import Reason
@@ -26,3 +27,9 @@ class LeftError(Exception):
     def of(cls, reason: Reason) -> LeftError:
         """The iteration is left with a reason that is there already."""
         return cls(reason.code, reason.text, *reason.places, remedy=reason.remedy)
+
+
+def in_fp16(reason: Reason | None) -> Reason:
+    """Why a site that is left has no fp16, without what bf16 could do."""
+    assert reason is not None  # noqa: S101 - only sites that are left get here; for the type checker
+    return replace(reason, text=reason.cause.text, remedy="") if reason.remedy in {NO_SCALER, BF16_CAN} else reason

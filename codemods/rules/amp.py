@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codemods.amp.grouping import groups
 from codemods.amp.naming import Names, min_of_scaler
 from codemods.amp.plan import Site
-from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
+from codemods.amp.reasons import LeftError, in_fp16
+from codemods.amp.whole_script import check
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.dataflow.source import FUNCTIONS, LOOPS
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.conditions import Conditions
-from codemods.facts.precision.hazards import (
-    capture,
-    computes_in_half,
-    custom_function,
-    located,
-    mixed_precision_present,
-    no_cuda,
-    other_precision,
-    scripted,
-)
-from codemods.facts.reason import HERE, Words
-from codemods.facts.training.iterations import EventKind
+from codemods.facts.precision.hazards import computes_in_half, mixed_precision_present
+from codemods.facts.reason import Words
 from codemods.facts.training.loss_regions import Phases
 from codemods.facts.training.validations import validations
 
@@ -35,10 +25,7 @@ if TYPE_CHECKING:
     from codemods.codemod import Finding, Need
     from codemods.facts.reason import Reason
     from codemods.facts.script import Script
-    from codemods.facts.training.iterations import TrainingIteration
-    from codemods.facts.training.loss_regions import Phase
 
-_AROUND = (*LOOPS, *FUNCTIONS, ast.Module)
 _MESSAGE = "the forward pass runs in 32 bits, without the GPU's 16-bit units"
 
 
@@ -263,14 +250,14 @@ for x in torch.randn(4, 16, 8).cuda():
             return
         conditions = Conditions.of_script(script)
         try:
-            self._check(script, conditions)
+            check(script, conditions)
             names = Names.free(script)
         except LeftError as left:
-            for group, _ in _groups(script, phases):
+            for group, _ in groups(script, phases):
                 yield self.left(script.module, group[0].statement, left.reason)
             return
         blocks = list(validations(script, phases))
-        for group, iteration in _groups(script, phases):
+        for group, iteration in groups(script, phases):
             models = frozenset(each for phase in group for each in phases.models(phase))
             trained = frozenset(each for phase in group for each in phases.called(phase.code))
             own = [each for each in blocks if phases.called(each) & trained]
@@ -297,7 +284,7 @@ for x in torch.randn(4, 16, 8).cuda():
             site = replace(site, form="fp16", only_half=True)
             finding = self._rewritten(site)
             if not finding.rewrites and self._rewritten(replace(site, form="bf16")).rewrites:
-                reason = _fp16(finding).followed(f"; {half.text}", *half.places)
+                reason = in_fp16(finding.because).followed(f"; {half.text}", *half.places)
                 finding = self.left(finding.module, finding.node, reason)
             return finding, site
         if site.form != "auto":
@@ -307,7 +294,7 @@ for x in torch.randn(4, 16, 8).cuda():
             return finding, site
         # Without fp16 there is no scaler, and GPUs without bf16 go on in 32 bits.
         site = replace(site, form="bf16", only_wide=True)
-        note = _fp16(finding).words.following("; for bf16 alone, as in fp16 ")
+        note = in_fp16(finding.because).words.following("; for bf16 alone, as in fp16 ")
         return self._rewritten(site, note), site
 
     def _rewritten(self, site: Site, note: Words | None = None) -> Finding:
@@ -319,63 +306,3 @@ for x in torch.randn(4, 16, 8).cuda():
             return self.rewrites(module, place, why, *site.edits(), needs=needs, since=since)
         except LeftError as left:
             return self.left(module, place, left.reason)
-
-    def _check(self, script: Script, conditions: Conditions) -> None:
-        """What keeps the whole script from mixed precision."""
-        present = mixed_precision_present(script)
-        if present is not None:
-            text = f"{present[0].path} uses mixed precision already;"
-            raise LeftError("done-already", text, remedy="use it here as there")
-        if script.framework is not None:
-            text = f"the training step runs inside {script.framework};"
-            raise LeftError("framework", text, remedy="use its own switch for mixed precision")
-        if not conditions.are_about_cuda:
-            raise LeftError.of(conditions.why_not or no_cuda(script))
-        captured = capture(script)
-        if captured is not None:
-            raise LeftError.of(captured)
-        other = other_precision(script)
-        if other is not None:
-            node, what = other
-            raise LeftError("other-precision", f"{what} ({HERE})", located(script, node))
-        custom = custom_function(script)
-        if custom is not None:
-            what = f"custom autograd.Function {custom.name} ({HERE}) would get mixed number formats;"
-            how = "decorate its forward with torch.amp.custom_fwd and its backward with torch.amp.custom_bwd"
-            raise LeftError("custom-autograd", what, located(script, custom), remedy=how)
-        compiled = scripted(script)
-        if compiled is not None:
-            text = f"TorchScript has its own rules for mixed precision ({HERE})"
-            raise LeftError("torchscript", text, located(script, compiled))
-
-
-def _fp16(finding: Finding) -> Reason:
-    """Why the site has no fp16, without what bf16 could do."""
-    reason = finding.because
-    assert reason is not None  # noqa: S101 - only sites that are left get here; for the type checker
-    return replace(reason, text=reason.cause.text, remedy="") if reason.remedy in {NO_SCALER, BF16_CAN} else reason
-
-
-def _groups(script: Script, phases: Phases) -> Iterator[tuple[tuple[Phase, ...], TrainingIteration]]:
-    """The phases that are parts of one training iteration, with the iteration that holds most of them."""
-    remaining = list(phases.all)
-    found: list[tuple[tuple[Phase, ...], TrainingIteration]] = []
-    for iteration in sorted(script.iterations, key=lambda each: -len(each.of(EventKind.BACKWARD))):
-        calls = {each.node for each in iteration.of(EventKind.BACKWARD)}
-        group = tuple(each for each in remaining if each.call in calls)
-        if group:
-            found.append((group, iteration))
-            remaining = [each for each in remaining if each not in group]
-    for group, iteration in sorted(found, key=lambda each: each[0][0].call.lineno):
-        yield group, _with_step(script, iteration)
-
-
-def _with_step(script: Script, iteration: TrainingIteration) -> TrainingIteration:
-    """The iteration; the one of the code around it, where that steps after some passes of an inner loop."""
-    iterations, here = script.whole.iterations, iteration
-    while not here.of(EventKind.STEP) and isinstance(here.owner, LOOPS):
-        above = next((each for each in here.module.ancestors(here.owner) if isinstance(each, _AROUND)), None)
-        if above is None:
-            return iteration
-        here = iterations.of(above, here.module)
-    return here if here.of(EventKind.STEP) else iteration

@@ -1,0 +1,54 @@
+"""What keeps a whole script from mixed precision, whatever its training iterations do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codemods.amp.reasons import LeftError
+from codemods.facts.precision.hazards import (
+    capture,
+    custom_function,
+    located,
+    mixed_precision_present,
+    no_cuda,
+    other_precision,
+    scripted,
+)
+from codemods.facts.reason import HERE
+
+if TYPE_CHECKING:
+    from codemods.facts.devices.conditions import Conditions
+    from codemods.facts.script import Script
+
+
+def check(script: Script, conditions: Conditions) -> None:
+    """What keeps the whole script from mixed precision.
+
+    Raises:
+        LeftError: with the reason.
+    """
+    present = mixed_precision_present(script)
+    if present is not None:
+        text = f"{present[0].path} uses mixed precision already;"
+        raise LeftError("done-already", text, remedy="use it here as there")
+    if script.framework is not None:
+        text = f"the training step runs inside {script.framework};"
+        raise LeftError("framework", text, remedy="use its own switch for mixed precision")
+    if not conditions.are_about_cuda:
+        raise LeftError.of(conditions.why_not or no_cuda(script))
+    captured = capture(script)
+    if captured is not None:
+        raise LeftError.of(captured)
+    other = other_precision(script)
+    if other is not None:
+        node, what = other
+        raise LeftError("other-precision", f"{what} ({HERE})", located(script, node))
+    custom = custom_function(script)
+    if custom is not None:
+        what = f"custom autograd.Function {custom.name} ({HERE}) would get mixed number formats;"
+        how = "decorate its forward with torch.amp.custom_fwd and its backward with torch.amp.custom_bwd"
+        raise LeftError("custom-autograd", what, located(script, custom), remedy=how)
+    compiled = scripted(script)
+    if compiled is not None:
+        text = f"TorchScript has its own rules for mixed precision ({HERE})"
+        raise LeftError("torchscript", text, located(script, compiled))
