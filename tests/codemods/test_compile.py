@@ -99,7 +99,7 @@ PLACES = {
         "model = Net()\nif torch.cuda.device_count() > 2:\n    model.to('cuda:1')\nelse:\n    model.to(device)\n",
         (
             "model = Net()\nif torch.cuda.device_count() > 2:\n    model.to('cuda:1')\nelse:\n    model.to(device)\n"
-            "if next(model.parameters()).is_cuda:\n    model.compile()\n"
+            "if any(each.is_cuda for each in model.parameters()):\n    model.compile()\n"
         ),
     ),
     "after the hooks and moves that follow": (

@@ -71,7 +71,8 @@ def _cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
     if certain and not inside and (at_home or (not around and (move.is_certain or move.cuda_branches))):
         return None
     said = script.condition_of(move, module, anchor)
-    return said or f"next({module.code(home.name)}.parameters()).is_cuda"
+    # A model without parameters has no first one to ask.
+    return said or f"any(each.is_cuda for each in {module.code(home.name)}.parameters())"
 
 
 def _tests_of_training(script: Script, trained: TrainedModel, home: Home, anchor: ast.stmt) -> Iterator[str]:
