@@ -1229,6 +1229,60 @@ def test_items_that_have_no_name_are_left(models: str, because: str) -> None:
     check_leaves(Compile, HEAD + models + ITEMS_TRAINING, because)
 
 
+COLLECTED = """\
+def build():
+    return Net()
+
+
+student = Net()
+parts = nn.ModuleList([])
+parts.append(student)
+"""
+MOVED = """\
+if torch.cuda.is_available():
+    parts.cuda()
+    student.compile()
+"""
+COLLECTED_TRAINING = """\
+optimizer = torch.optim.SGD(parts.parameters())
+for x in torch.randn(4, 16, 8):
+    (parts[0](x).mean() + parts[1](x).mean()).backward()
+"""
+
+
+def test_a_model_is_compiled_behind_the_move_of_the_list_that_holds_it() -> None:
+    training = COLLECTED_TRAINING.replace(" + parts[1](x).mean()", "")
+    before = HEAD + COLLECTED + MOVED.replace("    student.compile()\n", "") + training
+    check_rewrites(Compile, before, HEAD + COLLECTED + MOVED + training)
+
+
+def test_models_that_one_function_makes_are_all_compiled_behind_the_move_of_their_list() -> None:
+    models = COLLECTED.replace("student = Net()", "student = build()\nteacher = build()") + "parts.append(teacher)\n"
+    before = HEAD + models + MOVED.replace("    student.compile()\n", "") + COLLECTED_TRAINING
+    after = HEAD + models + MOVED + "    teacher.compile()\n" + COLLECTED_TRAINING
+    check_rewrites(Compile, before, after)
+
+
+def test_a_model_that_has_no_name_where_the_list_that_holds_it_is_moved_is_left() -> None:
+    """A condition at its construction would be false in every run."""
+    models = COLLECTED + "def add(parts):\n    head = Net()\n    parts.append(head)\n\n\nadd(parts)\n"
+    code = HEAD + models + MOVED.replace("    student.compile()\n", "") + COLLECTED_TRAINING
+    because = "it is moved to its device later, as a part of parts (line 32): compile it there"
+
+    result = run(Compile, code)
+    assert [site.message for site in result.sites if not site.rewrites] == [because]
+    assert result.after == code.replace("    parts.cuda()\n", MOVED.partition("\n")[2])
+
+
+def test_what_only_collects_models_is_no_site() -> None:
+    models = "model = Net().to(device)\nparts = nn.ModuleList([])\nparts.append(model.first)\n"
+    training = TRAINING.replace(".square()", ".square() + parts[0](x)")
+    training = "optimizer = torch.optim.SGD(parts.parameters())\n" + training
+    result = run(Compile, HEAD + models + training)
+
+    assert [site.line for site in result.sites] == [18]
+
+
 def test_what_a_function_of_a_library_makes_of_a_model_is_left() -> None:
     models = """\
 from torch.distributed.tensor.parallel import parallelize_module

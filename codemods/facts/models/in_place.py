@@ -10,6 +10,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, Value, without_none
 from codemods.facts.models.layers import Model
 from codemods.facts.models.placement import unwrapped
+from codemods.facts.models.preparation import why_too_early
 from codemods.facts.models.trained import late_hook
 from codemods.facts.models.uncalled import not_known
 from codemods.facts.precision.hazards import located
@@ -32,6 +33,9 @@ def why_not_there(script: Script, trained: TrainedModel, place: Home, left: Cont
     if hook is not None:
         text = f"a compiled model ignores hooks that are added after its first call ({HERE})"
         return Reason("late-hook", text, (located(script, hook),), "add them before the first call")
+    early = why_too_early(script, place)
+    if early is not None:
+        return early
     values = without_none(script.flow.values(place.name))
     if any(kind(script.flow, each) is not Kind.MODEL for each in values):
         return not_known(script.module.code(place.name), why(script.flow, values, Kind.MODEL))

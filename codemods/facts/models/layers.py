@@ -13,6 +13,8 @@ from codemods.library.kinds import Kind, kind
 from codemods.library.layers import is_recurrent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codemods.dataflow.flow import Flow
 
 _CONVOLUTIONS = frozenset(
@@ -35,6 +37,8 @@ _FUSED = ("scaled_dot_product_attention", "multi_head_attention_forward")
 _KNOWN = frozenset(
     {"torch", "builtins", "math", "numpy", "torchvision", "copy", "random", "functools", "itertools", "collections"}
 )
+HOLDERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList"})
+"""What holds models and computes nothing: a call of it raises."""
 _VARIABLE_INPUT = ("torchvision.models.detection", "torchvision.models.segmentation")
 
 
@@ -133,6 +137,18 @@ class Model:
                 ):
                     return False
         return True
+
+
+def held(flow: Flow, value: Value) -> Iterator[Value]:
+    """The models that a ``ModuleList`` or ``ModuleDict`` holds, itself or in others; the value where it is none."""
+    todo, seen = [value], set[Value]()
+    while todo:
+        each = todo.pop(0)
+        if each.name not in HOLDERS:
+            yield each
+        elif each not in seen:
+            seen.add(each)
+            todo.extend(_inside(flow, each))
 
 
 def is_in_threads(flow: Flow, value: Value) -> bool:

@@ -6,13 +6,14 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.placement import dominates
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import NOTHING, Sort, Value, in_order
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.loops import REPEATING, loop_around, place
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import HOLDERS, Model
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
-
-
-_HOLDERS = frozenset({"torch.nn.ModuleDict", "torch.nn.ModuleList"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +122,8 @@ def _names_device(flow: Flow, call: ast.Call) -> bool:
 
 def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | Reason | None:
     """The home of a model in these modules, or why none is certain; None for a model that stays on the CPU."""
-    layers = {each.site for each in Model(flow, value).layers}
     moved = list(moves(flow, modules, value))
-    found = moved or [each for each in makings(flow, modules) if each.call in layers]
-    found = found or [move for holder in _holders(flow, modules, value) for move in moves(flow, modules, holder)]
+    found = moved or _moves_around(flow, modules, value)
     to_cuda = [each for each in found if each.may_reach_cuda]
     if not to_cuda:
         unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
@@ -136,13 +132,49 @@ def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | Reason |
         )
     bounds = [(each, _bound(flow, each, value)) for each in to_cuda if moved or each.call is value.site]
     named = [Home(each.module, *bound, each) for each, bound in bounds if bound is not None]
+    if all(_given_to(each) is not None for each in named):
+        # A function that is given the model moves it as well, for what it does with it.
+        holding = [each for each in _moves_of_holders(flow, modules, value) if each.may_reach_cuda]
+        named += [home for each in holding for home in _where_held(flow, each, value)]
     if not named:
         named = [Home(module, *bound, to_cuda[0]) for module in modules for bound in _bindings(flow, module, value)][:1]
     if not named:
         named = [part for each in to_cuda if (part := _as_part(flow, each, value)) is not None]
     if not named:
-        text = "it has no name of its own where it is moved to its device"
-        return Reason("no-name", text, remedy="give it a name there")
+        return _without_name()
+    return _one_of(flow, named)
+
+
+def _moves_around(flow: Flow, modules: Sequence[Module], value: Value) -> list[Transfer]:
+    """What brings a model to its device that is not moved itself: its layers are made there, or a holder is moved."""
+    layers = {each.site for each in Model(flow, value).layers}
+    found: list[Transfer] = [each for each in makings(flow, modules) if each.call in layers]
+    return found or _moves_of_holders(flow, modules, value)
+
+
+def _moves_of_holders(flow: Flow, modules: Sequence[Module], value: Value) -> list[Transfer]:
+    return [move for holder in _holders(flow, modules, value) for move in moves(flow, modules, holder)]
+
+
+def _where_held(flow: Flow, move: Transfer, value: Value) -> Iterator[Home]:
+    """The homes of a model by the names that it has where what holds it is moved: ``models.cuda()`` → ``model``."""
+    module, statement = move.module, move.module.statement(move.call)
+    before = flow.before(statement)
+    for binding, target in _bindings(flow, module, value):
+        if module.function(binding) is not module.function(statement):
+            continue
+        is_same = not isinstance(target, ast.Name) or before.get(target.id) == flow.values(target)
+        if is_same and dominates(module, binding, statement):
+            yield Home(module, statement, target, move)
+
+
+def _without_name() -> Reason:
+    text = "it has no name of its own where it is moved to its device"
+    return Reason("no-name", text, remedy="give it a name there")
+
+
+def _one_of(flow: Flow, named: Sequence[Home]) -> Home | Reason:
+    """The one of a model's homes at which it can be prepared once for all, or why there is none."""
     together = next((loop for each in named if (loop := _loop_over_models(each)) is not None), None)
     if together is not None:
         text, remedy = f"several models are moved to their device in one loop ({HERE}):", "compile each there"
@@ -169,6 +201,8 @@ def twins(flow: Flow, modules: Sequence[Module], value: Value, first: Home) -> I
     ``actor = make().to(device)``, ``critic = make().to(device)``: in the code of ``make`` they are one.
     """
     suite, seen = first.module.suite(first.anchor), {ast.unparse(first.name)}
+    if value not in flow.values(first.move.receiver):
+        yield from (each for each in _where_held(flow, first.move, value) if _is_another(flow, each, first))
     if not _is_from_factory(flow, first):
         return
     for move in moves(flow, modules, value):
@@ -181,19 +215,39 @@ def twins(flow: Flow, modules: Sequence[Module], value: Value, first: Home) -> I
             yield twin
 
 
+def _is_another(flow: Flow, home_: Home, first: Home) -> bool:
+    """Whether both names are given what calls of a project's function return: each names a model of its own."""
+    given = [
+        value
+        for each in (home_, first)
+        for statement in [each.module.statement(each.name)]
+        for target, value in _assigned(statement)
+        if target is each.name
+    ]
+    is_new = ast.unparse(home_.name) != ast.unparse(first.name)
+    return is_new and len(given) == 2 and all(_is_made_by_function(flow, each) for each in given)  # noqa: PLR2004
+
+
 def _is_from_factory(flow: Flow, home_: Home) -> bool:
     """Whether the home's name is given what a call of a project's function returns, there or beside it."""
     name = ast.unparse(home_.name)
     for statement in home_.module.suite(home_.anchor):
         for target, given in _assigned(statement):
-            made = given
-            while (
-                isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in SELF_METHODS
-            ):
-                made = made.func.value
-            if ast.unparse(target) == name and isinstance(made, ast.Call):
-                return any(each.sort is Sort.FUNCTION for each in flow.values(made.func))
+            if ast.unparse(target) == name and isinstance(_without_moves(given), ast.Call):
+                return _is_made_by_function(flow, given)
     return False
+
+
+def _is_made_by_function(flow: Flow, given: ast.expr) -> bool:
+    made = _without_moves(given)
+    return isinstance(made, ast.Call) and any(each.sort is Sort.FUNCTION for each in flow.values(made.func))
+
+
+def _without_moves(made: ast.expr) -> ast.expr:
+    """What is left of a chain of methods that return the model."""
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in SELF_METHODS:
+        made = made.func.value
+    return made
 
 
 def _after_all(homes: list[Home]) -> Home:
@@ -225,7 +279,7 @@ def _holders_in(flow: Flow, module: Module) -> tuple[Value, ...]:
         holder
         for call in module.nodes(ast.Call)
         for holder in flow.values(call)
-        if holder.name in _HOLDERS and holder.site is call
+        if holder.name in HOLDERS and holder.site is call
     )
 
 
@@ -252,9 +306,9 @@ def _is_item(flow: Flow, node: ast.Subscript, key: object, value: Value) -> bool
     """Whether the model is what a ``ModuleDict`` or ``ModuleList`` is made with for this key."""
     for holder in flow.values(node.value):
         match holder.site:
-            case ast.Call(_, [ast.Dict(keys, items)]) if holder.name in _HOLDERS:
+            case ast.Call(_, [ast.Dict(keys, items)]) if holder.name in HOLDERS:
                 pairs = [(each.value if isinstance(each, ast.Constant) else None) for each in keys]
-            case ast.Call(_, [ast.List(items)]) if holder.name in _HOLDERS:
+            case ast.Call(_, [ast.List(items)]) if holder.name in HOLDERS:
                 pairs = [*range(len(items))]
             case _:
                 return False
@@ -334,12 +388,7 @@ def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 def _root(receiver: ast.expr) -> ast.expr | None:
     """The name that is left of a chain of methods that return the model: ``model.train().cuda()`` → ``model``."""
-    while (
-        isinstance(receiver, ast.Call)
-        and isinstance(receiver.func, ast.Attribute)
-        and receiver.func.attr in SELF_METHODS
-    ):
-        receiver = receiver.func.value
+    receiver = _without_moves(receiver)
     is_item = isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant)
     return receiver if is_item or isinstance(receiver, (ast.Name, ast.Attribute)) else None
 

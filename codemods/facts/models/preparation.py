@@ -10,6 +10,7 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import without_none
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import module_of, runs
+from codemods.facts.models.order import may_have_run
 from codemods.facts.models.placement import twins
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import SELF_METHODS, Kind, kind
@@ -63,16 +64,32 @@ def condition(script: Script, trained: TrainedModel, home: Home, anchor: ast.stm
 
 
 def _cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
+    if _is_certain(home):
+        return None
+    said = script.condition_of(home.move, home.module, anchor)
+    # A model without parameters has no first one to ask.
+    return said or f"any(each.is_cuda for each in {home.module.code(home.name)}.parameters())"
+
+
+def _is_certain(home: Home) -> bool:
+    """Whether the model goes to CUDA wherever the home's statement has run."""
     module, move = home.module, home.move
     around = [each for each in move.branches if not _inside(module, each.test, home.anchor)]
     inside = [each for each in move.branches if each not in around]
     at_home = move.module is module and module.statement(move.call) is home.anchor
     certain = move.device.kind is DeviceKind.CUDA or any(each in around for each in move.cuda_branches)
-    if certain and not inside and (at_home or (not around and (move.is_certain or move.cuda_branches))):
+    return certain and not inside and (at_home or (not around and (move.is_certain or bool(move.cuda_branches))))
+
+
+def why_too_early(script: Script, home: Home) -> Reason | None:
+    """Why nothing says at the home whether the model goes to CUDA: it has not been moved there yet."""
+    move = home.move
+    if _is_certain(home) or script.condition_of(move, home.module, home.anchor) is not None:
         return None
-    said = script.condition_of(move, module, anchor)
-    # A model without parameters has no first one to ask.
-    return said or f"any(each.is_cuda for each in {module.code(home.name)}.parameters())"
+    if may_have_run(script.flow, move.call, home.module, home.anchor):
+        return None
+    text = f"it is moved to its device later, as a part of {ast.unparse(move.receiver)} ({HERE}):"
+    return Reason("no-name", text, (at(move.module, move.call),), "compile it there")
 
 
 def _tests_of_training(script: Script, trained: TrainedModel, home: Home, anchor: ast.stmt) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, Value
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import HOLDERS, Model
 from codemods.facts.models.placement import Home, home, wrappings
 from codemods.facts.training.iterations import EventKind
 from codemods.library.hooks import is_of_modules
@@ -96,7 +96,7 @@ def trained_models(
                     if isinstance(event.node, ast.Call) and (event.module, event.node) not in known:
                         known.append((event.module, event.node))
                     wrappers.setdefault(value, {}).update(dict.fromkeys(around))
-    for value in sorted((each for each in calls if each.site is not None), key=_place):
+    for value in sorted((each for each in calls if each.site is not None and each.name not in HOLDERS), key=_place):
         model, is_single = Model(flow, value), not _is_network(flow, value)
         if not is_single or value.sort is Sort.MADE or len(model.layers) > 1:
             yield TrainedModel(modules, model, tuple(calls[value]), tuple(wrappers[value]), is_single)

@@ -10,7 +10,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import why_not_traced
-from codemods.facts.models.layers import Model, function_in_threads
+from codemods.facts.models.layers import Model, function_in_threads, held
 from codemods.facts.models.obstacles import SINGLE, in_framework, why_not_compiled
 from codemods.facts.models.placement import home, unknown_models, unwrapped, wrappings
 from codemods.facts.models.trained import TrainedModel
@@ -178,8 +178,10 @@ def _optimized(script: Script) -> Iterator[Value]:
     flow, found = script.flow, dict[Value, None]()
     for owner in _owners(script):
         models = (each for each in flow.values(owner) if kind(flow, each) is Kind.MODEL)
-        found.update(dict.fromkeys(part for each in models for part in unwrapped(flow, each)))
-    parts = {layer for each in script.models if each.value.name not in WRAPPERS for layer in each.layers[1:]}
+        inner = (part for each in models for part in unwrapped(flow, each))
+        found.update(dict.fromkeys(part for each in inner for part in held(flow, each)))
+    whole = (each.value for each in script.models if each.value.name not in WRAPPERS)
+    parts = {layer for each in whole for part in held(flow, each) for layer in Model(flow, part).layers[1:]}
     done = parts | {each.model.value for each in script.trained_models if not each.is_single}
     yield from (each for each in found if each not in done)
 
