@@ -1283,6 +1283,21 @@ def test_what_only_collects_models_is_no_site() -> None:
     assert [site.line for site in result.sites] == [18]
 
 
+def test_a_function_that_is_called_in_one_of_several_branches_is_called_once() -> None:
+    function = """\
+def train(net):
+    net.to(device)
+    for x in torch.randn(4, 16, 8, device=device):
+        net(x).sum().backward()
+
+
+"""
+    calls = "model = Net()\nif LONG:\n    train(model)\nelif SHORT:\n    train(model)\nelse:\n    train(model)\n"
+    line = "    net.to(device)\n"
+    added = '    if device.type == "cuda":\n        net.compile()\n'
+    check_rewrites(Compile, HEAD + function + calls, HEAD + function.replace(line, line + added) + calls)
+
+
 def test_what_a_function_of_a_library_makes_of_a_model_is_left() -> None:
     models = """\
 from torch.distributed.tensor.parallel import parallelize_module

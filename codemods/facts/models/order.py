@@ -1,8 +1,9 @@
-"""What has run by the time that a statement ends."""
+"""What has run by the time that a statement ends, and how often a run of the script comes to a function."""
 
 from __future__ import annotations
 
 import ast
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from codemods.facts.loops import module_of, runs
@@ -40,3 +41,35 @@ def _seen_from(
 
 def _line(node: ast.AST) -> int:
     return int(getattr(node, "lineno", 0))
+
+
+def calls_in_one_run(flow: Flow, function: Callee) -> int:
+    """How many of the calls of the function may run: of those in branches that exclude each other, one."""
+    callers = flow.callers(function)
+    exclude = all(_exclude_each_other(flow, *pair) for pair in combinations(callers, 2))
+    return min(len(callers), 1) if exclude else len(callers)
+
+
+def _exclude_each_other(flow: Flow, first: ast.AST, second: ast.AST) -> bool:
+    """Whether the nodes are in different branches of one ``if`` of one function."""
+    module = module_of(flow, first)
+    if not module.holds(second) or module.function(first) is not module.function(second):
+        return False
+    above = {each: below for below, each in _ancestry(module, first)}
+    for below, each in _ancestry(module, second):
+        if each in above:
+            branches = (each.body, each.orelse) if isinstance(each, ast.If) else ()
+            return sorted(_index(branches, one) for one in (above[each], below)) == [0, 1]
+    return False
+
+
+def _ancestry(module: Module, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """The nodes that hold it, from the inside out, each after the one directly in it that holds it."""
+    below = node
+    for above in module.ancestors(node):
+        yield below, above
+        below = above
+
+
+def _index(branches: tuple[list[ast.stmt], ...], node: ast.AST) -> int:
+    return next((index for index, branch in enumerate(branches) if any(each is node for each in branch)), -1)

@@ -14,6 +14,7 @@ from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.loops import REPEATING, loop_around, place
 from codemods.facts.models.layers import HOLDERS, Model
+from codemods.facts.models.order import calls_in_one_run
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import SELF_METHODS, WRAPPERS, Kind, is_dtype, kind
 
@@ -187,7 +188,7 @@ def _one_of(flow: Flow, named: Sequence[Home]) -> Home | Reason:
         return Reason("made-in-loop", text, (loops[0],))
     # A function that is given a model may be given several, and be called for each.
     receivers = [_given_to(each) for each in once]
-    callers = [len(flow.callers(each)) if each is not None else 0 for each in receivers]
+    callers = [calls_in_one_run(flow, each) if each is not None else 0 for each in receivers]
     alone = [each for each, calls in zip(once, callers, strict=True) if calls == min(callers) and calls <= 1]
     if not alone:
         text = f"it is moved to its device in a function that is called more than once ({HERE})"
