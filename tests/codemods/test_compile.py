@@ -615,13 +615,20 @@ LEFT = {
     "an export": (
         "model = Net().to(device)\n",
         TRAINING + "torch.onnx.export(model, (x,), 'net.onnx')\n",
-        "torch.onnx.export() traces the model, which fails once it is compiled (line 21)",
+        "torch.onnx.export() traces the model, which fails once it is compiled (line 21): "
+        "trace a copy that is not compiled",
     ),
     "a graph for TensorBoard": (
         "from torch.utils.tensorboard import SummaryWriter\n\nmodel = Net().to(device)\nwriter = SummaryWriter()\n"
         "writer.add_graph(model, torch.randn(1, 8, device=device))\n",
         TRAINING,
-        "writer.add_graph() traces the model, which fails once it is compiled (line 22)",
+        "writer.add_graph() traces the model, which fails once it is compiled (line 22): "
+        "trace a copy that is not compiled",
+    ),
+    "DataParallel, of a model that is traced as well": (
+        "model = nn.DataParallel(Net().to(device))\n",
+        TRAINING + "torch.onnx.export(model, (x,), 'net.onnx')\n",
+        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
     ),
     "another process": (
         "def work(rank, model):\n    for x in torch.randn(4, 16, 8, device=device):\n        model(x).sum().backward()\n\n\n"
@@ -870,6 +877,29 @@ def test_not_rewriting_below_2_1() -> None:
             "each operation of model is launched from Python, and none are fused"
         )
     ]
+
+
+TRACED = """\
+class History:
+    def __init__(self, model, writer):
+        writer.add_graph(model, torch.randn(1, 8))
+
+
+"""
+
+
+def test_what_traces_the_model_before_it_is_moved_does_not_stand_against_it() -> None:
+    models = TRACED + "model = Net()\nhistory = History(model, open_log())\nmodel.to(device)\n"
+    check_rewrites(Compile, HEAD + models + TRAINING, HEAD + models + WHERE_CUDA + TRAINING)
+
+
+def test_what_traces_the_model_before_and_after_it_is_moved_stands_against_it() -> None:
+    models = TRACED + "model = Net()\nhistory = History(model, open_log())\nmodel.to(device)\n"
+    because = (
+        "writer.add_graph() traces the model, which fails once it is compiled (line 20): "
+        "trace a copy that is not compiled"
+    )
+    check_leaves(Compile, HEAD + models + TRAINING + "History(model, open_log())\n", because)
 
 
 SILENT = {

@@ -148,8 +148,8 @@ def _traced(script: Script, trained: TrainedModel) -> Reason | None:
     tracing = traced_by(script.flow, script.modules, trained)
     if tracing is None:
         return None
-    text = f"{ast.unparse(tracing.func)}() traces the model, which fails once it is compiled ({HERE})"
-    return Reason("torchscript", text, (located(script, tracing),))
+    text = f"{ast.unparse(tracing.func)}() traces the model, which fails once it is compiled ({HERE}):"
+    return Reason("torchscript", text, (located(script, tracing),), "trace a copy that is not compiled")
 
 
 def _sent_away(script: Script, trained: TrainedModel) -> Reason | None:

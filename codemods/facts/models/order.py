@@ -21,6 +21,12 @@ def may_have_run(flow: Flow, node: ast.AST, module: Module, statement: ast.stmt)
     return any(each is not None and _line(each) <= (statement.end_lineno or statement.lineno) for each in ways)
 
 
+def runs_only_before(flow: Flow, node: ast.AST, module: Module, statement: ast.stmt) -> bool:
+    """Whether every way to the node comes to it before a statement that runs once."""
+    ways = list(_seen_from(flow, node, module, module.function(statement)))
+    return bool(ways) and all(each is not None and _line(each) < statement.lineno for each in ways)
+
+
 def _seen_from(
     flow: Flow, node: ast.AST, module: Module, scope: Callee | None, seen: frozenset[ast.AST] = frozenset()
 ) -> Iterator[ast.AST | None]:

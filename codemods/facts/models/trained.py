@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, Value
 from codemods.facts.models.layers import HOLDERS, Model
+from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.placement import Home, home, wrappings
 from codemods.facts.training.iterations import EventKind
 from codemods.library.hooks import is_of_modules
@@ -169,15 +170,20 @@ def late_hook(
 
 
 def traced_by(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
-    """Where the model is given to what runs it under ``torch.jit.trace``, which refuses compiled models."""
+    """Where the model is given to what runs it under ``torch.jit.trace``, which refuses models compiled by then."""
     for module in modules:
         for call in module.nodes(ast.Call):
             traces = any(each.name in _TRACES for each in flow.values(call.func))
             if traces or (isinstance(call.func, ast.Attribute) and call.func.attr in _TRACING_METHODS):
                 given = (*call.args, *(each.value for each in call.keywords))
-                if any(_is_given(flow, each, trained) for each in given):
+                if any(_is_given(flow, each, trained) for each in given) and not _is_before(flow, call, trained.home):
                     return call
     return None
+
+
+def _is_before(flow: Flow, call: ast.Call, place: Home | Reason | None) -> bool:
+    """Whether the call has run for good where the model can be compiled."""
+    return isinstance(place, Home) and runs_only_before(flow, call, place.module, place.anchor)
 
 
 def given_to_process(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
