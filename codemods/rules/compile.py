@@ -12,9 +12,9 @@ from codemods.editing.values import Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.models.compilability import draws
 from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
-from codemods.facts.models.obstacles import compiles_already, why_not_compiled
+from codemods.facts.models.obstacles import compiles_already, on_old_torch, why_not_compiled
 from codemods.facts.models.placement import Home, twins
-from codemods.facts.models.preparation import condition, last_preparation, why_one_name
+from codemods.facts.models.preparation import condition, last_preparation, under, why_one_name
 from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
 
 if TYPE_CHECKING:
@@ -181,6 +181,13 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         """Every model that training iterations call, one finding for those that are compiled at one place."""
         if not script.iterations or compiles_already(script) is script.module:
             return
+        found = list(self._sites(script))
+        if not script.target.allows(_SECOND_NAME):  # which decides for all, wherever there is a device to compile for
+            first = [each for each in found if each.because is None or each.because.code != "no-cuda"][:1]
+            found = [self.left(each.module, each.node, on_old_torch(script, self.min_torch)) for each in first] or found
+        yield from found
+
+    def _sites(self, script: Script) -> Iterator[Finding]:
         said: set[tuple[ast.AST, str]] = set()
         nodes: set[ast.AST] = set()
         for finding in self._found(script):
@@ -189,11 +196,8 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 said.add((finding.node, finding.message))
                 nodes.add(finding.node)
                 yield finding
-        for node, reason in optimized(script):
-            if node not in nodes:
-                yield self.left(script.module, node, reason)
-        for node, reason in owners(script, nodes):
-            yield self.left(script.module, node, reason)
+        rest = (each for each in optimized(script) if each[0] not in nodes)
+        yield from (self.left(script.module, *each) for each in (*rest, *owners(script, nodes)))
 
     def _found(self, script: Script) -> Iterator[Finding]:
         ready: list[tuple[TrainedModel, Home]] = []
@@ -263,7 +267,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
                 calls.append(line)
         names = _listed([module.code(home.name) for _, home in group])
         message, drawing = _message(names, [each for each, _ in group])
-        code = "\n".join(_under(test, calls) for test, calls in lines.items())
+        code = "\n".join(under(test, calls) for test, calls in lines.items())
         return self.rewrites(module, site, message, Insert(module, anchor, code, "after"), redraws=drawing)
 
     def _with_two_names(self, script: Script, each: TrainedModel, home: Home, because: Reason) -> Finding:
@@ -289,10 +293,6 @@ def _message(names: str, models: Iterable[TrainedModel]) -> tuple[str, bool]:
     """Why they are slow, and whether compiling them changes what they draw."""
     drawing = any(draws(each.model) for each in models)
     return _MESSAGE.format(names) + (_DRAWING if drawing else ""), drawing
-
-
-def _under(test: str, lines: Sequence[str]) -> str:
-    return "\n".join(lines) if not test else f"if {test}:\n" + "\n".join(f"    {each}" for each in lines)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -879,6 +879,36 @@ def test_not_rewriting_below_2_1() -> None:
     ]
 
 
+OLD = "needs torch 2.1, and the script may run on an older one"
+OBSTRUCTED = HEAD.replace("        return self", "        print(x.shape)\n        return self")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(OBSTRUCTED + "model = Net().to(device)\n" + TRAINING, id="an obstacle in its forward"),
+        pytest.param(
+            HEAD + "G = Net().cuda()\nD = Net().cuda()\n" + TRAINING.replace("model(x)", "(G(x) + D(x))"),
+            id="several models",
+        ),
+        pytest.param(
+            HEAD
+            + "import nets\n\nmodel = Net().to(device)\noptimizer = torch.optim.SGD(model.parameters())\n"
+            + TRAINING.replace("model(x)", "nets.run(model, x)"),
+            id="a model that is not called",
+        ),
+    ],
+)
+def test_a_torch_without_a_compiler_decides_before_anything_else(code: str) -> None:
+    assert [site.message for site in run(Compile, code, target=(1, 8)).sites] == [OLD]
+
+
+def test_a_torch_without_a_compiler_does_not_matter_without_a_device_for_it() -> None:
+    code = HEAD.replace("cuda", "cpu") + "model = Net()\n" + TRAINING
+    because = "no CUDA: nothing in this file moves a model or its batches to a CUDA device"
+    check_leaves(Compile, code, because, target=(1, 8))
+
+
 TRACED = """\
 class History:
     def __init__(self, model, writer):

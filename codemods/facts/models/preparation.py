@@ -16,7 +16,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import SELF_METHODS, Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -61,6 +61,11 @@ def condition(script: Script, trained: TrainedModel, home: Home, anchor: ast.stm
     """The expression that says whether the model is on CUDA and is to be trained; None where both are certain."""
     parts = [_cuda_condition(script, home, anchor), *_tests_of_training(script, trained, home, anchor)]
     return " and ".join(each for each in parts if each is not None) or None
+
+
+def under(test: str, lines: Sequence[str]) -> str:
+    """The lines, in the suite of an ``if`` where there is a test."""
+    return "\n".join(lines) if not test else f"if {test}:\n" + "\n".join(f"    {each}" for each in lines)
 
 
 def _cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
