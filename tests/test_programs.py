@@ -247,7 +247,17 @@ def test_each_module_has_the_configuration_of_its_directory(torchfast: Callable[
 
 def test_verified_with_all_its_modules(torchfast: Callable[..., Answer], project: Path) -> None:
     answer = torchfast(
-        "rewrite", "train.py", "--verify", "--apply", "--pairs", "1", "--device", "cpu", "--level", "bitwise", *RULES
+        "rewrite",
+        "train.py",
+        "--verify",
+        "--apply",
+        "--pairs",
+        "1",
+        "--device",
+        "simulated",
+        "--level",
+        "bitwise",
+        *RULES,
     )
 
     assert "is equal bit for bit" in " ".join(answer.out.split())
@@ -261,7 +271,7 @@ def test_what_harms_in_a_module_is_seen(torchfast: Callable[..., Answer], projec
         ENGINE.replace("    right = sum(", "    assert 'grad_fn' in repr(model.weight.sum())\n    right = sum(")
     )
 
-    answer = torchfast("rewrite", "train.py", "--verify", "--apply", "--pairs", "1", "--device", "cpu", *RULES)
+    answer = torchfast("rewrite", "train.py", "--verify", "--apply", "--pairs", "1", "--device", "simulated", *RULES)
 
     assert "no-grad-eval left out" in answer.err
     assert "no_grad" not in (project / "engine.py").read_text()
