@@ -35,7 +35,9 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     ("model", "because"),
     [
         pytest.param(
-            "importlib.import_module(args.model).get_model()", "its module is computed", id="a module by its name"
+            "importlib.import_module(args.model).get_model()",
+            "its module is chosen when the script is started",
+            id="a module by its name",
         ),
         pytest.param("eval(args.model)()", "eval() is not followed", id="a class by its name"),
         pytest.param(
@@ -55,7 +57,9 @@ def test_a_model_that_is_not_seen_in_one_case_is_left() -> None:
         "if args.model:\n    model = importlib.import_module(args.model).Net()\nelse:\n    model = nn.Linear(8, 4)\nmodel.cuda()",
     )
 
-    check_leaves(Amp, code, "what model computes is not seen (line 22): its module is computed")
+    check_leaves(
+        Amp, code, "what model computes is not seen (line 22): its module is chosen when the script is started"
+    )
 
 
 @pytest.mark.parametrize(
