@@ -336,3 +336,27 @@ def test_a_command_beside_a_module_of_its_name(tree: Path) -> None:
     assert together(found) == [{"train", "train.py", "other.py"}]
     assert part(found, "train").name != part(found, "train.py").name
     assert dict(part(found, "train").local)["train"] == part(found, "train.py").name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param('f"pkg.models.{kind}.{name}"', id="in one text"),
+        pytest.param("'pkg.models'\n    f'.{kind}.{name}'", id="in two texts"),
+        pytest.param("'pkg.'\n    f'models.{kind}.{name}'", id="in two texts, parted elsewhere"),
+        pytest.param('f"pkg.models.{name}"', id="a name with dots"),
+    ],
+)
+def test_modules_whose_names_are_computed(tree: Path, name: str) -> None:
+    write(tree, train=f"import importlib\nimportlib.import_module({name})\n")
+    write(tree, pkg__models__resnet__small="", pkg__models__vgg__deep="", pkg__other="")
+
+    assert together(projects(["train.py"])) == [{"train.py", "pkg/models/resnet/small.py", "pkg/models/vgg/deep.py"}]
+
+
+def test_a_module_of_which_nothing_is_known_leads_nowhere(tree: Path) -> None:
+    write(
+        tree, train='import importlib\nimportlib.import_module(f"{name}")\nimportlib.import_module(f"a{name}")\n', a=""
+    )
+
+    assert together(projects(["train.py"])) == [{"train.py"}]

@@ -39,7 +39,10 @@ _IMPORT = re.compile(
     rb'(?m)(?:^|[;:"])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;#]*)|import[ \t]+([\w., \t]+))'
 )
 _DYNAMIC = re.compile(rb"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
-_DYNAMIC_BELOW = re.compile(rb"""(?:import_module|__import__)\(\s*[fF]["']([\w.]*\w)\.\{""")
+_DYNAMIC_BELOW = re.compile(
+    # `f"models.{name}"`, `"pkg.models" f".{kind}.{name}"`
+    rb"""(?:import_module|__import__)\(\s*(?:["']([\w.]*)["']\s*)?[fF]["']([\w.]*)\{"""
+)
 _DYNAMIC_CHOSEN = re.compile(rb"""(?:import_module|__import__)\(\s*[\w.]+\s*[),]""")
 _OPTION = re.compile(rb"add_argument\([^()]*\)")
 _TEXT = re.compile(rb"""["']([A-Za-z_][\w.]*)["']""")
@@ -287,7 +290,7 @@ class _Tree:
                     yield from self._run(place, head)
             for name in names:
                 if name == _ALL:
-                    below = (each for each in self._files if os.path.dirname(each) == place)  # noqa: PTH120
+                    below = (each for each in self._files if each.startswith(place + os.sep))
                     yield from ((each, head) for each in below)
                 else:
                     yield from self._run(os.path.join(place, name), head)  # noqa: PTH118
@@ -440,8 +443,10 @@ def _imports(data: bytes) -> Iterator[_Import]:
             parts = tuple(bare.decode().split(".")) if bare else ()
             if parts or source:
                 yield len(source) - len(bare), parts, tuple(each.decode() for each in _NAME.findall(names))
-    for package in _DYNAMIC_BELOW.findall(data):
-        yield 0, tuple(package.decode().split(".")), (_ALL,)
+    for first, second in _DYNAMIC_BELOW.findall(data):
+        package, dot, _ = (first + second).rpartition(b".")
+        if dot and package.strip(b"."):
+            yield 0, tuple(package.decode().split(".")), (_ALL,)
     if _DYNAMIC_CHOSEN.search(data):
         for option in _OPTION.findall(data):
             yield from ((0, tuple(text.decode().split(".")), ()) for text in _TEXT.findall(option))
