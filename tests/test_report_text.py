@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autotune_rewrite.report.text import findings
 from autotune_rewrite.rewriting.results import Rewrite, Site, Span
 from codemods.codemod import Promise
@@ -50,16 +52,15 @@ def test_reasons_that_name_their_own_line_share_one() -> None:
     assert found == ["train.py:3, 4 amp  left: made in lines 3, 4", "train.py:5 amp  left: made in line 9"]
 
 
-def test_a_cause_of_the_project_is_told_of_its_first_file() -> None:
+@pytest.mark.parametrize("code", ["fails-today", "no-cuda", "older-torch"])
+def test_a_cause_of_the_project_is_told_of_its_first_file(code: str) -> None:
     said: dict[str, str] = {}
 
-    assert lines(site(3, "net.py fails", code="fails-today"), said_before=said) == [
-        "train.py:3 amp  left: net.py fails"
-    ]
-    assert lines(site(5, "net.py fails", code="fails-today"), path="test.py", said_before=said) == [
+    assert lines(site(3, "net.py fails", code=code), said_before=said) == ["train.py:3 amp  left: net.py fails"]
+    assert lines(site(5, "net.py fails", code=code), path="test.py", said_before=said) == [
         "test.py:5 amp  left: for the same reason as train.py:3"
     ]
-    assert lines(site(5, "short", code="no-cuda"), site(6, "net.py fails", code="no-cuda"), said_before=said) == [
+    assert lines(site(5, "short", code="no-name"), site(6, "net.py fails", code="no-name"), said_before=said) == [
         "train.py:5 amp  left: short",
         "train.py:6 amp  left: net.py fails",
     ]

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _DIFF_STYLES = {"---": "bold", "+++": "bold", "@@ ": "cyan"}
 _CHANGE_STYLES = {"-": "red", "+": "green"}
 
-_OF_THE_PROJECT = frozenset({"fails-today", "determinism", "framework", "default-device", "captured"})
+_OF_THE_PROJECT = frozenset(
+    {"fails-today", "determinism", "framework", "default-device", "captured", "no-cuda", "older-torch"}
+)
 """Causes of which one, in one place, may concern many files."""
 
 
