@@ -137,6 +137,8 @@ class Scope:
     """The names that it binds, but for those that it declares ``global`` or ``nonlocal``."""
     global_: frozenset[str]
     nonlocal_: frozenset[str]
+    outer_bound: frozenset[str]
+    """Those of ``global`` and ``nonlocal`` that it binds itself."""
     local: frozenset[str]
     """The targets of its comprehensions, which are seen in them alone."""
     written: frozenset[str]
@@ -194,8 +196,15 @@ def scope_of(node: ast.AST) -> Scope:
             bound.update(_bound_by(here))
     yields = not {type(each) for each in own}.isdisjoint({ast.Yield, ast.YieldFrom})
     global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
+    outer_names = global_ | nonlocal_
     return Scope(
-        frozenset(bound) - global_ - nonlocal_, global_, nonlocal_, frozenset(local), frozenset(written), yields
+        frozenset(bound) - outer_names,
+        global_,
+        nonlocal_,
+        frozenset(bound) & outer_names,
+        frozenset(local),
+        frozenset(written),
+        yields,
     )
 
 

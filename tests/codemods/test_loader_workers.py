@@ -380,7 +380,8 @@ CLASSES = {
     "reads what only a function of the script sets": (
         IMAGES.replace("        return to", "        print(size)\n        return to")
         + "def choose():\n    global size\n    size = 3\n\n\nsize = 2\n",
-        "the data set reads 'size' (line [print(size)]), which a function sets while the script runs",
+        "the data set reads 'size' (line [print(size)]), which a function sets while the script runs: "
+        "pass it to the data set",
     ),
 }
 
@@ -388,6 +389,13 @@ CLASSES = {
 @pytest.mark.parametrize(("data", "because"), CLASSES.values(), ids=CLASSES.keys())
 def test_a_data_set_of_the_scripts_is_left_that(data: str, because: str) -> None:
     left(own_data(data), because)
+
+
+def test_a_name_that_a_function_declares_global_and_only_reads_is_no_obstacle() -> None:
+    shows = "def show():\n    global size\n    print(size)\n\n\nsize = 2\n"
+    before = own_data(IMAGES.replace("        return to", "        print(size)\n        return to") + shows)
+
+    check_rewrites(LoaderWorkers, before, before.replace("(['a.png']), 64)", "(['a.png']), 64, num_workers=4)"))
 
 
 def test_what_is_read_from_an_open_file_is_not_in_memory() -> None:

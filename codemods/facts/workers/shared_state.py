@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names, declared_outer, words
+from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.loops import around
@@ -44,15 +44,15 @@ def _why_names_are_missing(code: WorkerCode) -> Reason | None:
         guards = [each for each in module.tree.body if is_main_guard(each)]
         outside = bound_names(ast.Module([each for each in module.tree.body if each not in guards], []))
         guarded = bound_names(ast.Module(list[ast.stmt](guards), [])) - outside
-        written = {name for each in module.nodes(ast.FunctionDef) for name in declared_outer(each)}
+        written = {name for each in module.nodes(ast.FunctionDef) for name in scope_of(each).outer_bound}
         for name, node in ((name, node) for (home, name), node in code.names_read.items() if home is module):
             reads = f"the data set reads '{name}' ({HERE})"
             if name in guarded:
                 text = f"{reads}, which is only bound under the __main__ guard"
                 return Reason("unseen-by-workers", text, (code.at(node),), f"bind '{name}' above the guard")
             if name in written:
-                text = f"{reads}, which a function sets while the script runs"
-                return Reason("unseen-by-workers", text, (code.at(node),))
+                text = f"{reads}, which a function sets while the script runs:"
+                return Reason("unseen-by-workers", text, (code.at(node),), "pass it to the data set")
     return None
 
 
