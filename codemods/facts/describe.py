@@ -119,6 +119,8 @@ def _training(script: Script) -> Iterator[tuple[int, Words]]:
         if region.module is script.module:
             called = ((region.module, each) for each in region.calls)
             calls = _lines(called, "evaluation: models are called with gradients on in ")
+            if not region.calls:
+                calls = Words("evaluation: nothing of the graphs that it is given is used")
             yield region.node.lineno, calls if region.why_not is None else _joined("; ", [calls, region.why_not.words])
 
 

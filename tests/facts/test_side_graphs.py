@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from probe import script
+from probe import facts, script
 
 HEAD = """\
 import torch
@@ -83,3 +83,11 @@ def choose(scores, y):
 """
 
     assert found(outer + inner, TRAIN.replace("assign(", "choose(")) == [("choose", "")]
+
+
+def test_the_facts_say_what_is_given_and_not_used() -> None:
+    lines = facts(HEAD + assign("scores.softmax(1)") + TRAIN)
+
+    assert "evaluation: nothing of the graphs that it is given is used" in [
+        each for found in lines.values() for each in found
+    ]
