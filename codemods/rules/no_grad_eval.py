@@ -137,11 +137,12 @@ def evaluate_attack(images, labels):
         handled: set[ast.Call] = set()
         for region in script.evaluations:
             if region.module is script.module:
+                inside = [each for part in (region.statements or (region.node,)) for each in walk(part)]
+                given = self._given(script, region) if region.why_not is None else ()
                 calls = [
                     call
-                    for part in (region.statements or (region.node,))
-                    for call in walk(part)
-                    if isinstance(call, ast.Call) and is_volatile(script.flow, call)
+                    for call in dict.fromkeys((*inside, *given))
+                    if isinstance(call, ast.Call) and call not in handled and is_volatile(script.flow, call)
                 ]
                 handled.update(calls)
                 yield self._site(script, region, calls)
@@ -150,6 +151,19 @@ def evaluate_attack(images, labels):
                 text = "volatile has no effect since torch 0.4: what it is used for needs torch.no_grad()"
                 because = Reason("volatile", text, remedy="put torch.no_grad() around what it is used for")
                 yield self.left(script.module, call, because)
+
+    @staticmethod
+    def _given(script: Script, region: EvaluationRegion) -> Iterator[ast.AST]:
+        """The calls that make what the models in a region are given, with those around them."""
+        for call in region.calls:
+            for given in (*call.args, *(each.value for each in call.keywords)):
+                for value in script.flow.values(given):
+                    if isinstance(value.site, ast.Call) and region.module.holds(value.site):
+                        yield value.site
+                        statement = region.module.statement(value.site)
+                        yield from (
+                            each for each in region.module.ancestors(value.site) if each in set(walk(statement))
+                        )
 
     def _site(self, script: Script, region: EvaluationRegion, volatile: list[ast.Call]) -> Finding:
         module = region.module

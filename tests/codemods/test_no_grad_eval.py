@@ -1039,6 +1039,77 @@ REWRITES = {
             print(loss.item())
         """,
     ),
+    "volatile inputs, and the network that trains between": (
+        """\
+        for x, y in loader:
+            later = Variable(torch.flip(x, [0]), volatile=True)
+            z = Variable(x)
+            values = model(z)
+            later_values = model(later)
+            target = later_values.max(1)[0] + 1
+            loss = (values.sum(1) - target.data).pow(2).mean()
+            loss.backward()
+            print(loss.item())
+        """,
+        """\
+        for x, y in loader:
+            later = Variable(torch.flip(x, [0]))
+            z = Variable(x)
+            values = model(z)
+            with torch.no_grad():
+                later_values = model(later)
+                target = later_values.max(1)[0] + 1
+            loss = (values.sum(1) - target.data).pow(2).mean()
+            loss.backward()
+            print(loss.item())
+        """,
+    ),
+    "a target network, and a loss with a graph of elsewhere": (
+        """\
+        for x, y in loader:
+            values = model(x)
+            later_values = model(torch.flip(x, [0]))
+            loss = (values - later_values.data).pow(2).mean()
+            loss.backward()
+            print(loss.item())
+        """,
+        """\
+        for x, y in loader:
+            values = model(x)
+            with torch.no_grad():
+                later_values = model(torch.flip(x, [0]))
+            loss = (values - later_values.data).pow(2).mean()
+            loss.backward()
+            print(loss.item())
+        """,
+    ),
+    "volatile inputs that another function made": (
+        """\
+        def project(states):
+            later = model(states).data
+            return later.max(1)[0] + 1
+
+        for x, y in loader:
+            states = Variable(torch.flip(x, [0]), volatile=True)
+            target = project(states)
+            loss = (model(x).sum(1) - target).pow(2).mean()
+            loss.backward()
+            print(loss.item())
+        """,
+        """\
+        @torch.no_grad()
+        def project(states):
+            later = model(states).data
+            return later.max(1)[0] + 1
+
+        for x, y in loader:
+            states = Variable(torch.flip(x, [0]))
+            target = project(states)
+            loss = (model(x).sum(1) - target).pow(2).mean()
+            loss.backward()
+            print(loss.item())
+        """,
+    ),
     "targets are assigned with new memory changed in place": (
         """\
         def assign(scores, y):

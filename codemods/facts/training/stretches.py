@@ -65,10 +65,14 @@ class Stretches:
         self._computes = computes
 
     def find(self, module: Module, whole: set[Callee]) -> Iterator[EvaluationRegion]:
-        """The stretches of a module, without those in functions that evaluate as a whole."""
+        """The stretches of a module, without those in functions that evaluate as a whole.
+
+        A stretch that has to be left gives way to a part of it that need not be.
+        """
         done: set[ast.stmt] = set()
         seekers = (self._inlined, self._volatile, self._looped, self._flagged, self._unused)
-        for region in (each for seek in seekers for each in seek(module, whole)):
+        found = [each for seek in seekers for each in seek(module, whole)]
+        for region in sorted(found, key=lambda each: each.why_not is not None):
             nodes = (each for statement in region.statements for each in walk(statement))
             if done.isdisjoint((*nodes, *module.ancestors(region.statements[0]))):
                 done.update(region.statements)
@@ -153,7 +157,8 @@ class Stretches:
                 break
             if any(self._is_open(module, each) for each in own(statement, ast.Call)):
                 break
-            before, names = names, self._uses.inside.statements(module, [statement], names).names
+            # What is computed from graphs of elsewhere too, and not from these, may be trained on.
+            before, names = names, self._uses.outside.statements(module, [statement], names).names
             bound = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
             reads = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Load)} & before
             if not reads or not (bound & names or any(map(self._is_loss, own(statement, ast.Call)))):
