@@ -1334,6 +1334,22 @@ def test_a_model_that_has_no_name_where_the_list_that_holds_it_is_moved_is_left(
     assert result.after == code.replace("    parts.cuda()\n", MOVED.partition("\n")[2])
 
 
+LOOPS = {
+    "over the list that holds them": "parts = nn.ModuleList([])\nparts.append(G)\nparts.append(D)\nfor each in parts:\n",
+    "over their names": "for each in (G, D):\n",
+}
+MAKERS = {"made by their class": "Net()", "made by one function": "build()"}
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_models_that_a_loop_moves_are_compiled_behind_it_by_their_names(loop: str, maker: str) -> None:
+    models = f"def build():\n    return Net()\n\n\nG = {maker}\nD = {maker}\n{loop}    each.to(device)\n"
+    training = TRAINING.replace("model(x)", "D(F.pad(G(x), (0, 6)))")
+    added = WHERE_CUDA.replace("    model.compile()\n", "    G.compile()\n    D.compile()\n")
+    check_rewrites(Compile, HEAD + models + training, HEAD + models + added + training)
+
+
 def test_what_only_collects_models_is_no_site() -> None:
     models = "model = Net().to(device)\nparts = nn.ModuleList([])\nparts.append(model.first)\n"
     training = TRAINING.replace(".square()", ".square() + parts[0](x)")

@@ -136,14 +136,16 @@ def home(flow: Flow, modules: Sequence[Module], value: Value) -> Home | Reason |
     if all(_given_to(each) is not None for each in named):
         # A function that is given the model moves it as well, for what it does with it.
         holding = [each for each in _moves_of_holders(flow, modules, value) if each.may_reach_cuda]
-        named += [home for each in holding for home in _where_held(flow, each, value)]
+        named += [
+            home for each in holding for home in _named_behind(flow, each, each.module.statement(each.call), value)
+        ]
     if not named:
         named = [Home(module, *bound, to_cuda[0]) for module in modules for bound in _bindings(flow, module, value)][:1]
     if not named:
         named = [part for each in to_cuda if (part := _as_part(flow, each, value)) is not None]
     if not named:
         return _without_name()
-    return _one_of(flow, named)
+    return _one_of(flow, named, value)
 
 
 def _moves_around(flow: Flow, modules: Sequence[Module], value: Value) -> list[Transfer]:
@@ -157,10 +159,12 @@ def _moves_of_holders(flow: Flow, modules: Sequence[Module], value: Value) -> li
     return [move for holder in _holders(flow, modules, value) for move in moves(flow, modules, holder)]
 
 
-def _where_held(flow: Flow, move: Transfer, value: Value) -> Iterator[Home]:
-    """The homes of a model by the names that it has where what holds it is moved: ``models.cuda()`` → ``model``."""
-    module, statement = move.module, move.module.statement(move.call)
-    before = flow.before(statement)
+def _named_behind(flow: Flow, move: Transfer, statement: ast.stmt, value: Value) -> Iterator[Home]:
+    """The homes of a model by the names that it has behind a statement that moves it by another name or with others.
+
+    ``models.cuda()``, ``for each in (model, other): each.to(device)`` → ``model``.
+    """
+    module, before = move.module, flow.before(statement)
     for binding, target in _bindings(flow, module, value):
         if module.function(binding) is not module.function(statement):
             continue
@@ -174,12 +178,14 @@ def _without_name() -> Reason:
     return Reason("no-name", text, remedy="give it a name there")
 
 
-def _one_of(flow: Flow, named: Sequence[Home]) -> Home | Reason:
+def _one_of(flow: Flow, named: Sequence[Home], value: Value) -> Home | Reason:
     """The one of a model's homes at which it can be prepared once for all, or why there is none."""
-    together = next((loop for each in named if (loop := _loop_over_models(each)) is not None), None)
-    if together is not None:
+    together = [(loop, each.move) for each in named if (loop := _loop_over_models(each)) is not None]
+    if together:
+        named = [home for loop, move in together for home in _named_behind(flow, move, loop, value)]
+    if not named:
         text, remedy = f"several models are moved to their device in one loop ({HERE}):", "compile each there"
-        return Reason("made-in-loop", text, (place(flow, together),), remedy)
+        return Reason("made-in-loop", text, (place(flow, together[0][0]),), remedy)
     repeated = [(each, loop_around(flow, each.module, each.anchor, REPEATING)) for each in named]
     once = [each for each, loop in repeated if loop is None]
     if not once:
@@ -202,8 +208,9 @@ def twins(flow: Flow, modules: Sequence[Module], value: Value, first: Home) -> I
     ``actor = make().to(device)``, ``critic = make().to(device)``: in the code of ``make`` they are one.
     """
     suite, seen = first.module.suite(first.anchor), {ast.unparse(first.name)}
-    if value not in flow.values(first.move.receiver):
-        yield from (each for each in _where_held(flow, first.move, value) if _is_another(flow, each, first))
+    if value not in flow.values(first.move.receiver) or isinstance(first.anchor, ast.For):
+        others = _named_behind(flow, first.move, first.anchor, value) if first.module is first.move.module else ()
+        yield from (each for each in others if _is_another(flow, each, first))
     if not _is_from_factory(flow, first):
         return
     for move in moves(flow, modules, value):
