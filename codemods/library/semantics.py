@@ -127,6 +127,8 @@ _VIEWS = words(
     """
 )
 _CASTS = words("float double half bfloat16 long int short char byte bool clone")
+# To the formats of what is collated: of Python's integers, and of images.
+_COLLATED = words("float long")
 _TO_PYTHON = words(
     """
     item tolist numpy size dim numel nelement is_contiguous stride data_ptr backward keys element_size get_device
@@ -442,7 +444,9 @@ class TorchSemantics:
         if name in _VIEWS or in_place or owner.sort is Sort.HOST:
             return frozenset({owner})
         if owner.sort is Sort.BATCH:
-            return frozenset({Value(Sort.HOST, site=node, of=owner.of)})
+            new = Value(Sort.HOST, site=node, of=owner.of)
+            # Of what is of that format already, they return the same tensor.
+            return frozenset({owner, new}) if name in _COLLATED else frozenset({new})
         return frozenset({Value(Sort.MOVED)}) if owner.sort is Sort.MOVED else _computed(arguments.all())
 
     def _moved(self, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Value:

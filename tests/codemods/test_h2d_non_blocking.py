@@ -132,6 +132,20 @@ def test_a_batch_that_may_be_of_the_format_already_is_copied_as_it_stands(before
     rewrites(head + before + "\n", head + after + "\n")
 
 
+CAST_IN_ANOTHER_STATEMENT = {
+    "images are float32 already": "    x = x.float()\n",
+    "classes are int64 already": "    x = x.long()\n",
+    "under another name": "    images = x.float()\n    x = images\n",
+    "one of two formats": "    x = x.float() if len(x) else x.long()\n",
+}
+
+
+@pytest.mark.parametrize("cast", CAST_IN_ANOTHER_STATEMENT.values(), ids=CAST_IN_ANOTHER_STATEMENT.keys())
+def test_a_batch_that_an_earlier_statement_casts_may_be_the_loaders_own(cast: str) -> None:
+    loop = "for x, y in loader:\n" + cast + "    if torch.cuda.is_available():\n        x = x.cuda({})\n"
+    rewrites(loop.format(""), loop.format("non_blocking=True"))
+
+
 @pytest.mark.parametrize(("before", "after"), CAST_AFTER.values(), ids=CAST_AFTER.keys())
 def test_a_batch_is_cast_after_the_copy_which_is_then_one_of_the_loaders_own(before: str, after: str) -> None:
     name = "batch" if "batch" in before else "x, y"
@@ -839,6 +853,25 @@ for x, y in loader:
     x.zero_()
 """,
         WRITTEN.format(13),
+        "",
+    ),
+    "X2: the batch is cast, and scaled in memory of its own": (
+        """\
+for x, y in loader:
+    x = x.float().div(255)
+    x = x.to(device)
+""",
+        PAGEABLE.format(12),
+        "",
+    ),
+    "X2: what an earlier statement casts is written afterwards": (
+        """\
+for x, y in loader:
+    x = x.float()
+    z = x.to(device)
+    x.zero_()
+""",
+        WRITTEN.format(14),
         "",
     ),
     "X2: the batch is scaled before": (

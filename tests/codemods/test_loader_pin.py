@@ -1303,6 +1303,11 @@ for x, y in loader:
 for x, y in loader:
     y = y.long().cuda()
 """,
+    "N5: the cast may change nothing, and stands before": """\
+for x, y in loader:
+    x = x.float()
+    x = x.cuda()
+""",
     "N5: one of the two is moved as it came": """\
 for x, y in loader:
     x = x.half().cuda()

@@ -581,7 +581,10 @@ BATCHES = "import torch\nfrom torch.utils.data import DataLoader\nloader = DataL
         case("moved in the pass before", "for x in loader:\n    answer = x\n    x = x.cuda()", "batch"),
         case("moved all at once", "for b in loader:\n    x, y = [t.cuda() for t in b]\n    answer = y", "moved"),
         case("moved and back", "for x in loader:\n    answer = x.cuda().cpu()", "host"),
-        case("another number format is a copy", "for x in loader:\n    answer = x.float()", "host"),
+        case("another number format is a copy", "for x in loader:\n    answer = x.half()", "host"),
+        case(
+            "what may be of that number format is no copy", "for x in loader:\n    answer = x.float()", "batch", "host"
+        ),
         case("to a number format", "for x in loader:\n    answer = x.to(torch.float16)", "host"),
         case("to the CPU", "for x in loader:\n    answer = x.to('cpu')", "host"),
         case("indexed by a tensor is a copy", "for x in loader:\n    answer = x[torch.randperm(3)]", "host"),
