@@ -323,3 +323,77 @@ def test_what_the_script_sets_elsewhere_is_no_matter_of_workers(code: str) -> No
     (line,) = _project(LoaderWorkers, train=_TRAINING.replace("SET", code), data=_IMAGES)["data"]
 
     assert "num_workers=4" in line
+
+
+_SHARED = """\
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+def train(config):
+    loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), batch_size=64)
+    for images, labels in loader:
+        images = images.to(config["device"])
+"""
+_OF_A_PROGRAM = """\
+from engine import train
+
+train({"device": "cuda"})
+"""
+_UNIT_TEST = """\
+from engine import train
+
+
+class TestTraining:
+    def test_train(self, config):
+        assert_trains(config)
+
+
+def assert_trains(config):
+    train(config)
+"""
+_PINNED = [
+    'loader = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), batch_size=64, pin_memory=True)'
+]
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {"test_engine": _UNIT_TEST},
+        {"engine_test": _UNIT_TEST},
+        {"test_engine": _UNIT_TEST + "\n\nif __name__ == '__main__':\n    pytest.main()\n"},
+        {"tests/common": _UNIT_TEST.replace("test_train", "check"), "tests/test_common": "def test_it(config): pass\n"},
+        {"tests/conftest": "from engine import train\n\ndef trained(config):\n    return train(config)\n"},
+    ],
+    ids=["in test_….py", "in …_test.py", "with a guard for the runner", "in a helper of tests", "in a fixture"],
+)
+def test_what_unit_tests_call_a_function_with_is_not_what_the_program_does(tests: dict[str, str]) -> None:
+    assert _project(LoaderPin, ("train",), train=_OF_A_PROGRAM, engine=_SHARED, **tests)["engine"] == _PINNED
+
+
+@pytest.mark.parametrize(
+    "name_and_text",
+    [
+        ("check", _UNIT_TEST),
+        ("test_engine", "from engine import train\n\ndef test(config):\n    train(config)\n\ntest(open('c').read())\n"),
+        (
+            "test_engine",
+            "from engine import train\n\ndef test_it(config):\n    train(config)\n\n"
+            "def main(config):\n    test_it(config)\n\nif __name__ == '__main__':\n    main(input())\n",
+        ),
+        ("test_engine", "from engine import train\n\ndef test(c):\n    pass\n\nfor c in open('c'):\n    train(c)\n"),
+    ],
+    ids=["no name of a test file", "a script that calls test()", "a script with a guard", "a script with a loop"],
+)
+def test_what_a_script_calls_a_function_with_counts_whatever_its_name(name_and_text: tuple[str, str]) -> None:
+    name, text = name_and_text
+    (message,) = _project(LoaderPin, ("train",), train=_OF_A_PROGRAM, engine=_SHARED, **{name: text})["engine"]
+
+    assert message.startswith("the device its batches are moved to is not known")
+
+
+def test_a_function_that_only_unit_tests_call_is_given_what_is_not_known() -> None:
+    (message,) = _project(LoaderPin, engine=_SHARED, test_engine=_UNIT_TEST)["engine"]
+
+    assert "'config' is a parameter of train(), which nothing in the project calls" in message
