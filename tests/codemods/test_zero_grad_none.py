@@ -697,6 +697,27 @@ LEFT_EXACT = {
         ),
         f"{MISSES}: parameters are frozen or unfrozen (line {N + 2})",
     ),
+    "Z1: frozen by a class that it derives from": (
+        (
+            "class Base(nn.Module):\n"
+            "    def freeze(self):\n"
+            "        for p in self.parameters():\n"
+            "            p.requires_grad = False\n"
+            "class Net(Base):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.first = nn.Linear(4, 3)\n"
+            "    def forward(self, x):\n"
+            "        return self.first(x)\n"
+            "net = Net()\n"
+            "for i, (x, y) in enumerate(loader):\n"
+            "    net.zero_grad(set_to_none=False)\n"
+            "    criterion(net(x), y).backward()\n"
+            "    if i > 2:\n"
+            "        net.freeze()\n"
+        ),
+        f"{MISSES}: parameters are frozen or unfrozen (line {N + 4})",
+    ),
     "Z1: parameters of nobody knows what": (
         (
             "opt = None\n"
@@ -1029,3 +1050,22 @@ for x in torch.randn(10, 8, 4):
         p.grad = torch.ones_like(p)
 """
     check_silent(ZeroGradNone, code)
+
+
+FROZEN_ELSEWHERE = {
+    "another model": "other = nn.Linear(4, 3)\nother.requires_grad_(False)\n",
+    "the parameters of another model": (
+        "other = nn.Linear(4, 3)\nfor p in other.parameters():\n    p.requires_grad = False\n"
+    ),
+    "a class of which it has no layer": (
+        "class Score(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.net = nn.Linear(4, 3)\n"
+        "        for p in self.parameters():\n            p.requires_grad = False\nscore = Score()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("frozen", FROZEN_ELSEWHERE.values(), ids=FROZEN_ELSEWHERE)
+def test_what_is_frozen_in_another_model_says_nothing(frozen: str) -> None:
+    text = loop("optimizer.zero_grad({})").replace("loader = ", frozen + "loader = ")
+
+    check_rewrites(ZeroGradNone, text.format("set_to_none=False"), text.format(""), TORCH_2)

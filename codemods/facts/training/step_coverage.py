@@ -6,19 +6,20 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
+from codemods.dataflow.values import without_none
 from codemods.facts.autograd.coverage import depends, why_gradients_may_miss
+from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.gradient_uses import first_use, is_of_a_batch, reads, zeroes
 from codemods.facts.training.iterations import EventKind
 from codemods.facts.training.zeroing import adds_parameters, models_of
-from codemods.library.kinds import Kind, may
+from codemods.library.kinds import Kind, kind, may
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.source import Module
-    from codemods.dataflow.values import Values
-    from codemods.facts.models.layers import Model
+    from codemods.dataflow.values import Value, Values
     from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.training.iterations import Event, TrainingIteration
@@ -44,7 +45,7 @@ def why_not_alike(script: Script, place: ast.AST, owners: Values) -> Reason | No
     added = adds_parameters(script)
     if added is not None:
         return _misses(f"parameters are added later ({HERE})", at(*added))
-    unfrozen = _toggles_gradients(script)
+    unfrozen = _toggles_gradients(script, models)
     if unfrozen is not None:
         return _misses(f"parameters are frozen or unfrozen ({HERE})", at(*unfrozen))
     for model in models:
@@ -107,13 +108,33 @@ def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield statement
 
 
-def _toggles_gradients(script: Script) -> tuple[Module, ast.Attribute] | None:
-    """Where parameters are frozen or unfrozen."""
+def _toggles_gradients(script: Script, models: list[Model]) -> tuple[Module, ast.Attribute] | None:
+    """Where parameters are frozen or unfrozen that may be the models'."""
     for module in script.modules:
         for node in module.nodes(ast.Attribute):
             is_set = node.attr == "requires_grad" and isinstance(node.ctx, ast.Store)
-            if is_set and not is_of_a_batch(script, node.value):
-                return module, node
-            if node.attr == "requires_grad_" and may(script.flow, script.flow.values(node.value), Kind.MODEL):
+            if is_set and is_of_a_batch(script, node.value):
+                continue
+            is_called = node.attr == "requires_grad_" and may(script.flow, script.flow.values(node.value), Kind.MODEL)
+            if (is_set or is_called) and not _is_of_others(script, node.value, models):
                 return module, node
     return None
+
+
+def _is_of_others(script: Script, node: ast.expr, models: list[Model]) -> bool:
+    """Whether it is surely a model, or a parameter of one, that shares no layer with these models."""
+    values = without_none(script.flow.values(node))
+    owners = [each.of if each.name == "torch.nn.Parameter" else each for each in values]
+    own = {each for model in models for layer in model.layers for each in _kin(script, layer)}
+    return bool(owners) and all(
+        each is not None
+        and kind(script.flow, each) is Kind.MODEL
+        and own.isdisjoint(one for layer in Model(script.flow, each).layers for one in _kin(script, layer))
+        for each in owners
+    )
+
+
+def _kin(script: Script, layer: Value) -> tuple[object, ...]:
+    """The layer, if a library's; else its class, and all that ``self`` may be an object of where that is written."""
+    class_ = Model(script.flow, layer).class_
+    return (layer,) if class_ is None else script.flow.family(class_)
