@@ -10,7 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
 from codemods.facts.data.arrays import Array, Arrays
-from codemods.facts.data.conversions import COPYING, is_large, is_repeated, maker
+from codemods.facts.data.conversions import COPYING, SHARING, is_large, is_repeated, maker
 from codemods.facts.data.number_likes import is_list, is_number, is_tensor
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.loops import place as place_of
@@ -128,9 +128,36 @@ for i in range(100):
             name = maker(script.flow, call)
             again = name is not None and is_repeated(script.flow, script.loaders, module, call)
             if name is not None and (again or is_large(arrays, module, call, name)):
-                finding = self._site(script, arrays, call, legacy=name != COPYING)
+                finding = (
+                    self._shared(script, arrays, call)
+                    if name == SHARING
+                    else self._site(script, arrays, call, legacy=name != COPYING)
+                )
                 if finding is not None:
                     yield finding
+
+    def _shared(self, script: Script, arrays: Arrays, call: ast.Call) -> Finding | None:
+        """``torch.as_tensor()``: of a list of arrays; of one array there is nothing to gain."""
+        module, (data,) = script.module, call.args
+        items = arrays.list_of(module, data)
+        if items is None:
+            return self._of_unknown_list(script, arrays, call)
+        reason = _why_no_call(script, call)
+        return (
+            self._of_list(script, arrays, call, items, legacy=False)
+            if reason is None
+            else self.left(module, call, reason)
+        )
+
+    def _of_unknown_list(self, script: Script, arrays: Arrays, call: ast.Call) -> Finding | None:
+        """A list of what may be arrays: a method that arrays have made some of it."""
+        module, (data,) = script.module, call.args
+        made = arrays.made_by_methods(module, data) if is_list(script.flow, data) else None
+        if made is None:
+            return None
+        text = f"it is not known to be a list of NumPy arrays: that depends on {ast.unparse(made)} ({HERE})"
+        remedy = f"write np.array({ast.unparse(data)}) if it is, which is read as a whole"
+        return self.left(module, call, Reason("unknown-array", text, (at(module, made),), remedy))
 
     def _site(self, script: Script, arrays: Arrays, call: ast.Call, *, legacy: bool) -> Finding | None:
         module, (data,) = script.module, call.args
@@ -140,7 +167,9 @@ for i in range(100):
         array, items = arrays.array(module, data), arrays.list_of(module, data)
         of_tensor = not legacy and is_tensor(script.flow, data)
         if array is None and items is None and not of_tensor:
-            return None if is_list(script.flow, data) else self.left(module, call, _unknown(arrays, data))
+            if is_list(script.flow, data):
+                return self._of_unknown_list(script, arrays, call)
+            return self.left(module, call, _unknown(arrays, data))
         reason = _why_no_call(script, call)
         if reason is not None:
             return self.left(module, call, reason)
@@ -248,7 +277,7 @@ def _why_no_call(script: Script, call: ast.Call) -> Reason | None:
     if script.default_device is not None:
         text = f"the script says on which device tensors are made ({HERE})"
         return Reason("default-device", text, (place_of(script.flow, script.default_device),))
-    legacy = isinstance(call.func, ast.Attribute) and call.func.attr != "tensor"
+    legacy = isinstance(call.func, ast.Attribute) and call.func.attr not in {"tensor", "as_tensor"}
     if legacy and call.keywords:
         return Reason("other-arguments", "it is made with other arguments than the data")
     if legacy and call.func.attr == "Tensor" and _default_type(script):  # type: ignore[attr-defined]

@@ -925,3 +925,74 @@ def test_the_field_of_a_table_shares_memory() -> None:
 
 def test_a_number_in_a_function_that_nothing_calls_is_no_site() -> None:
     check_silent(AsTensor, HEAD + "def scaled(x):\n    for i in range(3):\n        x *= torch.tensor(1.0 / 0.01)\n")
+
+
+READ = {
+    "scipy.io.wavfile": ("from scipy.io import wavfile", "rate, sound = wavfile.read(name)"),
+    "scipy.io.wavfile.read": ("from scipy.io.wavfile import read", "_, sound = read(name)"),
+    "librosa": ("import librosa", "sound, rate = librosa.load(name, sr=16000)"),
+    "soundfile": ("import soundfile as sf", 'sound, rate = sf.read(name, dtype="float32")'),
+}
+
+
+@pytest.mark.parametrize(("library", "reading"), READ.values(), ids=READ)
+def test_a_recording_that_a_library_reads_is_held_by_nobody_else(library: str, reading: str) -> None:
+    text = f"{library}\n" + HEAD + "for name in open('names'):\n    {}\n    x = torch.{}(sound)\n"
+
+    check_rewrites(AsTensor, text.format(reading, "tensor"), text.format(reading, "as_tensor"))
+
+
+def test_a_recording_is_cast_to_an_array_of_its_own() -> None:
+    text = (
+        "from scipy.io.wavfile import read\n" + HEAD + "class Sounds(Dataset):\n    def __getitem__(self, i):\n"
+        "        rate, sound = read(self.names[i])\n        return torch.{}(sound.astype(np.float32))\n"
+    )
+    check_rewrites(AsTensor, text.format("FloatTensor"), text.format("as_tensor"))
+
+
+UNREAD = {
+    "mapped from its file": "rate, sound = wavfile.read(name, mmap=True)",
+    "in memory that is a file's": "rate, sound = wavfile.read(io.BytesIO(name))",
+    "the rate": "sound, rate = wavfile.read(name)",
+}
+
+
+@pytest.mark.parametrize("reading", UNREAD.values(), ids=UNREAD)
+def test_what_else_a_library_reads_is_left(reading: str) -> None:
+    text = "import io\nfrom scipy.io import wavfile\n" + HEAD
+    text += f"for name in open('names'):\n    {reading}\n    x = torch.tensor(sound)\n"
+
+    check_leaves(AsTensor, text, "it is not known to be a NumPy array")
+
+
+FRAMES = "    frames = [np.zeros((4, 4), dtype=np.float32) for _ in range(3)]\n"
+LISTS = {
+    "to a number format": (
+        "torch.as_tensor(frames, dtype=torch.float32)",
+        "torch.as_tensor(np.array(frames), dtype=torch.float32)",
+    ),
+    "written out": (
+        "torch.as_tensor([np.zeros(3), np.ones(3)])",
+        "torch.from_numpy(np.array([np.zeros(3), np.ones(3)]))",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), LISTS.values(), ids=LISTS)
+def test_as_tensor_of_a_list_of_arrays_is_given_one_array(before: str, after: str) -> None:
+    check_rewrites(AsTensor, HEAD + LOOP + FRAMES + f"    x = {before}\n", HEAD + LOOP + FRAMES + f"    x = {after}\n")
+
+
+@pytest.mark.parametrize("data", ["np.ones(3)", "np.array(frames)", "[1.0, i]", "[i, i].copy()", "unknown(i)"])
+def test_of_as_tensor_of_anything_else_nothing_is_said(data: str) -> None:
+    check_silent(AsTensor, HEAD + LOOP + FRAMES + f"    x = torch.as_tensor({data})\n")
+
+
+@pytest.mark.parametrize("call", ["torch.as_tensor(seen, dtype=torch.float32)", "torch.tensor(seen)"])
+def test_a_list_of_what_may_be_arrays_is_never_passed_over(call: str) -> None:
+    text = (
+        HEAD + "import gym\n\nenv = gym.make('CartPole-v1')\nfor epoch in range(3):\n    seen, done = [], False\n"
+        "    obs = env.reset()\n    while not done:\n        seen.append(obs.copy())\n"
+        f"        obs, reward, done, _ = env.step(0)\n    x = {call}\n"
+    )
+    check_leaves(AsTensor, text, "it is not known to be a list of NumPy arrays: that depends on obs.copy() (line 12)")

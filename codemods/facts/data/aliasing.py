@@ -47,11 +47,12 @@ def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bo
     if len(stores) != 1 or not all(_reads_metadata(module, each) for each in others):
         return False
     binding = module.statement(stores[0])
-    if not isinstance(binding, ast.Assign) or binding.targets != stores:
+    given = arrays.given(module, stores[0])
+    if not isinstance(binding, ast.Assign) or len(binding.targets) != 1 or given is None:
         return False
     if _loop(module, binding) is not _loop(module, call) or not dominates(module, binding, module.statement(call)):
         return False  # a pass may find the array of an earlier one
-    made = arrays.array(module, binding.value)
+    made = arrays.array(module, given)
     return made is not None and made.is_new
 
 

@@ -107,6 +107,13 @@ _READERS = frozenset(
     }
     | {"matplotlib.pyplot.imread", "skimage.io.imread", "tifffile.imread"}
 )
+# Those that return it in a tuple, with its position there, and its number format where none is asked for.
+_READERS_OF_PARTS = {
+    "librosa.load": (0, "float32"),
+    "librosa.core.load": (0, "float32"),
+    "scipy.io.wavfile.read": (1, None),
+    "soundfile.read": (0, "float64"),
+}
 # The same memory as the argument where that is possible.
 _VIEWS = frozenset(
     {"asarray", "ascontiguousarray", "squeeze", "expand_dims", "reshape", "transpose", "moveaxis", "swapaxes", "ravel"}
@@ -437,11 +444,27 @@ class Arrays:
         (only,) = callees if len(callees) == 1 else (None,)
         if only is not None and only.sort is Sort.FUNCTION and isinstance(only.site, ast.FunctionDef):
             return self._returned(only.site, call, index)
+        if only is not None and only.sort is Sort.EXTERNAL and only.name in _READERS_OF_PARTS:
+            return self._read_part(only.name, call, index)
         arrays = _ENVIRONMENT_ARRAYS.get(only.name, 0) if only is not None and only.sort is Sort.METHOD else 0
         # The last of what a step returns is a dictionary.
         if only is not None and index < min(arrays, self._lengths.get(call, arrays + 1) - 1):
             return Array(owner=call, has_axes=True) if self._is_vector_environment(only.of) else None
         return None
+
+    def _read_part(self, name: str, call: ast.Call, index: int) -> Array | None:
+        """A recording, beside its sampling rate; not one that is mapped from its file, or whose memory is a file's."""
+        position, format_ = _READERS_OF_PARTS[name]
+        asked = {each.arg: each.value for each in call.keywords}
+        if (
+            index != position
+            or not call.args
+            or asked.keys() & {"mmap", "out", None}
+            or self._is_of(call.args[0], "io.")
+        ):
+            return None
+        given = self.format(asked["dtype"]) if "dtype" in asked else format_
+        return Array(given, is_new=True, has_axes=True, is_dense=True, is_read=True)
 
     def _is_vector_environment(self, value: Value | None, depth: int = _MANY) -> bool:
         """Whether it is several environments that step together, perhaps wrapped: what they hand out has an axis."""
@@ -511,7 +534,7 @@ class Arrays:
             yield module, None
             return
         target = _stored_before(module, node)
-        before = self._given(module, target) if target is not None else None
+        before = self.given(module, target) if target is not None else None
         if before is not None:
             yield module, before
             return
@@ -525,7 +548,7 @@ class Arrays:
         for name in own or ([] if is_parameter else stores):
             if isinstance(module.parent(name), ast.AugAssign):
                 continue  # in place: it stays what it is
-            yield module, self._given(module, name) if own or module.function(name) is None else None
+            yield module, self.given(module, name) if own or module.function(name) is None else None
 
     @cached_property
     def _stored(self) -> dict[tuple[Module, str], list[ast.Name]]:
@@ -555,7 +578,7 @@ class Arrays:
                     if is_self and class_ is not None and other is not None and not self._are_kin(class_, other):
                         continue
                     own = is_self and other is class_
-                    yield where, self._given(where, store) if own else None
+                    yield where, self.given(where, store) if own else None
 
     def _are_kin(self, one: ast.ClassDef, other: ast.ClassDef) -> bool:
         """Whether an object may be of both classes: of others that derive from one of them too."""
@@ -564,7 +587,7 @@ class Arrays:
         classes = (each for module in self._flow.modules for each in module.nodes(ast.ClassDef))
         return any({one, other} <= {each, *self._flow.bases(each)} for each in classes)
 
-    def _given(self, module: Module, target: ast.expr) -> ast.expr | None:
+    def given(self, module: Module, target: ast.expr) -> ast.expr | None:
         """The expression that an assignment gives to the target, alone or as an item of a tuple."""
         statement = module.statement(target)
         if isinstance(statement, ast.AnnAssign) and statement.target is target:
@@ -630,6 +653,21 @@ class Arrays:
             return None
         return Array(formats.pop() if len(formats) == 1 else None, is_dense=_all_dense(known))
 
+    def made_by_methods(self, module: Module, node: ast.expr) -> ast.expr | None:
+        """An item of a list that a method of arrays made of something else: ``observation.copy()``."""
+        match node:
+            case ast.List(items) | ast.Tuple(items):
+                found: list[ast.expr] = items
+            case ast.ListComp(item):
+                found = [item]
+            case ast.Name():
+                lists = [each for _, each in self._filled(module, node) if each is not None and not _is_empty(each)]
+                found = [each.elts[0] for each in lists if isinstance(each, ast.List)]
+            case _:
+                return None
+        methods = _NEW_METHODS | {"astype"}
+        return next((each for each in found if _method_name(each) in methods), None)
+
     def is_filled(self, module: Module, node: ast.expr) -> bool:
         """Whether a list has at least one item for certain."""
         match node:
@@ -689,7 +727,7 @@ class Arrays:
                 continue
             parent = module.parent(each)
             if isinstance(each.ctx, ast.Store):
-                given = self._given(module, each)
+                given = self.given(module, each)
                 if given is None or not _is_empty(given):
                     yield module, given
             elif isinstance(parent, ast.Attribute):
@@ -766,6 +804,11 @@ def _is_no_shape(node: ast.expr) -> bool:
     """Whether a shape may be that of a single number: only ``()`` is, or what is not seen."""
     shape = isinstance(node, ast.Tuple) and bool(node.elts)
     return not (shape or (isinstance(node, ast.Constant) and isinstance(node.value, int)))
+
+
+def _method_name(node: ast.expr) -> str:
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return node.func.attr if is_method else ""  # type: ignore[attr-defined]
 
 
 def _is_empty(node: ast.expr) -> bool:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from codemods.facts.data.loaders import Loader
 
 COPYING = "torch.tensor"
+SHARING = "torch.as_tensor"
+"""It copies no array, but reads lists of arrays element by element, too."""
 _LEGACY_FLOATS = frozenset({"torch.Tensor", "torch.FloatTensor"})
 
 
@@ -27,7 +29,7 @@ def maker(flow: Flow, call: ast.Call) -> str | None:
     """The constructor that the call is of, where it is one of those that can be replaced, given one thing."""
     names = {each.name if each.sort is Sort.EXTERNAL else "" for each in flow.values(call.func)}
     (name,) = names if len(names) == 1 else ("",)
-    return name if name in {COPYING, *_LEGACY_FLOATS} and len(call.args) == 1 else None
+    return name if name in {COPYING, SHARING, *_LEGACY_FLOATS} and len(call.args) == 1 else None
 
 
 def is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
