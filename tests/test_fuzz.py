@@ -448,10 +448,11 @@ def findings(name: str) -> Counter[tuple[str, bool]]:
 MOVED: dict[Callable[[str, Choose], Program], frozenset[str]] = {
     wrapped: frozenset({"loader-persistent"}),
     held: frozenset({"loader-persistent"}),
-    called: frozenset({"loader-persistent", "loader-workers"}),
+    called: frozenset({"as-tensor", "loader-persistent", "loader-workers"}),
 }
 """The rules that may judge otherwise where the script's code moves into a function. Workers may stay where nothing refers
-to their loader any more at the end; and what a function sets may be set again while workers run.
+to their loader any more at the end; and what a function sets for the module may be set again, while workers run or
+before it is converted.
 """
 
 
