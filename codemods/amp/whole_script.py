@@ -15,6 +15,7 @@ from codemods.facts.precision.hazards import (
     scripted,
 )
 from codemods.facts.reason import HERE
+from codemods.library.introduced import introduced
 
 if TYPE_CHECKING:
     from codemods.facts.devices.conditions import Conditions
@@ -46,7 +47,8 @@ def check(script: Script, conditions: Conditions) -> None:
     custom = custom_function(script)
     if custom is not None:
         what = f"custom autograd.Function {custom.name} ({HERE}) would get mixed number formats;"
-        how = "decorate its forward with torch.amp.custom_fwd and its backward with torch.amp.custom_bwd"
+        amp = "torch.amp" if script.target.allows(introduced("torch.amp.custom_fwd")) else "torch.cuda.amp"
+        how = f"decorate its forward with {amp}.custom_fwd and its backward with {amp}.custom_bwd"
         raise LeftError("custom-autograd", what, located(script, custom), remedy=how)
     compiled = scripted(script)
     if compiled is not None:

@@ -151,7 +151,7 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "computes-in-fp16": "Under autocast cuDNN's recurrent layers compute in fp16, also where it is told bf16, and "
         "gradients in fp16 need a `GradScaler`: `--amp fp16`.",
         "custom-autograd": "A custom `autograd.Function` would get mixed number formats. Decorate it with "
-        "`torch.amp.custom_fwd` and `custom_bwd`.",
+        "`torch.amp.custom_fwd` and `custom_bwd`, which are in `torch.cuda.amp` before torch 2.4.",
         "fp16-range": "A number does not fit fp16. `--amp bf16` has the range of 32 bits.",
         "leaves-in-16-bits": "What is computed in 16 bits is used where 32 bits are expected. Write `.float()` there.",
         "loss-of-probabilities": "`binary_cross_entropy` of probabilities is refused by autocast. Use "

@@ -2492,6 +2492,14 @@ DELICATE = {"double backward", "gradients applied by hand"}
 """Only ``--amp bf16`` asks for 16 bits in these."""
 
 
+@pytest.mark.parametrize(
+    ("target", "home"), [((1, 8), "torch.cuda.amp"), ((2, 3), "torch.cuda.amp"), ((2, 4), "torch.amp")]
+)
+def test_what_decorates_a_function_is_named_as_the_torch_has_it(target: tuple[int, int], home: str) -> None:
+    code, reason = LEFT["a custom autograd function"]
+    check_leaves(Amp, code, reason.replace("torch.amp", home), target)
+
+
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_left(name: str) -> None:
     code, reason = LEFT[name]
