@@ -44,9 +44,9 @@ MISSED = {
     "a backward that is passed over": (LOOP.replace("    loss.b", "    if x.any():\n        loss.b"), UNSEEN),
     "a loss of something else": (LOOP.replace("model(x).sum()", "x.sum()"), UNSEEN),
     "a step before the backward": (LOOP.replace("    loss = ", "    optimizer.step()\n    loss = "), UNSEEN),
-    "a step of another optimizer before the backward": (
-        "other = torch.optim.SGD(model.parameters())\n" + LOOP.replace("    loss = ", "    other.step()\n    loss = "),
-        UNSEEN,
+    "two optimizers": (
+        "other = torch.optim.SGD(model.parameters())\n" + LOOP,
+        f"another optimizer may update them, too ({HERE})",
     ),
     "parameters that are added": (
         "optimizer.add_param_group({'params': head.parameters()})\n" + LOOP,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import without_none
 from codemods.facts.autograd.coverage import depends, why_gradients_may_miss
+from codemods.facts.loops import place as place_of
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.gradient_uses import first_use, is_of_a_batch, reads, zeroes
@@ -42,6 +43,9 @@ def why_not_alike(script: Script, place: ast.AST, owners: Values) -> Reason | No
     models = models_of(script, owners)
     if models is None:
         return _misses("its parameters are not known")
+    other = _other_optimizer(script, owners, models)
+    if other is not None:
+        return _misses(f"another optimizer may update them, too ({HERE})", place_of(script.flow, other))
     added = adds_parameters(script)
     if added is not None:
         return _misses(f"parameters are added later ({HERE})", at(*added))
@@ -53,6 +57,19 @@ def why_not_alike(script: Script, place: ast.AST, owners: Values) -> Reason | No
         if missing is not None:
             return missing.following(f"{MISSES}: ")
     return _why_not_every_time(script, place, models)
+
+
+def _other_optimizer(script: Script, owners: Values, models: list[Model]) -> ast.AST | None:
+    """Where a second optimizer is made that may update the models' parameters: in another loop, from other losses."""
+    layers = {layer for model in models for layer in (model.value, *model.layers)}
+    found = []
+    for each in script.optimizers:
+        others = models_of(script, frozenset({each.value}))
+        held = {layer for other in others or () for layer in (other.value, *other.layers)}
+        if each.value not in owners and (others is None or layers & held):
+            found.append(each.call)
+    own = any(each.value in owners for each in script.optimizers)
+    return next(iter(found if own else found[1:]), None)
 
 
 def _misses(why_: str, *places: Place) -> Reason:
