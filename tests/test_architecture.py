@@ -24,7 +24,8 @@ MODULES = {
     for path in (ROOT / package).rglob("*.py")
 }
 PACKAGES = {name for name in MODULES if name.endswith("/__init__.py")}
-LISTED = re.findall(r"^\| `([\w/]+\.py)` \|", ARCHITECTURE, re.MULTILINE)
+DECISIONS, MODULE_TABLES = ARCHITECTURE.split("## Where is it decided?")[1].split("## The modules")
+LISTED = re.findall(r"^\| `([\w/]+\.py)` \|", MODULE_TABLES, re.MULTILINE)
 """The modules of the tables, with what each answers."""
 DECIDED = re.findall(r"`([\w/]+\.py)`((?:(?:: |, )`[A-Za-z_][\w.]*`)*)", ARCHITECTURE)
 """Modules, each with the names in it that are given beside it."""
@@ -32,6 +33,13 @@ DECIDED = re.findall(r"`([\w/]+\.py)`((?:(?:: |, )`[A-Za-z_][\w.]*`)*)", ARCHITE
 
 def test_every_module_has_one_line() -> None:
     assert sorted(LISTED) == sorted(MODULES - PACKAGES)
+
+
+def test_every_decision_is_a_question_with_a_path() -> None:
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", DECISIONS, re.MULTILINE)[2:]
+
+    assert len(rows) >= 10
+    assert [question for question, answer in rows if not question.endswith("?") or "`" not in answer] == []
 
 
 def test_every_fact_has_one_layer() -> None:
