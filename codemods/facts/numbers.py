@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
 
-_DEEPEST = 6
-"""Names are followed to what they were computed from so far."""
 _REDUCING = words("torch.mean torch.sum")
 _KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
 _KEPT_ON_THE_WAY = words("cpu cuda detach numpy")
@@ -54,33 +52,42 @@ _Given: TypeAlias = "tuple[_Numbers, ast.expr]"
 class _Numbers:
     """Tells which expressions of a module are surely tensors without dimensions."""
 
-    def __init__(self, flow: Flow, module: Module) -> None:
+    def __init__(self, flow: Flow, module: Module, known: dict[ast.expr, bool] | None = None) -> None:
         self._flow = flow
         self._module = module
+        self._known: dict[ast.expr, bool] = {} if known is None else known
+        """What was asked so far; what is computed of itself counts as no number."""
 
-    def holds(self, node: ast.expr, depth: int = 0) -> bool:
+    def _in(self, module: Module) -> _Numbers:
+        return _Numbers(self._flow, module, self._known)
+
+    def holds(self, node: ast.expr) -> bool:
         """Whether the expression is a tensor without dimensions in every pass."""
-        if depth > _DEEPEST:
-            return False
+        if node not in self._known:
+            self._known[node] = False
+            self._known[node] = self._holds(node)
+        return self._known[node]
+
+    def _holds(self, node: ast.expr) -> bool:
         if isinstance(node, (ast.Name, ast.Attribute)):
-            return self._all_hold(self._given(node), depth)
+            return self._all_hold(self._given(node))
         if isinstance(node, ast.UnaryOp):
-            return self.holds(node.operand, depth + 1)
+            return self.holds(node.operand)
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
-            found = [self.holds(each, depth + 1) for each in sides]
+            found = [self.holds(each) for each in sides]
             return any(found) and all(
                 is_number or self._is_plain(each) for is_number, each in zip(found, sides, strict=True)
             )
         if isinstance(node, ast.Subscript):
-            return self._all_hold(self._items(node.value), depth)
-        return isinstance(node, ast.Call) and (self._call(node, depth) or self._all_hold(self._results(node), depth))
+            return self._all_hold(self._items(node.value))
+        return isinstance(node, ast.Call) and (self._call(node) or self._all_hold(self._results(node)))
 
     @staticmethod
-    def _all_hold(given: list[_Given] | None, depth: int) -> bool:
+    def _all_hold(given: list[_Given] | None) -> bool:
         """Whether all of it is tensors without dimensions, but for the numbers that a sum starts from."""
         tensors = [(where, each) for where, each in given or () if not isinstance(each, ast.Constant)]
-        return bool(tensors) and all(where.holds(each, depth + 1) for where, each in tensors)
+        return bool(tensors) and all(where.holds(each) for where, each in tensors)
 
     def _is_plain(self, node: ast.expr) -> bool:
         values = self._flow.values(node)
@@ -90,6 +97,9 @@ class _Numbers:
 
     def _given(self, node: ast.expr) -> list[_Given] | None:
         """What a name or attribute is given, by every place that does; None where that is not all known."""
+        home = self._home(node) if isinstance(node, ast.Name) else None
+        if isinstance(node, ast.Name) and home is not None and self._is_parameter(home, node.id):
+            return self._passed(home, node.id)
         found: list[_Given] = []
         for where, store in self._stores(node):
             given = where.bound_to(store)
@@ -98,16 +108,40 @@ class _Numbers:
             found.extend(given)
         return found
 
+    def _is_parameter(self, function: Callee, name: str) -> bool:
+        return any(each.arg == name for each in signature(function).named)
+
+    def _passed(self, function: Callee, name: str) -> list[_Given] | None:
+        """What the calls of a function give a parameter that it does not bind anew; None where others may call it."""
+        nodes = self._module.nodes(ast.Name)
+        is_bound = any(
+            each.id == name and isinstance(each.ctx, ast.Store) and self._module.function(each) is function
+            for each in nodes
+        )
+        calls = self._flow.callers(function)
+        if is_bound or not calls or self._flow.escapes(function):
+            return None
+        taken = self._flow.signature(function)
+        found: list[_Given] = []
+        for call in calls:
+            binding = taken.bind(call)
+            given = binding.get(name) or taken.defaults.get(name)
+            if not binding.is_whole or given is None:
+                return None
+            where = next(each for each in self._flow.modules if each.holds(call))
+            found.append((self._in(where), given))
+        return found
+
     def _stores(self, node: ast.expr) -> Iterator[tuple[_Numbers, ast.expr]]:
         """The places that bind a name of the function or module, or an attribute of that name of whatever object."""
         if isinstance(node, ast.Attribute):
             for module in self._flow.modules:
-                where = _Numbers(self._flow, module)
+                where = self._in(module)
                 stores = (each for each in module.nodes(ast.Attribute) if each.attr == node.attr)
                 yield from ((where, each) for each in stores if isinstance(each.ctx, ast.Store))
         elif isinstance(node, ast.Name):
             home = self._home(node)
-            if home is None or all(each.arg != node.id for each in signature(home).named):
+            if home is None or not self._is_parameter(home, node.id):
                 for each in self._module.nodes(ast.Name):
                     is_here = each.id == node.id and self._module.function(each) is home
                     if is_here and isinstance(each.ctx, ast.Store):
@@ -182,13 +216,13 @@ class _Numbers:
                 return None
             module = self._flow.module_of(function)
             returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
-            where = _Numbers(self._flow, module)
+            where = self._in(module)
             found.extend((where, each.value) for each in returns if each.value is not None)
             if names.scope_of(function).yields or any(each.value is None for each in returns):
                 return None
         return found
 
-    def _call(self, call: ast.Call, depth: int) -> bool:
+    def _call(self, call: ast.Call) -> bool:
         given = {each.arg for each in call.keywords}
         callees = self._flow.values(call.func)
         if len(callees) == 1 and not given & {"reduction", "reduce", None}:
@@ -204,7 +238,7 @@ class _Numbers:
         if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
             return False
         if call.func.attr in _KEEPS_DIMENSIONS:
-            return self.holds(call.func.value, depth + 1)
+            return self.holds(call.func.value)
         return call.func.attr in {"mean", "sum"} and all(
             each.sort in {Sort.TENSOR, Sort.MOVED, Sort.HOST, Sort.BATCH} for each in self._flow.values(call.func.value)
         )

@@ -114,6 +114,17 @@ _ITEM = "loss.data[0]: a loss has no dimensions, write .item() instead of .data[
             id="a list of losses",
         ),
         pytest.param(
+            "def log(losses=None):\n    for k in losses:\n        print(losses[k].data[0])\n"
+            "loss = criterion(model(x), y)\nlog({'sum': loss + loss * 2.0, 'one': loss})",
+            _ITEM.replace("loss.", "losses[k].", 1),
+            id="a dictionary that a function is given",
+        ),
+        pytest.param(
+            "a = criterion(x, y)\nb = a + a\nc = b + a\nd = c + b\ne = d + c\nf = e + d\ng = f + e\nh = g + f\nprint(h.data[0])",
+            _ITEM.replace("loss.", "h.", 1),
+            id="a sum of sums of sums",
+        ),
+        pytest.param(
             "def compute(x):\n    out = model(x)\n    return criterion(out, x)\nprint(compute(y).data[0])",
             _ITEM.replace("loss.", "compute(y).", 1),
             id="the result of a function",
@@ -194,6 +205,18 @@ def test_fails_before_any_change(text: str, because: str) -> None:
         ),
         pytest.param("loss = criterion(model(x), y)\nprint(loss[None], loss[...], loss[True])", id="new dimensions"),
         pytest.param("losses = {}\nfill(losses)\nlosses['a'].data[0]", id="a dictionary that others fill"),
+        pytest.param(
+            "def log(loss):\n    print(loss.data[0])\nlog(criterion(x, y))\nlog(model(x))",
+            id="a parameter that is given others, too",
+        ),
+        pytest.param(
+            "def log(loss):\n    print(loss.data[0])\nlog(criterion(x, y))\nlog(*model(x))",
+            id="a parameter that is given what is not known",
+        ),
+        pytest.param(
+            "def log(loss):\n    loss = model(loss)\n    print(loss.data[0])\nlog(criterion(x, y))",
+            id="a parameter that is bound anew",
+        ),
         pytest.param("losses = {'a': criterion(x, y), 'b': x}\nlosses['a'].data[0]", id="a dictionary of all sorts"),
         pytest.param(
             "def compute(x):\n    if x:\n        return model(x)\n    return criterion(x, x)\ncompute(y).data[0]",
