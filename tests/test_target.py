@@ -272,6 +272,70 @@ def test_a_torch_that_is_only_spoken_of_is_no_requirement(
     assert (found.known, found.below, found.spoken_of) == (None, None, spoken_of)
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "below", "source"),
+    [
+        pytest.param(
+            "README.md", "    pip install torch==1.4.0\n", (1, 5), "README.md, line 1: torch==1.4.0", id="pip"
+        ),
+        pytest.param(
+            "readme.md",
+            "Run `pip3 install numpy 'torch==1.7.1+cu110' -f URL`.\n",
+            (1, 8),
+            "readme.md, line 1: torch==1.7.1+cu110",
+            id="in a sentence",
+        ),
+        pytest.param(
+            "get_started.md",
+            "conda install pytorch=1.8 torchvision=0.9 -c pytorch\n",
+            (1, 9),
+            "get_started.md, line 1: torch=1.8",
+            id="conda",
+        ),
+        pytest.param(
+            "Dockerfile",
+            "RUN pip install torch==1.6.0 && true\n",
+            (1, 7),
+            "Dockerfile, line 1: torch==1.6.0",
+            id="an image",
+        ),
+    ],
+)
+def test_a_command_that_installs_a_torch_pins_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, below: tuple[int, int], *, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / file, text)
+
+    found = target.find(tmp_path)
+
+    assert (found.below, found.source) == (below, source)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("pip install torch torchvision\n", id="whatever is newest"),
+        pytest.param("pip install torchvision==0.5.0 pytorch-lightning==1.2\n", id="other packages"),
+        pytest.param("pip install torch>=1.4\n", id="a lower bound"),
+        pytest.param("We used torch==1.4.0 for the paper.\n", id="no command"),
+    ],
+)
+def test_a_readme_without_a_pinned_install_pins_nothing(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "README.md", text)
+
+    found = target.find(tmp_path)
+
+    assert (found.known, found.below) == (None, None)
+
+
+def test_requirements_decide_before_a_command_in_a_readme(tmp_path: Path) -> None:
+    write(tmp_path / "README.md", "pip install torch==1.4.0\n")
+    write(tmp_path / "requirements.txt", "torch>=2.1\n")
+
+    assert target.find(tmp_path).known == (2, 1)
+
+
 def test_what_is_asked_for_silences_what_is_spoken_of(tmp_path: Path) -> None:
     write(tmp_path / "README.md", "Tested with PyTorch 1.6.\n")
     write(tmp_path / "requirements.txt", "torch\n")

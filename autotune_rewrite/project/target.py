@@ -2,7 +2,8 @@
 
 What is pinned decides: ``torch==1.13.1``, a lock, ``torch<2``. A mere lower bound says what the author began with:
 ``torch>=2.1`` is known to have what 2.1 has, as nobody would install less; ``torch>=0.4`` says nothing, as hardly
-anybody has torch 0.4 today. The torch that happens to be installed says nothing about the script.
+anybody has torch 0.4 today. Where no file asks for a torch, a command of the README decides that installs one:
+``pip install torch==1.4.0``. The torch that happens to be installed says nothing about the script.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 _ROOT_MARKS = (".git", "setup.py", "setup.cfg")
 _SECOND: Version = (2, 0)
-SPEAKING = ("README*", "INSTALL*", "Dockerfile*")
-"""Files that may name the torch that a project was tried with; they ask for none."""
+SPEAKING = ("[Rr][Ee][Aa][Dd][Mm][Ee]*", "[Ii][Nn][Ss][Tt][Aa][Ll][Ll]*", "[Gg]et*[Ss]tarted*", "Dockerfile*")
+"""Files that may name the torch that a project was tried with, and hold the commands that install it."""
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "conda-lock.yml", "requirements.lock")
 """The files that say what is installed."""
 PATTERNS = (
@@ -49,6 +50,8 @@ _LOCKED_BY_CONDA = re.compile(
 )
 _NAMED = re.compile(r"(?<![\w-])(?:py)?torch(?![\w-])", re.IGNORECASE)
 _INCLUDED = re.compile(r"\s*(?:-r|-c|--requirement|--constraint)[ \t=]*(?P<file>[^\s#]+)")
+_COMMAND = re.compile(r"\b(?:pip3?|conda|mamba)\s+install\b(?P<given>[^`;&|#]*)")
+_PINNED = re.compile(rf"{_TORCH}={{1,2}}\d.*", re.IGNORECASE)
 _SPOKEN_OF = re.compile(
     # In Markdown the word may be a link: [PyTorch](https://pytorch.org) 1.2, [PyTorch][1] (>= 1.2).
     r"(?<![\w-])(?:py)?torch(?:\*|_|`)*(?:\](?:\([^)]*\)|\[[^\]]*\]))?"
@@ -107,6 +110,9 @@ def found_from(directory: Path, current: Path) -> Target:
         if said:
             found = weakest([_target(each) for each in said])
             return replace(found, unread=(*found.unread, *broken))
+    installed = [one for each in above for one in _installed(each)]
+    if installed:
+        return replace(weakest([_target(each) for each in installed]), unread=broken)
     return Target(unread=broken, spoken_of=next((one for each in above for one in _spoken_of(each)), ""))
 
 
@@ -194,13 +200,27 @@ def _broken(directory: Path) -> Iterator[str]:
             yield f"{_shown(directory / name)}: what it says of torch, as it is not TOML,"
 
 
+def _speaking(directory: Path) -> Iterator[tuple[Path, int, str]]:
+    """The lines of the files that may tell how the project is set up, with their numbers from 1."""
+    for path in sorted({path for pattern in SPEAKING for path in directory.glob(pattern)}):
+        yield from ((path, number, line) for number, line in enumerate(_read(path).splitlines(), start=1))
+
+
+def _installed(directory: Path) -> Iterator[_Said]:
+    """What commands pin that install a torch: ``conda install pytorch=1.8 -c pytorch``."""
+    for path, number, line in _speaking(directory):
+        command = _COMMAND.search(line)
+        for word in command["given"].split() if command is not None else ():
+            if _PINNED.fullmatch(word.strip("\"'")):
+                yield from (_Said(each.strip(), f"{_shown(path)}, line {number}") for each in _of_line(word))
+
+
 def _spoken_of(directory: Path) -> Iterator[str]:
     """Where files that ask for no torch name one that is older than what is assumed."""
-    for path in (path for pattern in SPEAKING for path in sorted(directory.glob(pattern))):
-        for number, line in enumerate(_read(path).splitlines(), start=1):
-            found = _SPOKEN_OF.search(line)
-            if found is not None and parse(found["version"]) < ASSUMED:
-                yield f"{_shown(path)}, line {number}: torch {found['version']}"
+    for path, number, line in _speaking(directory):
+        found = _SPOKEN_OF.search(line)
+        if found is not None and parse(found["version"]) < ASSUMED:
+            yield f"{_shown(path)}, line {number}: torch {found['version']}"
 
 
 def _read(path: Path) -> str:
