@@ -29,6 +29,13 @@ COLLATED = """\
         pytest.param("for x, y in loader:\n    y.cuda()", False, id="the part that is an object"),
         pytest.param("for i, (x, y) in enumerate(loader):\n    x.cuda()", True, id="a part behind enumerate"),
         pytest.param("for batch in loader:\n    batch.cuda()", False, id="all of it"),
+        pytest.param("for batch in loader:\n    batch[0].cuda()", True, id="an item"),
+        pytest.param("for batch in loader:\n    batch[1].cuda()", False, id="an item that is an object"),
+        pytest.param(
+            "for i, batch in enumerate(loader):\n    x = batch[0]\n    x.cuda()", True, id="a name for an item"
+        ),
+        pytest.param("for batch in loader:\n    batch = batch[1]\n    batch[0].cuda()", False, id="an item of an item"),
+        pytest.param("for batch in loader:\n    batch[i].cuda()", False, id="an item that is not known"),
     ],
 )
 def test_the_part_that_a_loop_names_is_told_from_the_others(loop: str, is_tensor: bool) -> None:  # noqa: FBT001
@@ -74,7 +81,7 @@ def test_a_batch_of_a_caller_that_is_not_seen(function: str, is_callers: bool) -
     ],
 )
 def test_what_stands_beside_tensors_may_have_no_to(made: str, is_tensor: bool) -> None:  # noqa: FBT001
-    text = COLLATED.replace("Boxes()\n\n", f"{made}\n\n") + "    for batch in loader:\n        x = batch[0].cuda()\n"
+    text = COLLATED.replace("Boxes()\n\n", f"{made}\n\n") + "    for batch in loader:\n        x = batch[k].cuda()\n"
     found = script("    import numpy as np\n" + text)
 
     (move,) = found.transfers

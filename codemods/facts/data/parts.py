@@ -80,32 +80,56 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
     return None
 
 
-def _place_in_batch(flow: Flow, move: Transfer) -> int:
-    """Which part of each batch is moved, counted from 0, where ``for …, (x, y) in …`` alone names it; else -1."""
-    module, name = move.module, move.moved
-    if not isinstance(name, ast.Name):
-        return -1
-    found = set()
-    for store in module.nodes(ast.Name):
-        if store.id != name.id or not isinstance(store.ctx, ast.Store):
-            continue
-        if module.function(store) is not module.function(name) or module.statement(store) is module.statement(
-            move.call
-        ):
-            continue
-        parts = module.parent(store)
-        loop = module.parent(parts) if parts is not None else None
-        numbered = isinstance(loop, ast.Tuple) and len(loop.elts) == 2 and _is_number(flow, loop.elts[0])  # noqa: PLR2004
-        loop = module.parent(loop) if loop is not None and numbered else loop
-        is_part = (
-            isinstance(parts, ast.Tuple)
-            and not any(isinstance(each, ast.Starred) for each in parts.elts)
-            and isinstance(loop, ast.For)
-            and parts in walk(loop.target)
-            and _hands_on_batches(flow, loop.iter, move.loaders)
-        )
-        found.add(parts.elts.index(store) if is_part else -1)  # type: ignore[union-attr]
-    return found.pop() if len(found) == 1 else -1
+def _place_in_batch(flow: Flow, move: Transfer) -> int | str | None:
+    """Which part of each batch is moved: the key or position of an item, None where several may be or none is named."""
+    module, moved = move.module, move.moved
+    if not isinstance(moved, ast.Name):
+        return _key_of_batch(flow, move, moved)
+    found = {
+        _place_stored(flow, move, store)
+        for store in module.nodes(ast.Name)
+        if store.id == moved.id
+        and isinstance(store.ctx, ast.Store)
+        and module.function(store) is module.function(moved)
+        and module.statement(store) is not module.statement(move.call)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _place_stored(flow: Flow, move: Transfer, store: ast.Name) -> int | str | None:
+    """Which part of a batch the name is given: ``for …, (x, y) in loader``, ``x = batch["x"]``."""
+    module = move.module
+    parts = module.parent(store)
+    if isinstance(parts, ast.Assign):
+        return _key_of_batch(flow, move, parts.value)
+    is_part = (
+        isinstance(parts, ast.Tuple)
+        and not any(isinstance(each, ast.Starred) for each in parts.elts)
+        and _is_batch_of_loop(flow, move, parts)
+    )
+    return parts.elts.index(store) if is_part and isinstance(parts, ast.Tuple) else None
+
+
+def _key_of_batch(flow: Flow, move: Transfer, node: ast.expr) -> int | str | None:
+    """The key of ``batch["x"]``, where a loop over the loader alone gives ``batch``."""
+    match node:
+        case ast.Subscript(ast.Name(name) as batch, ast.Constant(int() | str() as key)):
+            module = move.module
+            same = [each for each in module.nodes(ast.Name) if each.id == name]
+            stores = [each for each in same if module.function(each) is module.function(batch)]
+            stores = [each for each in stores if not isinstance(each.ctx, ast.Load)]
+            return key if stores and all(_is_batch_of_loop(flow, move, each) for each in stores) else None
+    return None
+
+
+def _is_batch_of_loop(flow: Flow, move: Transfer, target: ast.expr) -> bool:
+    """Whether a loop gives the target each batch of the loaders as it is: ``for batch in``, ``for i, batch in``."""
+    loop = move.module.parent(target)
+    numbered = isinstance(loop, ast.Tuple) and len(loop.elts) == 2 and _is_number(flow, loop.elts[0])  # noqa: PLR2004
+    loop = move.module.parent(loop) if loop is not None and numbered else loop
+    return (
+        isinstance(loop, ast.For) and target in walk(loop.target) and _hands_on_batches(flow, loop.iter, move.loaders)
+    )
 
 
 def _hands_on_batches(flow: Flow, node: ast.expr, loaders: Sequence[Value], depth: int = 3) -> bool:
