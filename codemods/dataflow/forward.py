@@ -500,11 +500,14 @@ def _doing(node: ast.AST) -> tuple[Doing, ...]:
 
 
 class Summaries(Generic[Key, Result]):
-    """What functions do, each worked out once for each sort of call; of those that call themselves, to a fixpoint.
+    """What functions do, by the sort of call; of those that call each other, the least that holds of all.
+
+    None is worked out within another, as Python's stack is finite: what is asked for meanwhile is taken for the least
+    first, and whatever took it for that is worked out again once more is known.
 
     Args:
         compute: Works one out; it may ask for others, and for itself.
-        bottom: What is taken for granted of a function that asks for itself.
+        bottom: The least.
         join: What holds what two answers say; as it is applied again and again, it must come to an end.
     """
 
@@ -515,8 +518,10 @@ class Summaries(Generic[Key, Result]):
         self._bottom = bottom
         self._join = join
         self._known: dict[Key, Result] = {}
-        self._running: dict[Key, Result] = {}
-        self._recursive: set[Key] = set()
+        self._askers: dict[Key, dict[Key, None]] = {}
+        self._todo: dict[Key, None] = {}
+        self._running: list[Key] = []
+        """What is being worked out, if anything."""
 
     @property
     def asked(self) -> Iterable[Key]:
@@ -525,25 +530,26 @@ class Summaries(Generic[Key, Result]):
 
     def of(self, key: Key) -> Result:
         """What the function does in calls of that sort."""
-        if key in self._known:
-            return self._known[key]
-        if key in self._running:
-            self._recursive.add(key)
-            return self._running[key]
-        before = len(self._known)
-        self._running[key] = self._bottom
-        while True:
-            self._recursive.discard(key)
-            found = self._compute(key)
-            if key not in self._recursive:
-                break
-            found = self._join(self._running[key], found)
-            if found == self._running[key]:
-                break
-            self._running[key] = found
-            # What was found meanwhile took less for granted.
-            for late in list(self._known)[before:]:
-                del self._known[late]
-        del self._running[key]
-        self._known[key] = found
-        return found
+        if key not in self._known:
+            self._known[key] = self._bottom
+            self._askers[key] = {}
+            self._todo[key] = None
+        if self._running:
+            self._askers[key][self._running[-1]] = None
+        else:
+            self._settle()
+        return self._known[key]
+
+    def _settle(self) -> None:
+        while self._todo:
+            key, _ = self._todo.popitem()
+            before = len(self._todo)
+            self._running.append(key)
+            found = self._join(self._compute(key), self._known[key])
+            self._running.pop()
+            if found != self._known[key]:
+                self._known[key] = found
+                # What it asked for comes first: its own answer may grow once more.
+                late = dict.fromkeys(list(self._todo)[before:])
+                others = {each: None for each in self._todo if each not in late}
+                self._todo = others | {each: None for each in self._askers[key] if each not in late} | late
