@@ -194,10 +194,11 @@ def test_what_stands_under_a_module_s_main_guard_is_not_run_with_who_imports_it(
 def test_the_output_of_one_script_is_about_that_alone(torchfast: Callable[..., Answer], project: Path) -> None:
     answer = torchfast("rewrite", "train.py", "--output", "fast.py", "--select", "zero-grad-none,loader-pin")
 
-    told = "not rewritten: data.py, which train.py imports; --apply writes these files, too\n"
+    told = "not rewritten: data.py, engine.py, which train.py imports; --apply writes these files, too\n"
     assert (answer.code, answer.err) == (0, told)
     assert (project / "fast.py").read_text() == SCRIPT
     assert (project / "data.py").read_text() == DATA
+    assert (project / "engine.py").read_text() == ENGINE
 
 
 def test_a_module_that_is_not_python_is_reported_and_holds_up_no_other(

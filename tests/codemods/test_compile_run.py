@@ -104,7 +104,7 @@ answer = model.first.weight.grad.tolist()
     ),
     "it is traced when it has been trained": (
         HEAD + MODEL + TRAINING + "torch.jit.trace(model, x)\n",
-        "torch.jit.trace() traces the model, which fails once it is compiled (line 29)",
+        "torch.jit.trace() traces the model, which fails once it is compiled (line 29): trace a copy that is not compiled",
         "torch.jit.trace a dynamo-optimized function",
     ),
     "it is TorchScript": (

@@ -339,7 +339,8 @@ if __name__ == "__main__":
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for epoch in range(epochs):
         for images, labels in loader:
-            images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+            images = images.to(device, non_blocking=True)
+            labels = labels.to(device, non_blocking=True)
             optimizer.zero_grad(set_to_none=True)
             nn.functional.cross_entropy(model(images), labels).backward()
             optimizer.step()

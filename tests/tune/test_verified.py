@@ -343,8 +343,8 @@ def test_bitwise_changes_are_a_script_of_their_own_where_others_promise_less(nai
     assert exact == (
         NAIVE.replace("num_workers=2)", "num_workers=2, pin_memory=True)")
         .replace(
-            "images.to(device), labels.to(device)",
-            "images.to(device, non_blocking=True), labels.to(device, non_blocking=True)",
+            "images, labels = images.to(device), labels.to(device)",
+            "images = images.to(device, non_blocking=True)\n        labels = labels.to(device, non_blocking=True)",
         )
         .replace("set_to_none=False", "set_to_none=True")
     )
