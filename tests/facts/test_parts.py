@@ -36,6 +36,21 @@ COLLATED = """\
         ),
         pytest.param("for batch in loader:\n    batch = batch[1]\n    batch[0].cuda()", False, id="an item of an item"),
         pytest.param("for batch in loader:\n    batch[i].cuda()", False, id="an item that is not known"),
+        pytest.param(
+            "for x in others:\n    print(x)\nfor x, y in loader:\n    x.cuda()",
+            True,
+            id="another loop gave that name before",
+        ),
+        pytest.param(
+            "for batch in loader:\n    x = batch[0]\n    x.cuda()\nfor batch in others:\n    x = batch[1]",
+            True,
+            id="another loop reads others",
+        ),
+        pytest.param(
+            "for x, y in loader:\n    if y:\n        x = y\n    x.cuda()",
+            False,
+            id="a branch of the loop gives it something else",
+        ),
     ],
 )
 def test_the_part_that_a_loop_names_is_told_from_the_others(loop: str, is_tensor: bool) -> None:  # noqa: FBT001

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.devices.transfers import is_value_of_dictionary
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
     from codemods.facts.data.loaders import Loader
     from codemods.facts.devices.transfers import Transfer
 
@@ -85,15 +87,31 @@ def _place_in_batch(flow: Flow, move: Transfer) -> int | str | None:
     module, moved = move.module, move.moved
     if not isinstance(moved, ast.Name):
         return _key_of_batch(flow, move, moved)
-    found = {
-        _place_stored(flow, move, store)
-        for store in module.nodes(ast.Name)
-        if store.id == moved.id
-        and isinstance(store.ctx, ast.Store)
-        and module.function(store) is module.function(moved)
-        and module.statement(store) is not module.statement(move.call)
-    }
+    stores = _stores(module, moved, aside=module.statement(move.call))
+    found = {_place_stored(flow, move, store) for store in stores}
     return found.pop() if len(found) == 1 else None
+
+
+def _stores(module: Module, read: ast.Name, aside: ast.stmt | None = None) -> list[ast.Name]:
+    """Where the name was given what is read: in the innermost loop around it that certainly gives it anew, or anywhere.
+
+    A loop over another loader may use the same names. What stands in the statement ``aside`` does not count.
+    """
+    stores = [
+        each
+        for each in module.nodes(ast.Name)
+        if each.id == read.id
+        and not isinstance(each.ctx, ast.Load)
+        and module.function(each) is module.function(read)
+        and module.statement(each) is not aside
+    ]
+    reading = module.statement(read)
+    for loop in module.ancestors(reading):
+        if isinstance(loop, (ast.For, ast.AsyncFor)):
+            inside = [each for each in stores if loop in module.ancestors(each)]
+            if any(each in walk(loop.target) or dominates(module, module.statement(each), reading) for each in inside):
+                return inside
+    return stores
 
 
 def _place_stored(flow: Flow, move: Transfer, store: ast.Name) -> int | str | None:
@@ -113,11 +131,9 @@ def _place_stored(flow: Flow, move: Transfer, store: ast.Name) -> int | str | No
 def _key_of_batch(flow: Flow, move: Transfer, node: ast.expr) -> int | str | None:
     """The key of ``batch["x"]``, where a loop over the loader alone gives ``batch``."""
     match node:
-        case ast.Subscript(ast.Name(name) as batch, ast.Constant(int() | str() as key)):
+        case ast.Subscript(ast.Name() as batch, ast.Constant(int() | str() as key)):
             module = move.module
-            same = [each for each in module.nodes(ast.Name) if each.id == name]
-            stores = [each for each in same if module.function(each) is module.function(batch)]
-            stores = [each for each in stores if not isinstance(each.ctx, ast.Load)]
+            stores = _stores(module, batch)
             return key if stores and all(_is_batch_of_loop(flow, move, each) for each in stores) else None
     return None
 
