@@ -19,6 +19,7 @@ from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reason import Place, at
 from codemods.library.kinds import Kind, always
+from codemods.library.losses import is_loss_class, is_loss_function
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
     NO_ITEM,
@@ -201,6 +202,7 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
     elif isinstance(node, ast.Call):
         yield from _failing_call(flow, node)
         yield from _failing_method(flow, node)
+        yield from _failing_loss(flow, node)
     elif isinstance(node, ast.Subscript) and is_item_of_number(flow, module, node):
         index = ast.unparse(node.slice)
         old = f".data[{index}]" if ".data" in ast.unparse(node) else f"[{index}]"
@@ -260,6 +262,26 @@ def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, 
         for since in {_no_next_since(flow, each) for each in flow.values(node.func.value)}:
             if since is not None:
                 yield since, "", f"{iterator}.next() fails: write next({iterator})"
+
+
+def _failing_loss(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
+    """A loss of all that a forward pass returns: ``criterion(model(x), y)`` of ``return out, cache``."""
+    callees = flow.values(node.func)
+    is_loss = bool(callees) and all(
+        (each.sort is Sort.EXTERNAL and is_loss_function(each.name))
+        or (each.sort is Sort.MADE and is_loss_class(each.name))
+        for each in callees
+    )
+    if not is_loss or not node.args or isinstance(node.args[0], ast.Starred):
+        return
+    given = flow.values(node.args[0])
+    if given and all(isinstance(each.site, (ast.Tuple, ast.List, ast.Dict)) for each in given):
+        kinds = " or a ".join(sorted({each.name for each in given}))
+        yield (
+            PYTHON,
+            "",
+            f"{ast.unparse(node.args[0])} is a {kinds}, of which {ast.unparse(node.func)} computes no loss",
+        )
 
 
 def _no_next_since(flow: Flow, value: Value) -> Version | None:

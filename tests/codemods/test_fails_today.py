@@ -89,3 +89,69 @@ def test_a_script_that_imports_what_cannot_be_imported(text: str, because: str) 
     assert [(site.line, site.message) for site in result.sites] == [
         (2, f"the script fails before any change; fix first: {because}")
     ]
+
+
+_RETURNS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        hidden = self.layer(x)
+        return {returned}
+
+
+model = Net()
+criterion = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.randn(10, 2, 8, 4):
+    optimizer.zero_grad(set_to_none=False)
+    out = model(x)
+    loss = {loss}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "loss", "what"),
+    [
+        pytest.param("hidden, x", "criterion(out, y)", "out is a tuple, of which criterion", id="a tuple"),
+        pytest.param("[hidden, x]", "criterion(out, y)", "out is a list, of which criterion", id="a list"),
+        pytest.param(
+            "{'out': hidden}",
+            "nn.functional.mse_loss(out, y)",
+            "out is a dict, of which nn.functional.mse_loss",
+            id="a dictionary given to a function",
+        ),
+    ],
+)
+def test_a_loss_of_all_that_forward_returns_fails(returned: str, loss: str, what: str) -> None:
+    because = f"the script fails before any change; fix first: {what} computes no loss"
+
+    check_leaves(ZeroGradNone, _RETURNS.format(returned=returned, loss=loss), because)
+
+
+@pytest.mark.parametrize(
+    ("returned", "loss"),
+    [
+        pytest.param("hidden, x", "criterion(out[0], y)", id="of one of its parts"),
+        pytest.param("(hidden, x) if len(x) > 99 else hidden", "criterion(out, y)", id="it may return a tensor"),
+        pytest.param("hidden, x", "Paired()(out, y)", id="a loss of the script's own"),
+    ],
+)
+def test_a_loss_that_may_be_computed_is_no_failure(returned: str, loss: str) -> None:
+    paired = (
+        "class Paired(nn.MSELoss):\n    def forward(self, out, y):\n        return super().forward(out[0], y)\n\n\n"
+    )
+    code = _RETURNS.format(returned=returned, loss=loss).replace("model = Net()", paired + "model = Net()")
+    settings = Settings(frozenset({"zero-grad-none"}), Promise.PRECISION)
+
+    (site,) = rewrite("train.py", code, settings).sites
+
+    assert "fix first" not in site.message
