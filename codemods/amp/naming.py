@@ -16,9 +16,10 @@ from codemods.dataflow.placement import dominates
 from codemods.editing.docstrings import Described
 from codemods.editing.values import AddArgument, AddParameter, Import, Insert
 from codemods.facts.devices.conditions import Condition
+from codemods.facts.reason import HERE, at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from codemods.amp.scaler_scope import Home
     from codemods.codemod import AmpForm
@@ -91,6 +92,10 @@ class Wording:
     edits: list[Edit] = field(default_factory=list)
     _chosen: list[ast.stmt] = field(default_factory=list)
     """The statements before which a function chooses the number format for itself."""
+    _asks_for_cuda: bool = False
+    """Whether a block can only ask for CUDA itself, and so all of them and the scaler do."""
+    _is_always: bool = False
+    """Whether the scaler is enabled on no condition: nothing is trained without CUDA, and no block has to ask."""
     _sight: Sight = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,6 +123,7 @@ class Wording:
         if self.home is None:
             return
         self.home = home = self._informed(self.home) if self.form == "auto" else self.home
+        self._check_scaled(home)
         for index, anchor in enumerate(home.anchors):
             is_named = any(
                 dominates(module, each, anchor) and self._condition(each) == self._condition(anchor)
@@ -134,6 +140,34 @@ class Wording:
         for call in home.informing:
             dtype = self._dtype_at(module.statement(call)) or self.names.dtype
             self._add(AddArgument(module, call, self.names.dtype, dtype))
+
+    def _check_scaled(self, home: Home) -> None:
+        """Where the blocks of the training are enabled, so is the scaler: fp16 gradients underflow without it.
+
+        Raises:
+            LeftError: where the two have conditions of which that is not known.
+        """
+        self._is_always = all(self._condition(each).test is None for each in home.anchors)
+        differing = list(self._unscaled(home))
+        if differing and all(self._condition(each).is_any for _, each in differing):
+            self._asks_for_cuda = True
+            differing = list(self._unscaled(home))
+        for anchor, place in differing:
+            text = f"the scaler ({HERE}) and the forward pass ({HERE}) may be on CUDA on different conditions"
+            module = self.script.module
+            raise LeftError("unknown-device", text, at(module, anchor), at(module, place))
+
+    def _unscaled(self, home: Home) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+        """Where the scaler is made, with each block of the training that it may not be enabled for."""
+        for place in (each for each in self.places if each not in self.validations):
+            is_seen = self._sight.is_seen(home, place)
+            asked = self._condition(home.anchors[0] if is_seen else place)
+            for anchor in home.anchors:
+                scaled = self._condition(anchor)
+                # A block that reads the name which the header gives to the condition needs it of each header.
+                is_named = not is_seen or self._use_amp(scaled)[1] == self._use_amp(asked)[1]
+                if not is_named or not scaled.covers(asked):
+                    yield anchor, place
 
     def _take(self, function: FunctionNode, name: str, type_: str, meaning: str) -> None:
         """The function takes another parameter, before those with defaults where no call passes these by position."""
@@ -162,8 +196,12 @@ class Wording:
         if condition is None and place in self.validations and function is not None:
             # The function that validates may have a device of its own.
             condition = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
+        if self._asks_for_cuda and condition is not None and condition.test is not None:
+            condition = None
+        if self._is_always and (condition is None or condition.is_any):
+            return Condition(None)
         # Where the device has no name: on another device than CUDA, autocast and the scaler for CUDA change nothing.
-        return condition or Condition(f"{self.torch('torch.cuda.is_available', place)}()")
+        return condition or Condition(f"{self.torch('torch.cuda.is_available', place)}()", is_any=True)
 
     @property
     def _prefix(self) -> str:

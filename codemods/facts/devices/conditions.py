@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.signatures import signature
+from codemods.dataflow.source import LOOPS
 from codemods.dataflow.values import NONE, Sort, leading_text
-from codemods.facts.devices.devices import DeviceKind, branches, device, is_on_cuda
+from codemods.facts.devices.devices import Branch, DeviceKind, always_asks_for_cuda, branches, device, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.hazards import unknown_device
@@ -18,12 +19,75 @@ from codemods.facts.reach import own
 from codemods.library.kinds import Kind, kind, may
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value, Values
     from codemods.facts.reach import Reach
     from codemods.facts.reason import Reason
     from codemods.facts.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a flag, a comparison or a device asks."""
+
+    form: tuple[object, ...]
+    """The expression, with the values of a name or attribute in its place."""
+    is_known: bool
+    """Whether the values tell each name from others: two texts of the same form ask the same."""
+    of_module: str = ""
+    """The dotted name, where it is one that the module binds: functions read what it is when they run."""
+
+    @classmethod
+    def of(cls, flow: Flow, module: Module, node: ast.expr) -> Asked:
+        """What the expression asks."""
+        is_known = all(_tells(flow.values(each)) for each in _read(node))
+        is_of_module = isinstance(node, ast.Name) and not _is_bound_around(module, node)
+        return cls(_form(flow, node), is_known, f"{module.name}.{module.code(node)}" if is_of_module else "")
+
+    def is_same(self, other: Asked, *, text: bool) -> bool:
+        """Whether the other one is known to have the same answer; ``text`` says whether the two are written alike."""
+        if self.of_module and self.of_module == other.of_module:
+            return True
+        return self.form == other.form and (text or self.is_known)
+
+
+def _is_bound_around(module: Module, name: ast.Name) -> bool:
+    """Whether a function around the name binds it."""
+    function = module.function(name)
+    while function is not None:
+        if name.id in bound_names(function):
+            return True
+        function = module.function(function)
+    return False
+
+
+_TELLING = frozenset({Sort.CHOICE, Sort.MADE, Sort.METHOD, Sort.EXTERNAL})
+
+
+def _tells(values: Values) -> bool:
+    """Whether what has these values has the same one as all else that has them; not of ``"cuda"`` or ``"cpu"``."""
+    is_constant = len(values) == 1 and all(each.sort is Sort.LITERAL for each in values)
+    return is_constant or (bool(values) and all(each.sort in _TELLING for each in values))
+
+
+def _form(flow: Flow, node: ast.AST) -> tuple[object, ...]:
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return (flow.values(node),)
+    if isinstance(node, ast.Constant):
+        return (node.value,)
+    return (type(node), *(_form(flow, each) for each in ast.iter_child_nodes(node)))
+
+
+def _read(node: ast.AST) -> Iterator[ast.expr]:
+    """The names and attributes that the expression reads, each as a whole."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        yield node
+        return
+    for each in ast.iter_child_nodes(node):
+        yield from _read(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +98,18 @@ class Condition:
     """The expression; None where it always does."""
     device: str = ""
     """The device's name there, if it has one."""
+    asks: Asked | None = field(default=None, compare=False)
+    """What the expression asks, by which it is told from another one of the same text."""
+    is_any: bool = field(default=False, compare=False)
+    """Whether it asks for CUDA itself, and so holds wherever anything runs there."""
+
+    def covers(self, other: Condition) -> bool:
+        """Whether it is known to hold wherever the other one does."""
+        if self.test is None or self.is_any:
+            return True
+        if self.asks is None or other.asks is None or bool(self.device) is not bool(other.device):
+            return False
+        return self.asks.is_same(other.asks, text=self.test == other.test)
 
     @property
     def is_name(self) -> bool:
@@ -110,6 +186,8 @@ class Conditions:
         # Where some moves depend on a choice, another function's `.cuda()` may be one that this choice never runs.
         if certain and (len(certain) == len(self._moves) or any(self._runs_with(each, place) for each in certain)):
             return Condition(None, self._indexed(certain, place))
+        if self._is_moved_on_each_side(place):
+            return Condition(None)
         for move in (each for each in self._moves if each.module is self._module):
             found = self._flag(move, place) or self._device(move, place)
             if found is not None:
@@ -119,8 +197,20 @@ class Conditions:
             return handed
         if any(each.method in {"cuda", "type"} for each in self._moves):
             name = self._script.spelled(self._module, "torch.cuda.is_available", place)
-            return Condition(f"{name}()") if name is not None else None
+            return Condition(f"{name}()", is_any=True) if name is not None else None
         return None
+
+    @property
+    def _to_cuda(self) -> list[Transfer]:
+        """The moves that go to CUDA wherever they run."""
+        return [each for each in self._moves if each.device.kind is DeviceKind.CUDA]
+
+    def _is_moved_on_each_side(self, place: ast.stmt) -> bool:
+        """Whether a statement before the place in its function moves something to CUDA on each of its sides."""
+        module = self._module
+        moving = {module.statement(each.call) for each in self._to_cuda if each.module is module and _is_plain(each)}
+        above = {each for move in moving for each in module.ancestors(move) if isinstance(each, ast.If)}
+        return any(dominates(module, each, place) and _each_side_has(each, moving) for each in above)
 
     def _is_certain(self, move: Transfer, place: ast.stmt) -> bool:
         """Whether the move runs wherever the place does."""
@@ -176,13 +266,46 @@ class Conditions:
             test, holds = branch.test, branch.holds
             if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and not holds:
                 test, holds = test.operand, True
-            if holds and means_the_same(self._flow, self._module, test, place):
-                return Condition(self._module.code(test))
+            if holds and means_the_same(self._flow, self._module, test, place) and self._decides(test, place):
+                is_any = always_asks_for_cuda(self._flow.values(test))
+                return Condition(self._module.code(test), asks=Asked.of(self._flow, self._module, test), is_any=is_any)
         return None
+
+    def _decides(self, test: ast.expr, place: ast.stmt) -> bool:
+        """Whether nothing is moved to CUDA where the test does not hold.
+
+        ``if gpu is not None: images.cuda()`` only says who moves the batch where the model is on CUDA without a gpu.
+        """
+        if always_asks_for_cuda(self._flow.values(test)):
+            return True
+        sides = {each: [self._side(test, each.module, branch) for branch in each.branches] for each in self._moves}
+        is_all = all(any(sides[each]) for each in self._to_cuda if not self._runs_later(each, place))
+        return is_all and not any(False in each for each in sides.values())
+
+    def _runs_later(self, move: Transfer, place: ast.stmt) -> bool:
+        """Whether the move stands below the place, and in no loop that comes back to it."""
+        moving = move.module.statement(move.call)
+        in_loop = any(isinstance(each, LOOPS) for each in move.module.ancestors(moving))
+        return move.module is self._module and not in_loop and dominates(self._module, place, moving)
+
+    def _side(self, test: ast.expr, module: Module, branch: Branch) -> bool | None:
+        """On which side of the test that branch is: True where it holds, False where it does not, None for another."""
+        node, holds = branch.test, branch.holds
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            node, holds = node.operand, not holds
+        parts = node.values if holds and isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
+        asked = Asked.of(self._flow, self._module, test)
+        is_same = any(
+            ast.unparse(each) == ast.unparse(test) or asked.is_same(Asked.of(self._flow, module, each), text=False)
+            for each in parts
+        )
+        return holds if is_same else None
 
     def _device(self, move: Transfer, place: ast.stmt) -> Condition | None:
         node = move.device.node
         if move.device.kind is not DeviceKind.CONDITIONAL or node is None or move.method == "type":
+            return None
+        if any(_excludes(move, each) for each in self._to_cuda):
             return None
         if not means_the_same(self._flow, self._module, node, place) and not (
             self._is_set_once(node, place) or self._is_read_here(node, place)
@@ -190,7 +313,7 @@ class Conditions:
             return None
         text = self._module.code(node)
         test = is_on_cuda(self._flow, node, text, self._script.quote(self._module))
-        return None if test is None else Condition(test, text)
+        return None if test is None else Condition(test, text, asks=Asked.of(self._flow, self._module, node))
 
     def _handed(self, place: ast.stmt) -> Condition | None:
         """What a parameter says that the function of the place hands on as a device.
@@ -208,7 +331,7 @@ class Conditions:
             ):
                 test = is_on_cuda(self._flow, node, node.id, self._script.quote(self._module))
                 if test is not None:
-                    return Condition(test, node.id)
+                    return Condition(test, node.id, asks=Asked.of(self._flow, self._module, node))
         return None
 
     def _is_set_once(self, node: ast.expr, place: ast.stmt) -> bool:
@@ -238,3 +361,23 @@ def _is_self_of(value: Value, layers: set[Value]) -> bool:
     """Whether the value is an object of the class whose ``self`` is among the layers."""
     is_made = value.sort is Sort.INSTANCE and value.site is not None
     return is_made and any(each.sort is Sort.INSTANCE and each.site is None and each.of == value.of for each in layers)
+
+
+def _is_plain(move: Transfer) -> bool:
+    """Whether it runs wherever its statement does, and the script ends where it fails."""
+    tests = {each.test for each in move.branches}
+    is_in_if = all(isinstance(move.module.parent(each), ast.If) for each in tests)
+    return is_in_if and not move.may_fail_unseen()
+
+
+def _each_side_has(branch: ast.If, statements: set[ast.stmt]) -> bool:
+    """Whether one of the statements runs whichever way the ``if`` goes."""
+    return all(
+        any(each in statements or (isinstance(each, ast.If) and _each_side_has(each, statements)) for each in side)
+        for side in (branch.body, branch.orelse)
+    )
+
+
+def _excludes(one: Transfer, other: Transfer) -> bool:
+    """Whether the two stand on different sides of an ``if``."""
+    return any(a.test is b.test and a.holds is not b.holds for a in one.branches for b in other.branches)

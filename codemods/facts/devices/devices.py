@@ -58,6 +58,7 @@ _AUTOMATIC = "(accelerator)"
 _NOT_KNOWN = "(unknown)"
 _ABOUT_CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
 _AGAINST_CUDA = re.compile(r"cpu|no_?cuda|no_?gpu|disable_cuda|disable_gpu", re.IGNORECASE)
+_ASKING = frozenset({"torch.cuda.is_available", "torch.cuda.device_count", "torch.accelerator.is_available"})
 # Functions that return the index of a CUDA device.
 _RANKS = frozenset({"torch.distributed.get_rank", "horovod.torch.local_rank", "horovod.torch.rank"})
 
@@ -259,8 +260,12 @@ def _compared(test: ast.Compare) -> bool | None:
 
 def _asks_for_cuda(values: Values) -> bool:
     """Whether one of the values is the answer of ``torch.cuda.is_available()`` or its like."""
-    asking = {"torch.cuda.is_available", "torch.cuda.device_count", "torch.accelerator.is_available"}
-    return any(each.sort is Sort.MADE and each.name in asking for each in values)
+    return any(each.sort is Sort.MADE and each.name in _ASKING for each in values)
+
+
+def always_asks_for_cuda(values: Values) -> bool:
+    """Whether each of the values says whether there is CUDA, and nothing else."""
+    return bool(values) and all(each.sort is Sort.MADE and each.name == "torch.cuda.is_available" for each in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,144 @@
+"""On which condition the scaler and the blocks of one training are enabled: on one and the same, or it is left."""
+
+from __future__ import annotations
+
+import pytest
+from kit import check_leaves, check_rewrites, run
+
+from codemods.rules.amp import Amp
+
+# DataParallel has fp16 and the scaler on every GPU.
+SCRIPT = """\
+import argparse
+
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpu", default=None, type=int)
+parser.add_argument("--device", default="cuda")
+parser.add_argument("--other", default="cpu")
+
+
+def main():
+    args = parser.parse_args()
+    model = nn.DataParallel(nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 8)))
+    MOVES
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(3):
+        train(model, criterion, optimizer, args)
+
+
+def train(model, criterion, optimizer, args):
+    for x, y in zip(torch.randn(6, 16, 512), torch.randint(8, (6, 16))):
+        BATCH
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+main()
+"""
+ON_EACH_SIDE = """\
+if args.gpu is not None:
+        model = model.cuda(args.gpu)
+    else:
+        model = model.cuda()"""
+BY_HAND = """\
+if args.gpu is not None:
+            x = x.cuda(args.gpu)"""
+
+
+def _script(moves: str, *batch: str) -> str:
+    return SCRIPT.replace("MOVES", moves).replace("BATCH", "\n        ".join(batch))
+
+
+def _conditions(code: str) -> list[str]:
+    """What the scaler and the block say of when they are enabled."""
+    lines = [line for line in run(Amp, code).after.splitlines() if "GradScaler(" in line or "autocast(" in line]
+    return [line.partition("enabled=")[2].rstrip(":")[:-1] for line in lines]
+
+
+def test_a_flag_that_says_who_moves_the_batch_is_no_condition() -> None:
+    before = _script(ON_EACH_SIDE, BY_HAND, "y = y.cuda(args.gpu)")
+    after = (
+        before.replace("lr=0.1)\n", 'lr=0.1)\n    scaler = torch.amp.GradScaler("cuda")\n')
+        .replace("optimizer, args)\n", "optimizer, args, scaler=scaler)\n")
+        .replace("optimizer, args):", "optimizer, args, scaler):")
+        .replace(
+            "        loss = criterion(model(x), y)\n",
+            '        with torch.autocast("cuda", dtype=torch.float16):\n            loss = criterion(model(x), y)\n',
+        )
+        .replace(
+            "loss.backward()\n        optimizer.step()\n",
+            "scaler.scale(loss).backward()\n        scaler.step(optimizer)\n        scaler.update()\n",
+        )
+    )
+
+    check_rewrites(Amp, before, after)
+
+
+@pytest.mark.parametrize(
+    ("moves", "batch", "condition"),
+    [
+        pytest.param(
+            ON_EACH_SIDE, (BY_HAND, "y = y.to(x.device)"), "", id="the block does not ask where the scaler need not"
+        ),
+        pytest.param(
+            "if args.gpu is not None:\n        model = model.cuda(args.gpu)",
+            (BY_HAND, "y = y.to(x.device)"),
+            "args.gpu is not None",
+            id="the flag decides for the model too",
+        ),
+        pytest.param(
+            "if torch.cuda.is_available():\n        model = model.cuda()",
+            (BY_HAND, "y = y.to(x.device)"),
+            "torch.cuda.is_available()",
+            id="the flag does not decide for the model",
+        ),
+        pytest.param(
+            "if args.device:\n        model = model.cuda()",
+            (BY_HAND, "y = y.to(x.device)"),
+            "torch.cuda.is_available()",
+            id="two flags",
+        ),
+    ],
+)
+def test_the_scaler_and_the_block_are_enabled_on_one_condition(
+    moves: str, batch: tuple[str, ...], condition: str
+) -> None:
+    assert _conditions(_script(moves, *batch)) == [condition, condition]
+
+
+def test_two_devices_are_not_taken_for_one() -> None:
+    code = _script(
+        "first = torch.device(args.device)\n    model = model.to(first)", "x, y = x.to(device), y.to(device)"
+    )
+    code = code.replace("optimizer, args)\n", "optimizer, torch.device(args.other))\n").replace(
+        "optimizer, args):", "optimizer, device):"
+    )
+
+    because = (
+        "the scaler (line 18) and the forward pass (line 26) may be on CUDA on different conditions; "
+        "DataParallel (line 14) computes in fp16 where bf16 is asked for"
+    )
+    check_leaves(Amp, code, because)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        pytest.param("device = torch.device(args.device)\n    model = model.to(device)", id="by the same name"),
+        pytest.param("first = torch.device(args.device)\n    model = model.to(first)", id="by another name"),
+    ],
+)
+def test_a_device_that_is_handed_on_is_the_same_one(moves: str) -> None:
+    code = _script(moves, "x, y = x.to(device), y.to(device)")
+    name = moves.partition(" ")[0]
+    code = code.replace("optimizer, args)\n", f"optimizer, {name})\n").replace(
+        "optimizer, args):", "optimizer, device):"
+    )
+
+    assert _conditions(code) == [f'{name}.type == "cuda"', 'device.type == "cuda"']
