@@ -130,10 +130,12 @@ class Iterations:
 
     def _owners(self, module: Module, node: ast.AST, depth: int) -> Iterator[tuple[ast.AST, Module]]:
         """The loops whose pass the node is part of, or else the functions that no loop here calls."""
+        below = node
         for above in module.ancestors(node):
-            if isinstance(above, LOOPS):
+            if isinstance(above, LOOPS) and below not in above.orelse:
                 yield above, module
                 return
+            below = above
             if isinstance(above, FUNCTIONS):
                 calls = self._flow.callers(above) if depth else ()
                 found = False
