@@ -6,18 +6,24 @@ Gradients of parameters that it does not own stay scaled, and a norm over all of
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
 
+_Side: TypeAlias = tuple[str, bool]
+"""A question about an element, and an answer."""
+
+_MOST_QUESTIONS = 8
+"""More about one element than this are not thought through."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _ADDS = frozenset({"append", "extend", "add", "update"})
 _OPPOSITES = {
@@ -40,16 +46,35 @@ def chosen(flow: Flow, given: ast.expr) -> ast.expr | ast.stmt | None:
         given: What the optimizer is made with.
     """
     nodes = [each for each in _sources(flow, given) if isinstance(each, ast.expr)]
-    sides: dict[tuple[str, bool], ast.expr] = {}
+    sides: dict[ast.expr, frozenset[_Side]] = {}
     for node in nodes:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             return node
-        for test in _tests(node):
-            sides[_side(test)] = node
-    left_out = (node for (text, holds), node in sides.items() if (text, not holds) not in sides)
+        asked = frozenset(_side(each) for each in _tests(node))
+        if asked:
+            sides[node] = asked
     branches = (each for node in nodes if (each := _branch(flow, node)) is not None)
-    found: ast.expr | ast.stmt | None = next(left_out, None) or next(branches, None)
+    found: ast.expr | ast.stmt | None = _incomplete(sides) or next(branches, None)
     return None if found is None or _says_none_is_left(flow, found) else found
+
+
+def _incomplete(sides: Mapping[ast.expr, frozenset[_Side]]) -> ast.expr | None:
+    """A choice, where all of them together may leave an element out.
+
+    Args:
+        sides: The choices, each with the sides on all of which an element has to be.
+    """
+    asked = frozenset[_Side]().union(*sides.values())
+    for node, own in sides.items():
+        if any((text, not holds) not in asked for text, holds in own):
+            return node
+    texts = sorted({text for text, _ in asked})
+    if len(texts) > _MOST_QUESTIONS:
+        return next(iter(sides))
+    # Each question may have both answers, and still nobody asks for some of them together.
+    elements = (frozenset(zip(texts, answers, strict=True)) for answers in product((True, False), repeat=len(texts)))
+    is_complete = not sides or all(any(own <= element for own in sides.values()) for element in elements)
+    return None if is_complete else next(iter(sides))
 
 
 def _sources(flow: Flow, given: ast.expr) -> Iterator[ast.AST]:
@@ -107,7 +132,7 @@ def _asks_for_gradient(test: ast.expr) -> bool:
     return isinstance(test, ast.Attribute) and test.attr == "requires_grad"
 
 
-def _side(test: ast.expr) -> tuple[str, bool]:
+def _side(test: ast.expr) -> _Side:
     """The question that the test asks, and the answer on which it holds."""
     match test:
         case ast.UnaryOp(ast.Not(), operand):
