@@ -884,9 +884,9 @@ _UNKNOWN = Value(Sort.PLAIN)
 
 @kept
 def _methods(class_: ast.AST) -> Mapping[str, FunctionNode]:
-    """The functions in a class's own body; of those of one name, the first."""
+    """The functions in a class's own body; of those of one name, the last, and of a property what reads it."""
     functions = [each for each in children(class_) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    return {each.name: each for each in reversed(functions)}
+    return {each.name: each for each in functions if not names.decorators(each) & {"setter", "deleter"}}
 
 
 def _filled_by_owner(callee: Value) -> int:

@@ -318,6 +318,17 @@ def test_between_functions(text: str, expected: set[str]) -> None:
             "a A",
         ),
         case("property", "class A:\n    @property\n    def x(self):\n        return 1\nanswer = A().x", "1"),
+        case(
+            "property that can be set",
+            "class A:\n    @property\n    def x(self):\n        return 1\n"
+            "    @x.setter\n    def x(self, value):\n        return 2\nanswer = A().x",
+            "1",
+        ),
+        case(
+            "the last of two methods of one name",
+            "class A:\n    def f(self):\n        return 1\n    def f(self):\n        return 2\nanswer = A().f()",
+            "2",
+        ),
         case("__call__", "class A:\n    def __call__(self, x):\n        return x\nanswer = A()(1)", "1"),
         case("__getitem__", "class A:\n    def __getitem__(self, i):\n        return 1\nanswer = A()[0]", "1"),
         case(
