@@ -98,6 +98,7 @@ _DTYPES = words(
     complex128 cfloat cdouble channels_last channels_last_3d contiguous_format preserve_format
     """
 )
+_INTEGERS = words("bool byte char int int8 int16 int32 int64 long short uint8 uint16 uint32 uint64")
 
 
 def kind(flow: Flow, value: Value) -> Kind | None:
@@ -184,6 +185,13 @@ def may(flow: Flow, values: Values, wanted: Kind) -> bool:
 def is_dtype(value: Value) -> bool:
     """Whether the value is a number format such as ``torch.float32``."""
     return value.sort is Sort.EXTERNAL and value.name.rpartition(".")[2] in _DTYPES
+
+
+def has_integers(value: Value) -> bool:
+    """Whether it is a number format of integers, or a type of tensors of that: ``torch.long``, ``torch.LongTensor``."""
+    package, _, name = value.name.rpartition(".")
+    known = value.sort is Sort.EXTERNAL and package in {"builtins", "torch", "torch.cuda"}
+    return known and (name in _INTEGERS or name.removesuffix("Tensor").lower() in _INTEGERS)
 
 
 def described(value: Value) -> str:

@@ -10,8 +10,9 @@ from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.loops import place
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, has_integers, kind
 from codemods.library.layers import has_no_parameters, uses_all_parameters
+from codemods.library.operations import Parts, parts
 from codemods.library.operators import operator
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _NO_PARAMETERS = frozenset(
     {Sort.PLAIN, Sort.LITERAL, Sort.CHOICE, Sort.FUNCTION, Sort.METHOD, Sort.EXTERNAL, Sort.CLASS, Sort.UNBOUND}
     | {Sort.TENSOR, Sort.HOST, Sort.MOVED}
 )
+_WITH_INDICES = frozenset({Parts.VALUES_FIRST, Parts.ONE_OR_VALUES_FIRST})
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.BoolOp, ast.Break, ast.Continue)
 
 
@@ -72,7 +74,7 @@ def _why_class(model: Model) -> Reason | None:
     for base in flow.bases(class_):
         if isinstance(base, str) and base != "torch.nn.Module":
             return _missing(f"what {base} holds is not known")
-    for node in walk(class_):
+    for node in (each for own in flow.project_bases(class_) for each in walk(own)):
         if isinstance(node, ast.Call) and _last_name(node.func) in {
             "register_parameter",
             "add_module",
@@ -116,15 +118,21 @@ def _holds_parameters(flow: Flow, values: Values, depth: int = 3) -> bool | None
 class _Reached:
     """The attributes of a model that a gradient of what its forward returns surely gets to."""
 
-    def __init__(self, flow: Flow, class_: ast.ClassDef) -> None:
+    def __init__(
+        self, flow: Flow, class_: ast.ClassDef, known: dict[ast.ClassDef, frozenset[str]] | None = None
+    ) -> None:
         self._flow = flow
         self._class = class_
+        self._known = {class_: frozenset[str]()} if known is None else known
+        """Of which parameters of their forwards models surely make use; of those that are looked at, of none."""
         self.attributes: set[str] = set()
         self._live: set[str] = set()
         self._inside: list[FunctionNode] = []
 
     def through(self, method: FunctionNode) -> Reason | None:
         """Goes back through a straight method from what it returns; the reason where that cannot be done."""
+        if method.decorator_list:
+            return _missing(f"{method.name} is decorated ({HERE})", place(self._flow, method.decorator_list[0]))
         for node in walk(method):
             if isinstance(node, _BRANCHES):
                 return _missing(f"{method.name} has a branch ({HERE})", place(self._flow, node))
@@ -146,6 +154,10 @@ class _Reached:
         self._inside.pop()
         return None
 
+    def parameters(self, method: FunctionNode) -> frozenset[str]:
+        """The parameters that a gradient of what a method returns surely gets to."""
+        return frozenset(self._live) if self.through(method) is None else frozenset()
+
     def _back(self, statement: ast.stmt) -> None:
         match statement:
             case ast.Assign([ast.Name(name)], value) if name in self._live:
@@ -154,12 +166,7 @@ class _Reached:
             case ast.AugAssign(ast.Name(name), _, value) if name in self._live:
                 self._from(value)
             case ast.For(ast.Name(layer), ast.Attribute(ast.Name("self"), name), body):
-                # ``for layer in self.layers: x = layer(x)``
-                for each in reversed(body):
-                    self._back(each)
-                if layer in self._live:
-                    self.attributes.add(name)
-                    self._live.discard(layer)
+                self._back_through(body, layer, name)
             case _:
                 stored = (
                     each.id
@@ -167,6 +174,19 @@ class _Reached:
                     if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
                 )
                 self._live.difference_update(stored)
+
+    def _back_through(self, body: list[ast.stmt], layer: str, attribute: str) -> None:
+        """``for layer in self.layers: x = layer(x)``: does a gradient get to the layer in each of the passes?"""
+        seen: list[set[str]] = []
+        in_all = True
+        while self._live not in seen:
+            seen.append(set(self._live))
+            for each in reversed(body):
+                self._back(each)
+            in_all = in_all and layer in self._live
+            self._live.discard(layer)
+        if in_all:
+            self.attributes.add(attribute)
 
     def _from(self, node: ast.expr) -> None:
         """A gradient gets to the expression: where does it go on to?"""
@@ -176,18 +196,36 @@ class _Reached:
             case ast.BinOp(left, _, right):
                 self._from(left)
                 self._from(right)
-            case ast.UnaryOp(_, operand) | ast.Subscript(operand):
+            case ast.UnaryOp(_, operand):
                 self._from(operand)
+            case ast.Subscript(operand, index):
+                self._from_item(operand, index)
             case ast.Attribute(ast.Name("self"), name):
                 if any(each.name == "torch.nn.Parameter" for each in self._flow.values(node)):
                     self.attributes.add(name)
             case ast.List(elements) | ast.Tuple(elements):
                 for each in elements:
                     self._from(each)
-            case ast.Call(func, arguments):
-                self._from_call(func, arguments)
+            case ast.Call():
+                self._from_call(node)
 
-    def _from_call(self, func: ast.expr, arguments: list[ast.expr]) -> None:
+    def _from_item(self, operand: ast.expr, index: ast.expr) -> None:
+        """Of values and the places where they stand a gradient gets to the values only."""
+        if not isinstance(operand, ast.Call) or parts(self._flow, operand) not in _WITH_INDICES:
+            self._from(operand)
+        elif isinstance(index, ast.Constant) and index.value == 0:
+            self._from_operands(operand.func, operand.args)
+
+    def _makes_integers(self, call: ast.Call) -> bool:
+        """``x.to(torch.long)``, ``x.type(torch.LongTensor)``."""
+        given = (*call.args, *(each.value for each in call.keywords)) if _last_name(call.func) in {"to", "type"} else ()
+        return any(has_integers(value) for each in given for value in self._flow.values(each))
+
+    def _from_call(self, call: ast.Call) -> None:
+        if parts(self._flow, call) not in _WITH_INDICES and not self._makes_integers(call):
+            self._from_operands(call.func, call.args)
+
+    def _from_operands(self, func: ast.expr, arguments: list[ast.expr]) -> None:
         callees = without_none(self._flow.values(func))
         is_layer = bool(callees) and all(kind(self._flow, each) is Kind.MODEL for each in callees)
         method = (
@@ -200,8 +238,10 @@ class _Reached:
             return
         if is_layer and isinstance(func, ast.Attribute) and _is_self(func.value):
             self.attributes.add(func.attr)
+            arguments = self._used(callees, arguments)
         elif is_layer and isinstance(func, ast.Name):
             self._live.add(func.id)
+            arguments = self._used(callees, arguments)
         elif _cuts(func) or operator(_last_name(func)) is None:
             return
         elif (
@@ -216,6 +256,26 @@ class _Reached:
             return
         for each in arguments:
             self._from(each)
+
+    def _used(self, layers: Values, arguments: list[ast.expr]) -> list[ast.expr]:
+        """The arguments of which each of the layers that may be called surely makes use."""
+        found = arguments
+        for layer in layers:
+            class_ = Model(self._flow, layer).class_
+            forward = self._flow.method(class_, "forward") if class_ is not None else None
+            if class_ is not None and forward is not None:
+                names = self._flow.signature(forward).positional_names
+                used = {
+                    each for name, each in zip(names, arguments, strict=False) if name in self._used_in(class_, forward)
+                }
+                found = [each for each in found if each in used]
+        return found
+
+    def _used_in(self, class_: ast.ClassDef, forward: FunctionNode) -> frozenset[str]:
+        if class_ not in self._known:
+            self._known[class_] = frozenset()
+            self._known[class_] = _Reached(self._flow, class_, self._known).parameters(forward)
+        return self._known[class_]
 
     def _from_method(self, method: FunctionNode, arguments: list[ast.expr]) -> None:
         """A gradient gets to what another method of the model returns."""
