@@ -43,6 +43,12 @@ UNSEEN = "no loss is seen that surely depends on the whole model before each ste
 MISSED = {
     "a backward that is passed over": (LOOP.replace("    loss.b", "    if x.any():\n        loss.b"), UNSEEN),
     "a loss of something else": (LOOP.replace("model(x).sum()", "x.sum()"), UNSEEN),
+    "a model that runs without gradients": (
+        LOOP.replace(
+            "    loss = model(x).sum()", "    with torch.no_grad():\n        y = model(x)\n    loss = y.sum()"
+        ),
+        UNSEEN,
+    ),
     "a step before the backward": (LOOP.replace("    loss = ", "    optimizer.step()\n    loss = "), UNSEEN),
     "two optimizers": (
         "other = torch.optim.SGD(model.parameters())\n" + LOOP,

@@ -10,6 +10,7 @@ from codemods.dataflow.values import without_none
 from codemods.facts.autograd.coverage import depends, why_gradients_may_miss
 from codemods.facts.loops import place as place_of
 from codemods.facts.models.layers import Model
+from codemods.facts.reach import switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.gradient_uses import first_use, is_of_a_batch, reads, zeroes
 from codemods.facts.training.iterations import EventKind
@@ -106,7 +107,7 @@ def _reaches(script: Script, iteration: TrainingIteration, event: Event, models:
             break
         if not isinstance(above, (ast.expr, ast.Expr, ast.With)):
             return False
-    body = list(_straight(getattr(iteration.owner, "body", [])))
+    body = list(_straight(script, getattr(iteration.owner, "body", [])))
     return all(
         depends(script.flow, event.node.func.value, body, lambda call, model=model: _calls(script, call, model))  # type: ignore[misc]
         for model in models
@@ -117,10 +118,10 @@ def _calls(script: Script, call: ast.Call, model: Model) -> bool:
     return model.value in script.flow.values(call.func)
 
 
-def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _straight(script: Script, body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in body:
-        if isinstance(statement, ast.With):
-            yield from _straight(statement.body)
+        if isinstance(statement, ast.With) and not switches_gradients_off(script.flow, statement):
+            yield from _straight(script, statement.body)
         else:
             yield statement
 
