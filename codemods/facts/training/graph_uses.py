@@ -123,12 +123,12 @@ class GraphUses:
         """Where a tensor is trained on, or leaves the function, after the statement."""
         if not course.ever:
             return None
-        after = escape(graphs.after(module, last, course))
-        if after is not None:
-            return after
-        function = module.function(last)
+        after = graphs.after(module, last, course)
+        if escape(after) is not None:
+            return escape(after)
+        function, ever = module.function(last), course.ever | after.ever
         for name in module.nodes(ast.Name):
-            if name.id in course.ever and isinstance(name.ctx, ast.Load) and _reads_from(module, name, function):
+            if name.id in ever and isinstance(name.ctx, ast.Load) and _reads_from(module, name, function):
                 return name
         return None
 
