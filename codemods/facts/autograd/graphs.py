@@ -12,7 +12,7 @@ from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.training.iterations import called_functions, is_backward
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, has_integers, kind
 from codemods.library.operations import Parts, operation, parts
 from codemods.library.operators import attribute, function, operator
 from codemods.library.packages import Trait, has
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.forward import Doing
     from codemods.dataflow.source import Callee, Module
 
-_LONG = frozenset(
-    {"torch.LongTensor", "torch.cuda.LongTensor", "torch.long", "torch.int64", "torch.int", "torch.uint8"}
-)
 # Built-in functions that pass on what they are given; the others return numbers, texts and the like.
 _PASSES_ON = frozenset(
     {
@@ -199,6 +196,7 @@ class _Walk(ForwardAnalysis[bool]):
         self._flow = graphs.flow
         self._local = local
         self._shared = shared
+        self._rebound: set[str] = set()
         self._ever = {name for name, carries in names.items() if carries}
         self._kept: ast.AST | None = None
         self._returned: ast.Return | None = None
@@ -223,7 +221,17 @@ class _Walk(ForwardAnalysis[bool]):
         return [self.carries(node), *[rest] * (count - 1)]
 
     def augmented(self, statement: ast.AugAssign) -> bool:
-        return self.carries(statement.value, operand=True) or self.carries(statement.target)
+        target, is_new = statement.target, self.carries(statement.value, operand=True)
+        if is_new and isinstance(target, ast.Name) and self._is_given(target.id, statement):
+            self._kept = self._kept or statement
+        return is_new or self.carries(target)
+
+    def _is_given(self, name: str, statement: ast.AugAssign) -> bool:
+        """Whether the name is still a parameter, whose list or tensor changes for the caller as well."""
+        if name in self._local | self._shared | self._rebound:
+            return False
+        values = without_none(self._flow.before(statement).get(name, frozenset()))
+        return not any(each.sort in {Sort.LITERAL, Sort.PLAIN} for each in values)
 
     def defined(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
         carries = not isinstance(statement, ast.ClassDef) and self._is_closed_over(statement)
@@ -232,6 +240,7 @@ class _Walk(ForwardAnalysis[bool]):
         return carries
 
     def bound(self, target: ast.Name, held: bool) -> None:  # noqa: FBT001
+        self._rebound.add(target.id)
         if held:
             self._ever.add(target.id)
             if target.id in self._shared:
@@ -289,8 +298,7 @@ class _Walk(ForwardAnalysis[bool]):
         in_place = method.endswith("_") and not method.endswith("__")
         if receiver and not functions and is_statement and (method in _KEEPS or in_place):
             self._put_into(receiver[0], call)
-        # `on_output(output)`, called with `outputs.append`.
-        if not receiver and any(each.sort is Sort.METHOD and each.name in _KEEPS for each in callees):
+        if any(_is_told_to_keep(each, is_method=bool(receiver)) for each in callees):
             self._kept = self._kept or call
         if self._graphs.strict and not functions and not self._is_understood(call):
             self._kept = self._kept or call
@@ -387,10 +395,8 @@ class _Walk(ForwardAnalysis[bool]):
         row = operation(self._flow, call)
         if row is not None and not row.carries_graph:
             return False
-        if arguments and all(
-            each.sort is Sort.EXTERNAL and each.name in _LONG
-            for each in self._flow.values(arguments[0]) or [Value(Sort.PLAIN)]
-        ):
+        formats = self._flow.values(arguments[0]) if arguments else ()
+        if formats and all(map(has_integers, formats)):
             return False  # ``x.type(torch.LongTensor)``, ``x.to(torch.long)``
         externals = [each.name for each in callees if each.sort is Sort.EXTERNAL]
         if externals and len(externals) == len(callees):
@@ -401,6 +407,11 @@ class _Walk(ForwardAnalysis[bool]):
         return any(self.carries(each, operand=True) for each in receiver) or any(
             self.carries(each) for each in arguments
         )
+
+
+def _is_told_to_keep(callee: Value, *, is_method: bool) -> bool:
+    """``setattr(x, "last", output)``, or ``on_output(output)``, called with ``outputs.append``."""
+    return callee.name == "builtins.setattr" or (not is_method and callee.sort is Sort.METHOD and callee.name in _KEEPS)
 
 
 def _passes_on(name: str) -> bool:

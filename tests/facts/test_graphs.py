@@ -1,0 +1,151 @@
+"""Which tensors carry a graph, and where they leave the code that computes them."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.autograd.graphs import Course, Graphs
+
+HEAD = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 4)
+kept = []
+def double(t):
+    return t * 2
+def count(t):
+    return len(t)
+def keep(t):
+    kept.append(t)
+def train(t):
+    t.sum().backward()
+"""
+
+
+def course(body: str, arguments: str = "x") -> Course:
+    """The course of a function with this body, whose parameters carry no graph, but what ``model(…)`` returns."""
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    known = script(f"{HEAD}def run({arguments}):\n{lines}")
+    function = known.module.tree.body[-1]
+    assert isinstance(function, ast.FunctionDef)
+    graphs = Graphs(known.flow, lambda call: ast.unparse(call.func) == "model", lambda _: False, outside=False)
+    return graphs.function(function, frozenset())
+
+
+def fate(body: str, arguments: str = "x") -> str:
+    found = course(body, arguments)
+    fates = {"kept": found.kept, "returned": found.returned, "trained": found.trained}
+    return ", ".join(name for name, node in fates.items() if node is not None)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "y * 2",
+        "y[0]",
+        "[y, x]",
+        "{'y': y}",
+        "double(y)",
+        "y.max(1)[0]",
+        "y if x else 0",
+        "y.to(torch.float64)",
+        "[each for each in y]",
+        "torch.cat([y, x])",
+        "sum([y])",
+        "lambda: y",
+    ],
+)
+def test_what_carries_the_graph_on(expression: str) -> None:
+    assert fate(f"y = model(x)\nreturn {expression}") == "returned"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "y.detach()",
+        "y.item()",
+        "y.shape",
+        "y.argmax(1)",
+        "y.max(1)[1]",
+        "y > 0",
+        "f'{y}'",
+        "count(y)",
+        "y.to(torch.long)",
+        "y.to(torch.int8)",
+        "y.type(torch.BoolTensor)",
+        "torch.zeros_like(y)",
+        "len(y)",
+        "x",
+    ],
+)
+def test_what_cuts_the_graph_off(expression: str) -> None:
+    assert fate(f"y = model(x)\nreturn {expression}") == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("model(x).sum().backward()", "trained", id="a backward"),
+        pytest.param("torch.autograd.grad(model(x).sum(), x)", "trained", id="a gradient"),
+        pytest.param("train(model(x))", "trained", id="a function that trains on it"),
+        pytest.param("keep(model(x))", "kept", id="a function that keeps it"),
+        pytest.param("kept.append(model(x))", "kept", id="a list of the module"),
+        pytest.param("x.last = model(x)", "kept", id="an attribute"),
+        pytest.param("setattr(x, 'last', model(x))", "kept", id="an attribute by its name"),
+        pytest.param("x['last'] = model(x)", "kept", id="an item of a parameter"),
+        pytest.param("x += [model(x)]", "kept", id="a parameter grows in place"),
+        pytest.param("global last\nlast = model(x)", "kept", id="a global name"),
+        pytest.param("yield model(x)", "kept", id="it is yielded"),
+        pytest.param("own = []\nown.append(model(x))", "", id="a list of the function"),
+        pytest.param("x = x * 2\nx += model(x)", "", id="a name that is bound anew"),
+        pytest.param("model(x)", "", id="nothing is done with it"),
+        pytest.param("kept.append(model(x).item())", "", id="a number is kept"),
+    ],
+)
+def test_where_a_graph_leaves_the_code(body: str, expected: str) -> None:
+    assert fate(body) == expected
+
+
+def test_a_number_that_a_function_is_given_does_not_change_for_its_caller() -> None:
+    assert fate("total += model(x).sum()", "x, total=0") == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        pytest.param("y = model(x)\nz = y.detach()", {"y"}, id="by name"),
+        pytest.param("y = model(x)\ny = 1", set(), id="bound anew"),
+        pytest.param("if x:\n    y = model(x)\nelse:\n    y = 1", {"y"}, id="on one way"),
+        pytest.param("while x:\n    z = y\n    y = model(x)", {"y", "z"}, id="in a later pass"),
+        pytest.param("y = model(x)\ndel y", set(), id="deleted"),
+        pytest.param("a, b = model(x), 1", {"a"}, id="one of two"),
+        pytest.param("values, places = model(x).max(1)", {"values"}, id="values and where they stand"),
+    ],
+)
+def test_the_names_that_hold_a_graph_at_the_end(body: str, names: set[str]) -> None:
+    assert course(body).at_end == names
+
+
+def test_a_graph_goes_on_after_some_statements() -> None:
+    known = script(HEAD + "for x in data:\n    y = model(x)\n    break\ny.sum().backward()\n")
+    graphs = Graphs(known.flow, lambda call: ast.unparse(call.func) == "model", lambda _: False, outside=False)
+    loop = known.module.tree.body[-2]
+    assert isinstance(loop, ast.For)
+    first = loop.body[0]
+    inside = graphs.statements(known.module, [first])
+
+    assert inside.at_end == {"y"}
+    assert graphs.after(known.module, first, inside).trained is not None
+
+
+@pytest.mark.parametrize(("strict", "expected"), [(True, True), (False, False)])
+def test_code_that_is_not_seen_may_keep_it(strict: bool, expected: bool) -> None:  # noqa: FBT001 - the expectation
+    known = script(HEAD + "library(model(x))\n")
+    graphs = Graphs(
+        known.flow, lambda call: ast.unparse(call.func) == "model", lambda _: False, outside=False, strict=strict
+    )
+
+    assert (graphs.statements(known.module, known.module.tree.body[-1:]).kept is not None) is expected
