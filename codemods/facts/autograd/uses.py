@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort
+from codemods.facts.loops import module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.training.iterations import called_functions
 from codemods.library.kinds import Kind, kind
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
 
-_NEEDS = frozenset({"requires_grad_", "retain_grad", "backward", "grad"})
+_NEEDS = frozenset({"requires_grad_", "retain_grad", "register_hook", "backward", "grad"})
 _NEEDING_NAMES = re.compile(
     r"attack|fgsm|(^|_)pgd|adversar|perturb|saliency|grad_?cam|hessian|jacobian|influence|attribution", re.IGNORECASE
 )
@@ -66,9 +67,20 @@ def _asks_for_gradients(flow: Flow, node: ast.Attribute, *, in_model: bool) -> b
         node.attr == "requires_grad_" or (node.attr == "requires_grad" and isinstance(node.ctx, ast.Load))
     ):
         return False  # of a state that it starts with, or asked before it is detached: only training comes back to it
+    if node.attr == "register_hook" and in_model and _is_asked_before(flow, node):
+        return False
     if node.attr in _NEEDS:
         return not any(each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in flow.values(node))
     return node.attr in {"requires_grad", "grad_fn"}
+
+
+def _is_asked_before(flow: Flow, node: ast.AST) -> bool:
+    """``if x.requires_grad: x.register_hook(…)``: without gradients it is passed over, where it would fail."""
+    return any(
+        isinstance(above, ast.If)
+        and any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in walk(above.test))
+        for above in module_of(flow, node).ancestors(node)
+    )
 
 
 def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
