@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import FUNCTIONS, children, lasting, walk
 from codemods.dataflow.values import Sort, Value
 from codemods.facts.models.placement import unwrapped
+from codemods.facts.training.iterations import is_backward
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 _TRANSFORMS = ("torch.func.", "functorch.", "torch.autograd.functional.", "torch.autograd.forward_ad.")
 _DETACHES = frozenset({"detach", "data", "item"})
 _NO_GRAPH = frozenset({"torch.no_grad", "torch.inference_mode"})
+_POSITIONS = {"torch.autograd.grad": 4, "torch.autograd.backward": 3}
+_POSITION_OF_METHOD = 2
+"""Where ``create_graph`` stands among the arguments."""
 _DEEPEST = 3
 """Calls are followed back so far."""
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
@@ -240,6 +244,27 @@ def keeps_graph(flow: Flow, call: ast.Call) -> bool:
     What is handed on from a parameter counts by what its default and its callers say.
     """
     given = [each.value for each in call.keywords if each.arg == "create_graph"]
+    position = _position(flow, call)
+    if position is not None:
+        given += call.args[position : position + 1]
+        if any(each.arg is None and _may_name(flow, each.value, "create_graph") for each in call.keywords):
+            return True
     values = [value for each in given for value in flow.values(each)]
     is_off = bool(values) and all(each.sort is Sort.LITERAL and not each.literal for each in values)
     return bool(given) and not is_off
+
+
+def _position(flow: Flow, call: ast.Call) -> int | None:
+    """Where ``create_graph`` may be given by position; None where the call is not known to compute gradients."""
+    for callee in flow.values(call.func):
+        if callee.sort is Sort.EXTERNAL and callee.name in _POSITIONS:
+            return _POSITIONS[callee.name]
+    return _POSITION_OF_METHOD if isinstance(call.func, ast.Attribute) and is_backward(flow, call) else None
+
+
+def _may_name(flow: Flow, options: ast.expr, name: str) -> bool:
+    """Whether the dict that a call unpacks may give it an argument of this name."""
+    displays = [each.site for each in flow.values(options)]
+    keys = [key for each in displays if isinstance(each, ast.Dict) for key in each.keys]
+    is_known = bool(displays) and all(isinstance(each, ast.Dict) for each in displays)
+    return not is_known or any(not isinstance(key, ast.Constant) or key.value == name for key in keys)
