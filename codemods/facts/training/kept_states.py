@@ -11,6 +11,7 @@ from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import own
 from codemods.facts.training.modes import is_models_method
+from codemods.library.hooks import is_given_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +38,8 @@ class KeptStates:
     def _keeps_inside(self) -> Iterator[Kept]:
         for module in self._modules:
             for call in module.nodes(ast.Call):
-                if isinstance(call.func, ast.Attribute) and call.func.attr == "register_forward_hook":
+                name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+                if is_given_outputs(name):
                     text = f"a forward hook may keep tensors for later ({HERE})"
                     yield module, Reason("graph-escapes", text, (at(module, call),))
             for target in module.nodes(ast.Attribute):

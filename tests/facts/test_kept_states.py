@@ -1,0 +1,99 @@
+"""What models keep from their calls."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.training.kept_states import KeptStates
+
+HEAD = """\
+import torch
+from torch import nn
+"""
+
+
+def forward(body: str, below: str = "", **others: str) -> tuple[KeptStates, ast.FunctionDef]:
+    """What is known of a model with this forward."""
+    lines = "".join(f"        {line}\n" for line in body.split("\n"))
+    known = script(
+        f"""{HEAD}
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.state = torch.zeros(4)
+        self.count = 0
+
+    def forward(self, x):
+{lines}        return y
+
+    def peek(self):
+        return self.layer.weight
+net = Net()
+{below}""",
+        **others,
+    )
+    function = next(each for each in known.module.nodes(ast.FunctionDef) if each.name == "forward")
+    return KeptStates(known.flow, known.modules), function
+
+
+@pytest.mark.parametrize(
+    ("body", "attribute"),
+    [
+        pytest.param("y = self.layer(x + self.state)\nself.state = y", "state", id="read, then written"),
+        pytest.param("self.state = self.layer(self.state + x)\ny = x", "state", id="in one statement"),
+        pytest.param("self.state = self.layer(x)\ny = self.state + x", None, id="written first"),
+        pytest.param("y = self.layer(x + self.state)\nself.state = y.detach()", None, id="without its graph"),
+        pytest.param("y = self.layer(x) * self.count\nself.count = self.count + 1", None, id="a number"),
+        pytest.param("y = self.layer(x + self.state)", None, id="only read"),
+        pytest.param("y = self.layer(x)\nself.state = y", None, id="only written"),
+    ],
+)
+def test_what_is_carried_from_one_call_to_the_next(body: str, attribute: str | None) -> None:
+    states, function = forward(body)
+
+    found = states.carried_on(function)
+
+    assert (None if found is None else found.attr) == attribute
+
+
+def inside(body: str, below: str = "", **others: str) -> list[str]:
+    return [f"{module.path}: {reason.text}" for module, reason in forward(body, below, **others)[0].inside]
+
+
+KEEPS = "y = self.layer(x)\nself.last = y"
+READ = "train.py: the model's forward keeps a tensor that is read elsewhere (\N{OBJECT REPLACEMENT CHARACTER})"
+HOOK = "train.py: a forward hook may keep tensors for later (\N{OBJECT REPLACEMENT CHARACTER})"
+
+
+@pytest.mark.parametrize(
+    ("body", "below", "expected"),
+    [
+        pytest.param(KEEPS, "", [], id="nobody reads it"),
+        pytest.param(KEEPS, "net.last.sum().backward()", [READ], id="the script reads it"),
+        pytest.param(f"{KEEPS}\ny = self.last * 2", "", [], id="the forward alone reads it"),
+        pytest.param("y = self.layer(x)\nself.size = 4", "print(net.size)", [], id="a number"),
+        pytest.param("y = x", "net.layer.register_forward_hook(keep)", [HOOK], id="a hook"),
+        pytest.param("y = x", "net.layer.register_forward_pre_hook(keep)", [HOOK], id="a hook before the call"),
+        pytest.param(
+            "y = x", "nn.modules.module.register_module_forward_hook(keep)", [HOOK], id="a hook of all modules"
+        ),
+        pytest.param("y = x", "net.layer.register_full_backward_hook(keep)", [], id="a hook that is given gradients"),
+    ],
+)
+def test_what_is_kept_inside_of_a_forward(body: str, below: str, expected: list[str]) -> None:
+    assert inside(body, below) == expected
+
+
+def test_a_function_that_only_the_forward_calls_reads_in_the_forward() -> None:
+    helper = "def double(net):\n    return net.last * 2\n"
+
+    assert inside(f"{KEEPS}\ny = double(self)", helper) == []
+    assert inside(f"{KEEPS}\ny = double(self)", helper + "double(net)\n") == [READ]
+
+
+def test_another_module_reads_it() -> None:
+    assert inside(KEEPS, "import other", other="def show(net):\n    print(net.last)\n") == [READ]
