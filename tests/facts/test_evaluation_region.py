@@ -1,0 +1,92 @@
+"""What is known of code that only evaluates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+if TYPE_CHECKING:
+    from codemods.facts.training.evaluation_region import EvaluationRegion
+
+LOOP = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for x, y in loader:
+        model(x).sum().backward()
+    test(model)
+"""
+
+
+def region(model: str, run: str = LOOP, **others: str) -> EvaluationRegion:
+    known = script(
+        f"""import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x):
+        self.last = self.layer(x)
+        return self.last
+def test(model):
+    for x, y in loader:
+        print(model(x).argmax(1))
+model = {model}
+{run}""",
+        **others,
+    )
+    (found,) = known.evaluations
+    return found
+
+
+def test_its_node_is_the_function() -> None:
+    found = region("nn.Linear(4, 2)")
+
+    assert found.function is not None
+    assert found.node is found.function
+    assert [each.value.name for each in found.models] == ["torch.nn.Linear"]
+
+
+@pytest.mark.parametrize(
+    ("model", "is_exact"),
+    [
+        pytest.param("nn.Linear(4, 2)", True, id="a layer"),
+        pytest.param("nn.TransformerEncoderLayer(4, 2)", False, id="a layer that has a faster path without gradients"),
+        pytest.param("make()", False, id="a model that is not known"),
+    ],
+)
+def test_whether_it_computes_the_same_bits(model: str, is_exact: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert region(model).is_exact is is_exact
+
+
+def test_models_keep_tensors_that_training_reads() -> None:
+    found = region("Net()", LOOP + "    print(model.last)\n")
+
+    assert [module.path for module, _ in found.kept] == ["train.py"]
+    assert found.why_not is not None
+    assert found.why_not.code == "graph-escapes"
+
+
+def test_what_another_script_keeps_is_no_obstacle() -> None:
+    known = script(
+        "from torch import nn\nmodel = nn.Linear(4, 2)\nmodel.register_forward_hook(keep)\n",
+        other="""\
+from torch import nn
+model = nn.Linear(4, 2)
+def test():
+    for x in data:
+        print(model(x).argmax(1))
+for epoch in range(3):
+    test()
+""",
+    )
+    (found,) = known.whole.evaluations
+    other = known.modules[1]
+
+    assert found.why_not is None
+    assert found.beside([other]).why_not is None
+    kept = found.beside(known.modules).why_not
+    assert kept is not None
+    assert kept.code == "graph-escapes"

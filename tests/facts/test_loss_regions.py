@@ -1,0 +1,165 @@
+"""Which code computes the loss of a backward."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.training.loss_regions import Phase, Phases
+
+HEAD = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 1)
+head = nn.Linear(1, 1)
+criterion = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+def phases(body: str, head: str = HEAD, **others: str) -> list[Phase]:
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    known = script(f"{head}for x, y in data:\n{lines}", **others)
+    return list(Phases(known).all)
+
+
+def region(body: str) -> tuple[list[str], bool]:
+    """The statements that compute the loss of the only backward, and whether that does, too."""
+    (phase,) = phases(body)
+    assert phase.why_not is None
+    return [ast.unparse(each) for each in phase.region], phase.is_inline
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "inline"),
+    [
+        pytest.param(
+            "loss = criterion(model(x), y)\nloss.backward()",
+            ["loss = criterion(model(x), y)"],
+            False,
+            id="one statement",
+        ),
+        pytest.param(
+            "x = x * 2\nout = model(x)\nloss = criterion(out, y)\noptimizer.zero_grad()\nloss.backward()",
+            ["out = model(x)", "loss = criterion(out, y)"],
+            False,
+            id="from the call of the model to the loss",
+        ),
+        pytest.param(
+            "out = model(x)\ny = y + 1\nloss = criterion(out, y)\nloss.backward()",
+            ["out = model(x)", "y = y + 1", "loss = criterion(out, y)"],
+            False,
+            id="what stands between, too",
+        ),
+        pytest.param(
+            "out = model(x)\ncriterion(out, y).backward()", ["out = model(x)"], True, id="the rest is in the backward"
+        ),
+        pytest.param("criterion(model(x), y).backward()", [], True, id="all is in the backward"),
+        pytest.param(
+            "a = model(x).sum()\nb = model(y).sum()\n(a + b).backward()",
+            ["a = model(x).sum()", "b = model(y).sum()"],
+            False,
+            id="a sum of losses",
+        ),
+        pytest.param(
+            "losses = {}\nlosses['a'] = model(x).sum()\nlosses['b'] = model(y).sum()\nloss = sum(losses.values())\n"
+            "loss.backward()",
+            [
+                "losses['a'] = model(x).sum()",
+                "losses['b'] = model(y).sum()",
+                "loss = sum(losses.values())",
+            ],
+            False,
+            id="the items of a dict",
+        ),
+        pytest.param(
+            "losses = []\nlosses.append(model(x).sum())\ntorch.stack(losses).sum().backward()",
+            ["losses.append(model(x).sum())"],
+            False,
+            id="a list that is appended to",
+        ),
+        pytest.param(
+            "out = model(x)\nloss = criterion(out, y)\nif len(x):\n    loss.backward()",
+            ["out = model(x)", "loss = criterion(out, y)"],
+            False,
+            id="the backward is under a condition",
+        ),
+    ],
+)
+def test_the_statements_of_a_loss(body: str, expected: list[str], inline: bool) -> None:  # noqa: FBT001 - expected, too
+    assert region(body) == (expected, inline)
+
+
+def test_a_step_parts_two_losses() -> None:
+    found = phases("""\
+first = model(x).sum()
+first.backward()
+optimizer.step()
+second = head(first.detach()) + model(x)
+second.backward()""")
+
+    assert [[ast.unparse(each) for each in phase.region] for phase in found] == [
+        ["first = model(x).sum()"],
+        ["second = head(first.detach()) + model(x)"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param("loss = y.sum()\nloss.backward()", "unknown-loss", id="no model is called"),
+        pytest.param("loss = compute(x)\nloss.backward()", "unknown-loss", id="a function that is not seen"),
+        pytest.param("trainer = nn.Linear(1, 1)\ntrainer.backward()", "unknown-loss", id="a model's backward"),
+        pytest.param(
+            "values = [model(x).sum().backward()]", "not-editable", id="the backward is a part of an expression"
+        ),
+        pytest.param(
+            "out = nn.parallel.data_parallel(model, x, [0, 1])\nloss = out.sum()\nloss.backward()",
+            "data-parallel",
+            id="the model is run in threads",
+        ),
+    ],
+)
+def test_why_no_region_is_known(body: str, code: str) -> None:
+    (phase,) = phases(body)
+
+    assert phase.why_not is not None
+    assert phase.why_not.code == code
+
+
+def test_the_loss_of_a_backward_that_is_a_function() -> None:
+    (phase,) = phases("out = model(x)\nloss = out.sum()\ntorch.autograd.backward([loss])")
+
+    assert ast.unparse(phase.loss) == "[loss]"
+    assert [ast.unparse(each) for each in phase.region] == ["out = model(x)", "loss = out.sum()"]
+
+
+def test_the_models_of_a_phase_and_what_is_not_seen_of_them() -> None:
+    known = script(f"""{HEAD}
+from library import make
+extra = make()
+extra.train()
+def compute(x):
+    return extra(model(x))
+for x, y in data:
+    loss = compute(x).sum()
+    loss.backward()
+""")
+    found = Phases(known)
+    (phase,) = found.all
+    unseen = found.unseen(phase)
+
+    assert "torch.nn.Linear" in {each.name for each in found.models(phase)}
+    assert unseen is not None
+    assert ast.unparse(unseen[1]) == "extra(model(x))"
+
+
+def test_all_models_of_a_phase_are_seen() -> None:
+    known = script(HEAD + "for x, y in data:\n    loss = head(model(x)).sum()\n    loss.backward()\n")
+    found = Phases(known)
+    (phase,) = found.all
+
+    assert found.unseen(phase) is None
+    assert {each.name for each in found.called(phase.code)} == {"torch.nn.Linear"}
