@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, Values, without_none
+from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.loops import module_of, place
 from codemods.facts.reason import HERE, Reason
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
 
 
 _FORMATTING = frozenset({"set_format", "with_format", "set_transform", "with_transform"})
@@ -27,6 +28,7 @@ _ENTRIES = (*_OF_DATA, *_WHEN_CALLED)
 _PLAIN_BASES = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.nn.Module"}) | {
     *("builtins.object", "abc.ABC", "typing.Generic")
 }
+_SPARSE = re.compile(r"torch\.(sparse_\w+|(cuda\.)?sparse\.\w+Tensor)$")
 _TO_HOST = frozenset({"cpu", "numpy", "tolist", "item"})
 
 
@@ -74,14 +76,26 @@ class _Search:
             return self._there(value)
         site = value.site
         if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, FUNCTIONS):
-            return self._code(site)
+            return self._code(site) or self._handed_out(site)
         class_ = _class(value)
         if class_ is not None:
-            methods = (self._flow.method(class_, name) for name in ("__init__", *entries))
-            found = next(filter(None, (self._code(each) for each in methods if each is not None)), None)
+            found_here = (self._flow.method(class_, name) for name in ("__init__", *entries))
+            methods = [each for each in found_here if each is not None]
+            reasons = [self._code(each) or self._handed_out(each) for each in methods]
+            found = next(filter(None, reasons), None)
             if found is not None:
                 return found
         return self._held(value, class_)
+
+    def _handed_out(self, function: Callee) -> Reason | None:
+        """A tensor that the function returns, which is on a device although no code of it moves it: a global one."""
+        returned = self._flow.returned(function)
+        items = NOTHING.union(*(self._flow.items(each) for each in returned if each.sort is Sort.CONTAINER))
+        moved = {each for each in (*returned, *items) if each.sort is Sort.MOVED}
+        if any(not isinstance(each.site, ast.Call) for each in moved):  # computed from what was moved somewhere
+            moved |= {each for node in walk(function) if isinstance(node, ast.Name) for each in self._flow.values(node)}
+        known = (each for each in in_order(moved) if each.sort is Sort.MOVED and isinstance(each.site, ast.Call))
+        return next(filter(None, map(self._there, known)), None)
 
     def _held(self, value: Value, class_: ast.ClassDef | None) -> Reason | None:
         """What a value holds: its attributes, its items, what it was made with."""
@@ -200,8 +214,7 @@ class _Search:
         if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("to_sparse"):
             return True
         return any(
-            each.sort is Sort.EXTERNAL and each.name.startswith("torch.sparse_")
-            for each in self._flow.values(call.func)
+            each.sort is Sort.EXTERNAL and _SPARSE.match(each.name) is not None for each in self._flow.values(call.func)
         )
 
 
@@ -317,13 +330,11 @@ def why_default_not_host(flow: Flow, reader: Module) -> Reason | None:
 def _default_devices(flow: Flow, module: Module) -> Iterator[ast.AST]:
     for call in module.nodes(ast.Call):
         names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
-        if not call.args or not names & {"torch.set_default_device", "torch.set_default_tensor_type"}:
-            continue
-        if "torch.set_default_device" in names and device(flow, call.args[0]).kind is not DeviceKind.CPU:
+        given = [*call.args, *(each.value for each in call.keywords)][:1]
+        if "torch.set_default_device" in names and any(device(flow, each).kind is not DeviceKind.CPU for each in given):
             yield call
-        if "torch.set_default_tensor_type" in names and "cuda" in str(
-            [each.name for each in flow.values(call.args[0])]
-        ):
+        types = [each.name for node in given for each in flow.values(node)]
+        if "torch.set_default_tensor_type" in names and "cuda" in str(types):
             yield call
     for block in module.nodes(ast.With):
         for item in block.items:
