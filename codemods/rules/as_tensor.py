@@ -186,7 +186,7 @@ for i in range(100):
 
         ``torch.Tensor(np.array(3))`` has three elements, as ``torch.Tensor(3)`` has.
         """
-        if not array.has_axes and not (array.format or "").startswith("float"):
+        if not array.has_axes and not array.is_float and not (array.format or "").startswith("float"):
             text = "a single integer would be a size to the legacy constructor"
             return self.left(script.module, call, Reason("other-result", text))
         torch = _module_name(call)

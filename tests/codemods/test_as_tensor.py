@@ -354,7 +354,103 @@ def test_an_array_that_a_function_replaces_is_not_known() -> None:
 
 def test_an_array_of_an_outer_function_is_not_the_inner_ones() -> None:
     code = "def outer():\n    a = np.ones(3)\n\n    def inner():\n        return torch.tensor(a)\n\n"
-    check_leaves(AsTensor, HEAD + code + "    for i in range(3):\n        inner().add_(1)\n\n\nouter()\n", NOT_KNOWN)
+    code = HEAD + code + "    for i in range(3):\n        inner().add_(1)\n\n\nouter()\n"
+    check_leaves(AsTensor, code, left_elsewhere("a"))
+
+
+SEVERAL = """\
+class Environments:
+    def wait(self):
+        pass
+
+    def reset(self):
+        raise NotImplementedError
+
+    def step(self, actions):
+        return self.wait()
+
+
+class Several(Environments):
+    def __init__(self, made):
+        self.made = made
+
+    def reset(self):
+        return np.stack([each.reset() for each in self.made])
+
+    def wait(self):
+        observations, rewards, infos = zip(*[each.step() for each in self.made])
+        return np.stack(observations), np.stack(rewards), infos
+
+
+class Buffer:
+    def __init__(self):
+        self.kept = []
+
+    def sample(self):
+        observations, rewards = map(np.stack, zip(*self.kept))
+        return observations, rewards
+
+
+def train(made):
+    environments = [each for each in made]
+    environments = Several(environments)
+    buffer = Buffer()
+    observations = environments.reset()
+    for i in range(3):
+        x = torch.FloatTensor(observations)
+        new, rewards, infos = environments.step(x)
+        y = torch.FloatTensor(1 - rewards)
+        old, _ = buffer.sample()
+        z = torch.FloatTensor(old)
+        observations = new
+    for i in range(3):
+        for j in range(5):
+            new, rewards, infos = environments.step(new)
+        new = torch.FloatTensor(new)
+"""
+
+
+def test_what_methods_of_the_project_return_is_followed() -> None:
+    after = SEVERAL
+    for each in ("observations", "1 - rewards", "old", "new"):
+        after = after.replace(f"FloatTensor({each})", f"as_tensor({each}, dtype=torch.float32)")
+    check_rewrites(AsTensor, HEAD + SEVERAL, HEAD + after)
+
+
+NO_INTEGER = {"floats, whatever is given": "-np.log(a.numpy())", "a slice": "a.numpy()[np.array([0, 2]), :]"}
+
+
+@pytest.mark.parametrize("given", NO_INTEGER.values(), ids=NO_INTEGER)
+def test_what_cannot_be_a_single_integer(given: str) -> None:
+    code = HEAD + f"def pick(a):\n    for i in range(3):\n        print(torch.Tensor({given}))\n"
+    check_rewrites(AsTensor, code, code.replace(f"Tensor({given})", f"as_tensor({given}, dtype=torch.float32)"))
+
+
+def test_an_array_of_a_list_is_no_single_integer() -> None:
+    code = HEAD + "kept = []\n" + LOOP + "    kept.append(i)\n    print(torch.Tensor(np.array(kept)))\n"
+    check_rewrites(
+        AsTensor, code, code.replace("Tensor(np.array(kept))", "as_tensor(np.array(kept), dtype=torch.float32)")
+    )
+
+
+@pytest.mark.parametrize("given", ["a.numpy()[0]", "np.abs(a.numpy())", "np.random.randint(2, size=n)"])
+def test_what_may_be_a_single_integer(given: str) -> None:
+    code = HEAD + f"def pick(a, n):\n    for i in range(3):\n        print(torch.Tensor({given}))\n"
+    check_leaves(AsTensor, code, "a single integer would be a size to the legacy constructor")
+
+
+def test_a_method_that_may_return_something_else_is_not_followed() -> None:
+    code = SEVERAL.replace("        pass\n", "        return [], [], []\n")
+    code = code.replace("        x = torch.FloatTensor(observations)\n", "        x = torch.ones(3)\n")
+    code = code.replace("        z = torch.FloatTensor(old)\n", "        z = old\n")
+    code = code.replace("        new = torch.FloatTensor(new)\n", "        print(new)\n")
+    because = "it is not known to be a NumPy array: that depends on environments.step(x) (line 44)"
+    check_leaves(AsTensor, HEAD + code, because)
+
+
+def test_a_function_that_returns_its_own_result_ends() -> None:
+    code = "def make(n):\n    return make(n - 1)\n\n\nfor i in range(3):\n    a, b = make(3)\n    x = torch.tensor(a)\n"
+    check_leaves(AsTensor, HEAD + code, f"{NOT_KNOWN}: that depends on make(3) (line 10)")
 
 
 KEPT = {
@@ -641,7 +737,7 @@ def test_what_a_function_returns_is_an_array_where_all_its_ends_are() -> None:
             MAPS.replace(
                 "    boxes = maps(boxes)\n", "    boxes = maps(boxes)\n    if 3 in boxes:\n        boxes = []\n"
             ),
-            "it is not known to be a NumPy array",
+            f"{NOT_KNOWN}: that depends on [] (line 17)",
         ),
         (
             MAPS.replace("torch.tensor(boxes)", "torch.stack([torch.tensor(boxes) for boxes in [boxes]])"),

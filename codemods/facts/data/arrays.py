@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
+from codemods.facts.loops import module_of
 from codemods.library.packages import steps_arrays, wraps_environments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -53,6 +54,8 @@ _RANDOM_FLOATS = {
     "random.normal": 2,
     "random.uniform": 2,
 }
+# Those that draw numbers of other formats.
+_RANDOM_OTHERS = {"random.randint": 2, "random.choice": 1, "random.binomial": 2, "random.poisson": 1}
 # Functions that make new arrays of arrays; of a tensor they make a tensor.
 _COMPUTE = frozenset(
     {
@@ -93,6 +96,8 @@ _COMPUTE = frozenset(
         "empty_like",
     }
 )
+# Those whose results are floats, also of integers.
+_GIVE_FLOATS = frozenset({"exp", "log", "log1p", "log2", "log10", "expm1", "sqrt", "sin", "cos", "tanh"})
 # Functions that read arrays from files, as 64-bit numbers where nothing else is asked for, and ``load``.
 _FROM_FILES = frozenset({"load", "loadtxt", "genfromtxt", "fromfile"})
 # Those of other libraries.
@@ -124,6 +129,8 @@ _LAID_OUT = frozenset({"ravel", "ascontiguousarray", "flatten", "copy", "repeat"
 _NEW_METHODS = frozenset({"copy", "flatten", "repeat", "clip", "cumsum"})
 # They hand out new arrays, or numbers, and keep the format of floats.
 _REDUCING = frozenset({"sum", "mean", "std", "var", "min", "max", "prod"})
+_METHODS = _VIEW_METHODS | _NEW_METHODS | _REDUCING | {"astype"}
+"""Methods whose results are arrays if they are called of one."""
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
 # How many items of what an environment's method returns are arrays: observations, rewards, and whether an episode ends.
 _ENVIRONMENT_ARRAYS = {"reset": 1, "step": 4}
@@ -151,6 +158,8 @@ class Array:
     """Whether its numbers come from a file, of which there may be gigabytes."""
     is_locked: bool = False
     """Whether it cannot be written to, as the array of an image's memory: tensors of it warn."""
+    is_float: bool = False
+    """Whether its numbers are floats, of whichever format."""
 
 
 class Arrays:
@@ -170,10 +179,14 @@ class Arrays:
         if node in self._busy:
             return None
         self._busy.add(node)
+        before = self.obstacle
         try:
-            return self._of(module, node)
+            found = self._of(module, node)
         finally:
             self._busy.discard(node)
+        if found is not None:
+            self.obstacle = before  # whatever of it is not known is none
+        return found
 
     def _of(self, module: Module, node: ast.expr) -> Array | None:
         match node:
@@ -202,8 +215,8 @@ class Arrays:
                 return self._function(module, callee.name.removeprefix("numpy."), call)
             if callee.sort is Sort.EXTERNAL and callee.name in _READERS:
                 return Array(None, is_new=True, has_axes=True, is_dense=True, is_read=True)
-            if callee.sort is Sort.FUNCTION and isinstance(callee.site, ast.FunctionDef):
-                return self._returned(callee.site, call) if len(self._flow.values(call.func)) == 1 else None
+            if callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, FUNCTIONS):
+                return self._result(call)
         return self._method(module, call, call.func) if isinstance(call.func, ast.Attribute) else None
 
     def _function(self, module: Module, name: str, call: ast.Call) -> Array | None:
@@ -212,7 +225,7 @@ class Arrays:
             return None
         if name in _FROM_FILES:
             return self._from_file(name, call, keywords)
-        if name in _RANDOM_FLOATS:
+        if name in _RANDOM_FLOATS or name in _RANDOM_OTHERS:
             return self._drawn(name, call)
         if not call.args:
             return None
@@ -222,7 +235,7 @@ class Arrays:
         if name in _CONSTRUCTORS:
             inner = self.array(module, call.args[0]) or self.list_of(module, call.args[0])
             default = inner.format if name == "array" and inner is not None else None
-            axes = name not in {"array", "full"} or isinstance(call.args[0], _SEQUENCES)
+            axes = name not in {"array", "full"} or self._is_list(module, call.args[0])
             axes = axes or (name == "array" and inner is not None and inner.has_axes)
             is_read = inner is not None and inner.is_read
             given = self._given_format(call, _CONSTRUCTORS[name], default)
@@ -238,10 +251,14 @@ class Arrays:
 
     def _drawn(self, name: str, call: ast.Call) -> Array | None:
         """The array of random numbers, where it is one and no number."""
-        sizes = [*call.args[_RANDOM_FLOATS[name] :], *(each.value for each in call.keywords if each.arg == "size")]
+        position = (_RANDOM_FLOATS | _RANDOM_OTHERS)[name]
+        sizes = [*call.args[position : position + 1], *(each.value for each in call.keywords if each.arg == "size")]
         is_number = not sizes or any(self._flow.values(each) & {NONE} for each in sizes)
         other = any(each.arg in {"dtype", "out"} for each in call.keywords)
-        return None if is_number or other else Array("float64", is_new=True, is_dense=True)
+        if is_number or other:
+            return None
+        axes = not _is_no_shape(sizes[0]) or self._is_number(sizes[0])
+        return Array("float64" if name in _RANDOM_FLOATS else None, is_new=True, has_axes=axes, is_dense=True)
 
     def _from_file(self, name: str, call: ast.Call, keywords: set[str | None]) -> Array | None:
         """An array that is read from a file: an archive's are new, too, but not what is mapped from the file."""
@@ -259,7 +276,7 @@ class Arrays:
         if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
             return None
         if name in _COMPUTE:
-            return self._new(_same_float(arrays), arrays)
+            return replace(self._new(_same_float(arrays), arrays), is_float=name in _GIVE_FLOATS)
         (viewed,) = arrays if name in _VIEWS and len(arrays) == 1 else (None,)
         return None if viewed is None else replace(viewed, is_dense=_is_laid_out(name, viewed))
 
@@ -284,38 +301,54 @@ class Arrays:
         """Whether it is an image of Pillow's, whose array cannot be written to."""
         return self._is_of(node, ("PIL.Image.", "torchvision.transforms.functional.to_pil_image"))
 
-    def _returned(self, function: ast.FunctionDef, call: ast.Call, index: int | None = None) -> Array | None:
-        """What a function of the project returns at each of its ends; it may keep hold of that.
+    def _result(self, call: ast.Call, index: int | None = None) -> Array | None:
+        """What the project's functions return that may be called there; they may keep hold of that.
 
         Args:
-            function: The function.
-            call: The call of it.
-            index: Which item of the tuple that it returns is asked for, if not all of it.
+            call: The call.
+            index: Which item of the tuple that they return is asked for, if not all of it.
         """
+        functions = [each.site for each in self._flow.values(call.func)]
+        # What returns nothing is no array either way: it is there for derived classes.
+        ending = [each for each in functions if not isinstance(each, ast.FunctionDef) or self._ends(each)]
+        found = [self._returned(each, call, index) if isinstance(each, ast.FunctionDef) else None for each in ending]
+        known = [each for each in found if each is not None]
+        return _any_of(known, call) if known and len(known) == len(found) else None
+
+    def _handed_on(self, call: ast.Call, index: int) -> Array | None:
+        """An item of what a function returns as another one returns it; none where that is the function itself."""
+        if call in self._busy:
+            return None
+        self._busy.add(call)
+        try:
+            return self._part(call, index)
+        finally:
+            self._busy.discard(call)
+
+    def _ends(self, function: ast.FunctionDef) -> list[ast.Return | ast.Yield | ast.YieldFrom]:
         own = self._flow.module_of(function)
-        ends = [
+        return [
             each
             for each in walk(function)
             if isinstance(each, (ast.Return, ast.Yield, ast.YieldFrom)) and own.function(each) is function
         ]
+
+    def _returned(self, function: ast.FunctionDef, call: ast.Call, index: int | None) -> Array | None:
+        own, ends = self._flow.module_of(function), self._ends(function)
         if function.decorator_list or not isinstance(function.body[-1], ast.Return):
             return None
         found = []
         for end in ends:
             value = end.value if isinstance(end, ast.Return) else None
-            if index is not None:
-                value = _item_of(value, index)
-            array = self.array(own, value) if value is not None else None
+            if index is not None and isinstance(value, ast.Call):
+                array = self._handed_on(value, index)
+            else:
+                value = value if index is None else _item_of(value, index)
+                array = self.array(own, value) if value is not None else None
             if array is None:
                 return None
             found.append(array)
-        formats = {each.format for each in found}
-        format_ = next(iter(formats)) if len(formats) == 1 else None
-        axes = all(each.has_axes for each in found)
-        is_read, is_locked = any(each.is_read for each in found), any(each.is_locked for each in found)
-        return Array(
-            format_, owner=call, has_axes=axes, is_dense=_all_dense(found), is_read=is_read, is_locked=is_locked
-        )
+        return _any_of(found, call)
 
     def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
         if func.attr == "numpy" and not call.args:
@@ -326,6 +359,10 @@ class Arrays:
             return Array(owner=call, has_axes=True, is_dense=True, is_read=True)
         if f"random.{func.attr}" in _RANDOM_FLOATS and self._is_of(func.value, tuple(_GENERATORS)):
             return self._drawn(f"random.{func.attr}", call)
+        if func.attr not in _METHODS:
+            if all(each.sort is not Sort.EXTERNAL for each in self._flow.values(func)):
+                self._note(module, call)
+            return None
         inner = self.array(module, func.value)
         if inner is None:
             return None
@@ -339,8 +376,6 @@ class Arrays:
         is_dense = _is_laid_out(func.attr, inner)
         if func.attr in _VIEW_METHODS:
             return replace(inner, has_axes=func.attr == "ravel", is_dense=is_dense)
-        if func.attr not in _NEW_METHODS:
-            return None
         return replace(inner, is_new=True, owner=None, is_dense=True, is_locked=False)
 
     def _given_format(self, call: ast.Call, position: int | None, default: str | None) -> str | None:
@@ -414,7 +449,9 @@ class Arrays:
         )
         is_dense = inner.is_dense and not is_gap
         owner = None if inner.is_new else inner.owner or value
-        return replace(inner, owner=owner, has_axes=False, is_dense=is_dense)
+        # A slice keeps its axis, whatever else is asked for.
+        axes = any(isinstance(each, ast.Slice) for each in (index, *parts))
+        return replace(inner, owner=owner, has_axes=axes, is_dense=is_dense)
 
     def _is_archive(self, module: Module, node: ast.expr) -> bool:
         """Whether it is a file of several arrays, each of which is read anew whenever it is asked for."""
@@ -439,11 +476,13 @@ class Arrays:
         return {each.name for each in self._flow.values(node.func)} == {"numpy.load"} and (is_archive or is_named)
 
     def _part(self, call: ast.Call, index: int) -> Array | None:
-        """An item of the tuple that a function of the project or an environment returns."""
+        """An item of what is returned by a function of the project, an environment or ``map(np.stack, …)``."""
         callees = self._flow.values(call.func)
+        if callees and all(isinstance(each.site, ast.FunctionDef) for each in callees):
+            return self._result(call, index)
         (only,) = callees if len(callees) == 1 else (None,)
-        if only is not None and only.sort is Sort.FUNCTION and isinstance(only.site, ast.FunctionDef):
-            return self._returned(only.site, call, index)
+        if only is not None and only.name == "builtins.map" and self._are_made(call.args[0]):
+            return Array(is_new=True, has_axes=True, is_dense=True)
         if only is not None and only.sort is Sort.EXTERNAL and only.name in _READERS_OF_PARTS:
             return self._read_part(only.name, call, index)
         arrays = _ENVIRONMENT_ARRAYS.get(only.name, 0) if only is not None and only.sort is Sort.METHOD else 0
@@ -451,6 +490,11 @@ class Arrays:
         if only is not None and index < min(arrays, self._lengths.get(call, arrays + 1) - 1):
             return Array(owner=call, has_axes=True) if self._is_vector_environment(only.of) else None
         return None
+
+    def _are_made(self, function: ast.expr) -> bool:
+        """Whether it is a function of NumPy's that joins whatever it is given to a new array."""
+        names = {each.name for each in self._flow.values(function)}
+        return bool(names) and names <= {f"numpy.{each}" for each in _CONSTRUCTORS.keys() - {"array", "full", "arange"}}
 
     def _read_part(self, name: str, call: ast.Call, index: int) -> Array | None:
         """A recording, beside its sampling rate; not one that is mapped from its file, or whose memory is a file's."""
@@ -476,8 +520,20 @@ class Arrays:
         wraps = wraps_environments(value.name) and bool(inner)
         return wraps and all(self._is_vector_environment(each, depth - 1) for each in inner)
 
+    def _made(self, node: ast.expr) -> Array | None:
+        """What the expression is given on every way that leads to it, where NumPy made all of that; it may be kept."""
+        values = without_none(self._flow.values(node))
+        made = [each.site for each in values if each.sort is Sort.MADE and each.name.startswith("numpy.")]
+        calls = [each for each in made if isinstance(each, ast.Call)]
+        found = [self.array(module_of(self._flow, each), each) for each in calls]
+        known = [each for each in found if each is not None]
+        return _any_of(known, node) if known and len(known) == len(values) else None
+
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
-        """What all assignments of the name say; it is held by the name."""
+        """What all assignments of the name say, or those that reach it; it is held by the name."""
+        return self._assigned(module, node) or self._made(node)
+
+    def _assigned(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         found: list[Array] = []
         assignments = list(self._assignments(module, node))
         if len(assignments) > _MANY:
@@ -494,20 +550,17 @@ class Arrays:
             found.append(known)
         if not found:
             return None
-        formats = {each.format for each in found}
         shared = next((each.owner for each in found if each.owner is not None), None)
-        axes = all(each.has_axes for each in found)
-        format_ = next(iter(formats)) if len(formats) == 1 else None
-        is_read, is_locked = any(each.is_read for each in found), any(each.is_locked for each in found)
-        owner = shared or node
-        return Array(
-            format_, owner=owner, has_axes=axes, is_dense=_all_dense(found), is_read=is_read, is_locked=is_locked
-        )
+        return _any_of(found, shared or node)
 
     def _note(self, module: Module, node: ast.expr) -> None:
         """Notes what is not known, where it is no part of a library."""
-        is_library = any(each.sort is Sort.EXTERNAL for each in self._flow.values(node))
-        if self.obstacle is None and not is_library and node not in self._parts.values():
+        named = node
+        if isinstance(node, ast.Subscript) and node in self._parts.values():
+            node = node.value
+            named = node.func if isinstance(node, ast.Call) else node
+        is_library = any(each.sort is Sort.EXTERNAL for each in self._flow.values(named))
+        if self.obstacle is None and not is_library:
             self.obstacle = module, node
 
     def _is_later(self, node: ast.expr, given: ast.expr) -> bool:
@@ -533,7 +586,7 @@ class Arrays:
         if node.id in self._written_from_inside(module):
             yield module, None
             return
-        target = _stored_before(module, node)
+        target = _stored_before(module, node, self._is_run)
         before = self.given(module, target) if target is not None else None
         if before is not None:
             yield module, before
@@ -545,7 +598,7 @@ class Arrays:
             yield from self._parameter(scope, node.id)
         own = [each for each in stores if module.function(each) is scope]
         # A name that the function does not bind is the module's, or that of a function around it.
-        for name in own or ([] if is_parameter else stores):
+        for name in sorted(own or ([] if is_parameter else stores), key=lambda each: _distance(module, node, each)):
             if isinstance(module.parent(name), ast.AugAssign):
                 continue  # in place: it stays what it is
             yield module, self.given(module, name) if own or module.function(name) is None else None
@@ -751,8 +804,14 @@ def set_before(module: Module, name: ast.Name) -> ast.expr | None:
     return statement.value if is_plain and isinstance(statement, ast.Assign) else None
 
 
-def _stored_before(module: Module, name: ast.Name) -> ast.Name | None:
-    """The name as the last statement before this one, of the same suite, binds it, alone or in a tuple."""
+def _stored_before(module: Module, name: ast.Name, runs: Callable[[ast.For], bool] | None = None) -> ast.Name | None:
+    """The name as the last statement before this one, of the same suite, binds it, alone or in a tuple.
+
+    Args:
+        module: The module.
+        name: The name, where it is read.
+        runs: Tells of which loops each statement is run at least once: what they bind counts as well.
+    """
     statement = module.statement(name)
     # What these bind, or run later, is another matter.
     other = (ast.NamedExpr, ast.comprehension, ast.Lambda)
@@ -760,14 +819,27 @@ def _stored_before(module: Module, name: ast.Name) -> ast.Name | None:
         return None
     suite = module.suite(statement)
     index = next((i for i, each in enumerate(suite) if each is statement), 0)
-    for each in reversed(suite[:index]):
-        stores = [part for part in walk(each) if isinstance(part, ast.Name) and part.id == name.id]
+    return _last_store(suite[:index], name.id, runs)
+
+
+def _last_store(statements: Sequence[ast.stmt], name: str, runs: Callable[[ast.For], bool] | None) -> ast.Name | None:
+    """The name as the statements leave it, where one of them surely binds it last."""
+    for each in reversed(statements):
+        stores = [part for part in walk(each) if isinstance(part, ast.Name) and part.id == name]
         if isinstance(each, ast.AugAssign) and each.target in stores:
             continue  # in place: it stays what it is
+        bound = [part for part in stores if isinstance(part.ctx, ast.Store)]
+        if runs is not None and isinstance(each, ast.For) and bound and runs(each):
+            return None if each.orelse else _last_store(each.body, name, runs)
         if any(not isinstance(part.ctx, ast.Load) for part in stores):
-            bound = [part for part in stores if isinstance(part.ctx, ast.Store)]
             return bound[0] if isinstance(each, ast.Assign) and len(bound) == 1 else None
     return None
+
+
+def _distance(module: Module, name: ast.Name, store: ast.Name) -> tuple[bool, int]:
+    """Sorts what binds the name by how likely it is to be what is read: the last one before it is likeliest."""
+    is_later = store.lineno >= name.lineno and not isinstance(module.parent(store), ast.comprehension)
+    return is_later, -store.lineno
 
 
 def _class_around(module: Module, node: ast.AST) -> ast.ClassDef | None:
@@ -785,6 +857,20 @@ def _same_float(arrays: list[Array | None]) -> str | None:
     formats = {each.format if each is not None else None for each in arrays}
     (only,) = formats if len(formats) == 1 else (None,)
     return only if only is not None and only.startswith("float") else None
+
+
+def _any_of(arrays: Sequence[Array], owner: ast.AST) -> Array:
+    """What is one of some arrays, whichever it is."""
+    formats = {each.format for each in arrays}
+    return Array(
+        formats.pop() if len(formats) == 1 else None,
+        owner=owner,
+        has_axes=all(each.has_axes for each in arrays),
+        is_dense=_all_dense(arrays),
+        is_read=any(each.is_read for each in arrays),
+        is_locked=any(each.is_locked for each in arrays),
+        is_float=all(each.is_float for each in arrays),
+    )
 
 
 def _is_laid_out(name: str, array: Array) -> bool:
