@@ -66,6 +66,11 @@ def has(name: str, trait: Trait) -> bool:
     return name.partition(".")[0] in _PACKAGES[trait]
 
 
+def is_known(name: str) -> bool:
+    """Whether anything is known of the package of the qualified name."""
+    return any(has(name, each) for each in Trait)
+
+
 def packages(trait: Trait) -> frozenset[str]:
     """The packages that have the trait."""
     return _PACKAGES[trait]

@@ -2406,3 +2406,376 @@ def test_what_is_chosen_at_random_keeps_its_graph() -> None:
     reason = "it returns tensors to code outside this file, which may train on them"
 
     check_leaves(NoGradEval, "import random\n" + RETURNED.replace("RESULT", "random.choice([out, images])"), reason)
+
+
+MIXED = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+critic = nn.Linear(4, 3)
+target = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+criterion = nn.MSELoss()
+optimizer = torch.optim.SGD([*net.parameters(), *critic.parameters()], lr=0.1)
+loader = [(torch.randn(2, 4), torch.randn(2, 3)) for _ in range(3)]
+"""
+# Beside a pass that is not trained on, something is computed that is.
+TRAINED_BESIDE = {
+    "a loss is given a graph of elsewhere, and a detached target": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            goal = y + 0.9 * later
+            loss = criterion(q, goal.detach())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """
+    ),
+    "two target passes, each with a loss of another graph behind it": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            v = critic(x)
+            later = target(x)
+            goal = y + 0.9 * later
+            loss = criterion(q, goal.detach())
+
+            other = net(x + 1)
+            v_goal = other - q
+            v_loss = criterion(v, v_goal.detach())
+            optimizer.zero_grad()
+            loss.backward()
+            v_loss.backward()
+            optimizer.step()
+        """
+    ),
+    "another name of a graph of elsewhere": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            also = q
+            goal = later + 1
+            double = also * 2
+            again = target(x + 1)
+            loss = (double - goal.detach() - again.detach()).pow(2).mean()
+            loss.backward()
+        """
+    ),
+    "a column of a tensor of elsewhere": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            first = q[:, 0]
+            again = target(x + 1)
+            loss = (first - later[:, 0].detach() - again[:, 0].detach()).pow(2).mean()
+            loss.backward()
+        """
+    ),
+    "a tensor of elsewhere is transposed": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            turned = q.T
+            again = target(x + 1)
+            loss = (turned - later.T.detach() - again.T.detach()).pow(2).mean()
+            loss.backward()
+        """
+    ),
+    "losses of elsewhere are added up by sum()": (
+        """\
+        for x, y in loader:
+            one = criterion(net(x), y)
+            two = criterion(critic(x), y)
+            later = target(x)
+            total = sum([one, two])
+            again = target(x + 1)
+            print(later.sum().item(), again.sum().item())
+            total.backward()
+        """
+    ),
+    "a tensor of elsewhere is unpacked": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            one, two = q
+            again = target(x + 1)
+            loss = (one - later[0].detach()).pow(2).mean() + two.sum() + again.detach().sum()
+            loss.backward()
+        """
+    ),
+    "the rows of a tensor of elsewhere are collected": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            rows = []
+            later = target(x)
+            for row in q:
+                rows.append(row)
+            again = target(x + 1)
+            loss = sum(rows).sum() + later.detach().sum() + again.detach().sum()
+            loss.backward()
+        """
+    ),
+    "a loss of elsewhere is scaled in place": (
+        """\
+        for x, y in loader:
+            loss = criterion(net(x), y)
+            later = target(x)
+            loss.mul_(3.0)
+            again = target(x + 1)
+            print(later.sum().item(), again.sum().item())
+            loss.backward()
+        """
+    ),
+    "what is called in between is not known": (
+        """\
+        import operator
+        make = operator.attrgetter("__call__")
+        compute = make(net)
+        for x, y in loader:
+            later = target(x)
+            q = compute(x)
+            again = target(x + 1)
+            loss = criterion(q, later.detach() + again.detach())
+            loss.backward()
+        """
+    ),
+    "losses are kept in a dictionary and added up later": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            losses = {}
+            later = target(x)
+            losses["one"] = criterion(q, later.detach())
+            again = target(x + 1)
+            losses["two"] = criterion(q, again.detach())
+            sum(losses.values()).backward()
+        """
+    ),
+    "losses are appended to a list of elsewhere": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            losses = []
+            later = target(x)
+            losses.append(criterion(q, later.detach()))
+            again = target(x + 1)
+            losses.append(criterion(q, again.detach()))
+            torch.stack(losses).sum().backward()
+        """
+    ),
+    "losses are appended to a list that has another name": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            losses = []
+            every = losses
+            later = target(x)
+            losses.append(criterion(q, later.detach()))
+            again = target(x + 1)
+            losses.append(criterion(q, again.detach()))
+            sum(every).backward()
+        """
+    ),
+    "a helper runs the backward": (
+        """\
+        def learn(value):
+            value.backward()
+
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            loss = criterion(q, later.detach())
+            learn(loss)
+        """
+    ),
+    "a tuple of losses is returned": (
+        """\
+        def losses(x, y):
+            q = net(x)
+            later = target(x)
+            goal = later.detach()
+            one = criterion(q, goal)
+            again = target(x + 1)
+            two = criterion(q, again.detach())
+            return one, two
+
+        for x, y in loader:
+            sum(losses(x, y)).backward()
+        """
+    ),
+    "a closure of the optimizer runs the backward": (
+        """\
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            loss = criterion(q, later.detach())
+            again = target(x + 1)
+            extra = criterion(q, again.detach())
+            def closure():
+                optimizer.zero_grad()
+                (loss + extra).backward()
+                return loss
+            optimizer.step(closure)
+        """
+    ),
+    "losses are kept as attributes": (
+        """\
+        class Trainer:
+            def learn(self, x, y):
+                q = net(x)
+                later = target(x)
+                self.loss = criterion(q, later.detach())
+                again = target(x + 1)
+                self.other = criterion(q, again.detach())
+                self.update()
+            def update(self):
+                (self.loss + self.other).backward()
+        trainer = Trainer()
+        for x, y in loader:
+            trainer.learn(x, y)
+        """
+    ),
+    "a graph comes in by a parameter": (
+        """\
+        def learn(q, x):
+            later = target(x)
+            here = q
+            again = target(x + 1)
+            value = here.mean(1)
+            third = target(x + 2)
+            loss = (value - later.mean(1).detach() - again.mean(1).detach() - third.mean(1).detach()).pow(2).mean()
+            loss.backward()
+        for x, y in loader:
+            learn(net(x), x)
+        """
+    ),
+    "a function computes with a graph of elsewhere": (
+        """\
+        def average(values):
+            return values.mean(1)
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            value = average(q)
+            again = target(x + 1)
+            loss = (value - later.mean(1).detach() - again.mean(1).detach()).pow(2).mean()
+            loss.backward()
+        """
+    ),
+    "a comprehension computes with graphs of elsewhere": (
+        """\
+        for x, y in loader:
+            outs = [net(x), critic(x)]
+            later = target(x)
+            means = [each.mean() for each in outs]
+            again = target(x + 1)
+            loss = sum(means) - later.mean().detach() - again.mean().detach()
+            loss.backward()
+        """
+    ),
+    "map() computes with graphs of elsewhere": (
+        """\
+        for x, y in loader:
+            outs = [net(x), critic(x)]
+            later = target(x)
+            means = list(map(torch.mean, outs))
+            again = target(x + 1)
+            loss = sum(means) - later.mean().detach() - again.mean().detach()
+            loss.backward()
+        """
+    ),
+    "a penalty on a weight": (
+        """\
+        for x, y in loader:
+            later = target(x)
+            decay = critic.weight.pow(2).sum()
+            again = target(x + 1)
+            loss = (net(x) - later.detach() - again.detach()).pow(2).mean() + decay
+            loss.backward()
+        """
+    ),
+    "a layer's weight is used without the layer": (
+        """\
+        import torch.nn.functional as F
+        for x, y in loader:
+            later = target(x)
+            out = F.linear(x, critic.weight)
+            again = target(x + 1)
+            loss = (out - later.detach() - again.detach()).pow(2).mean()
+            loss.backward()
+        """
+    ),
+    "a distribution of what a model computed": (
+        """\
+        for x, y in loader:
+            d = torch.distributions.Normal(net(x), 1.0)
+            later = target(x)
+            lp = d.log_prob(y)
+            again = target(x + 1)
+            loss = lp.mean() - later.mean().detach() - again.mean().detach()
+            loss.backward()
+        """
+    ),
+    "a lambda hands a loss on": (
+        """\
+        def evaluate(x, y):
+            out = net(x)
+            return criterion(out, y)
+        def step(f):
+            f().backward()
+        for x, y in loader:
+            step(lambda: evaluate(x, y))
+        """
+    ),
+}
+
+
+@pytest.mark.parametrize("body", TRAINED_BESIDE.values(), ids=list(TRAINED_BESIDE))
+def test_what_reaches_a_backward_keeps_its_graph(body: str) -> None:
+    code = MIXED + dedent(body) + "print([p.grad for p in (*net.parameters(), *critic.parameters())])\n"
+
+    sites = run(NoGradEval, code).sites
+
+    assert sites
+    assert run_script(run(NoGradEval, code).after) == run_script(code)
+
+
+def test_a_loss_that_code_of_elsewhere_trains_on_stays_out() -> None:
+    before = MIXED + dedent(
+        """\
+        from theirs import Updater
+
+        updater = Updater(optimizer)
+        for x, y in loader:
+            q = net(x)
+            later = target(x)
+            loss = criterion(q, later.detach())
+            updater.apply(loss)
+        """
+    )
+    after = before.replace("    later = target(x)\n", "    with torch.no_grad():\n        later = target(x)\n")
+    check_rewrites(NoGradEval, before, after)
+
+
+def test_numbers_are_added_up_beside_a_model() -> None:
+    before = MIXED + dedent(
+        """\
+        total = 0
+        net.eval()
+        for x, y in loader:
+            total += criterion(net(x), y).item()
+        print("{:.4f}".format(total))
+        criterion(critic(loader[0][0]), loader[0][1]).backward()
+        """
+    )
+    loop = before[before.index("for x, y in loader:\n") : before.index("print(")]
+    wrapped = "with torch.no_grad():\n" + "".join(f"    {each}\n" for each in loop.splitlines())
+    check_rewrites(NoGradEval, before, before.replace(loop, wrapped))

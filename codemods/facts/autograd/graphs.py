@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,9 @@ from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.training.iterations import called_functions, is_backward
-from codemods.library.kinds import Kind, has_integers, kind
+from codemods.library.kinds import MODULE_METHODS, Kind, has_integers, kind
 from codemods.library.operations import Parts, operation, parts
-from codemods.library.operators import attribute, function, operator
+from codemods.library.operators import Memory, attribute, function, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -24,27 +25,13 @@ if TYPE_CHECKING:
     from codemods.dataflow.forward import Doing
     from codemods.dataflow.source import Callee, Module
 
-# Built-in functions that pass on what they are given; the others return numbers, texts and the like.
-_PASSES_ON = frozenset(
-    {
-        "sum",
-        "max",
-        "min",
-        "abs",
-        "pow",
-        "zip",
-        "enumerate",
-        "list",
-        "tuple",
-        "dict",
-        "set",
-        "map",
-        "filter",
-        "sorted",
-        "reversed",
-    }
-    | {"iter", "next", "getattr", "vars", "round", "frozenset"}
+# Built-in functions that hand out what they are given, and those that compute with it; the others return numbers, texts
+# and the like.
+_HANDS_OUT = frozenset(
+    {"zip", "enumerate", "list", "tuple", "dict", "set", "filter", "sorted", "reversed", "iter", "next", "getattr"}
+    | {"vars", "frozenset"}
 )
+_COMPUTES = frozenset({"sum", "max", "min", "abs", "pow", "map", "round"})
 _KEEPS = frozenset(
     {"append", "appendleft", "extend", "add", "insert", "put", "put_nowait", "push", "store", "remember", "setdefault"}
 )
@@ -124,19 +111,25 @@ class Graphs:
         self.strict = strict
         self._courses = Summaries(self._course, Course(), Course.join)
 
-    def function(self, function: Callee, carrying: frozenset[str] | None = None) -> Course:
+    def function(
+        self, function: Callee, carrying: frozenset[str] | None = None, outside: frozenset[str] = frozenset()
+    ) -> Course:
         """The course of a function's body.
 
         Args:
             function: A function of the project.
             carrying: The parameters that carry a graph; None where any of them may.
+            outside: Those that may carry one of elsewhere.
         """
-        return self._courses.of((function, _ANY if carrying is None else carrying))
+        return self._courses.of((function, _ANY if carrying is None else carrying, outside - (carrying or _ANY)))
 
-    def _course(self, key: tuple[Callee, frozenset[str]]) -> Course:
-        function, carrying = key
+    def _course(self, key: tuple[Callee, frozenset[str], frozenset[str]]) -> Course:
+        function, carrying, outside = key
         parameters = frozenset(signature(function).names)
-        names = {} if carrying is _ANY else {name: name in carrying for name in parameters}
+        held = dict.fromkeys(parameters, _Held.NONE)
+        held.update(dict.fromkeys(outside, _Held.OUTSIDE))
+        held.update(dict.fromkeys(carrying, _Held.CARRIES))
+        names = {} if carrying is _ANY else held
         walk = _Walk(self, names, bound_names(function) - parameters, declared_outer(function))
         if isinstance(function, ast.Lambda):
             walk.run([ast.copy_location(ast.Return(function.body), function.body)])
@@ -148,7 +141,7 @@ class Graphs:
     def entered(self) -> dict[Callee, frozenset[str]]:
         """The functions that were given graphs so far, and which of their parameters were."""
         found: dict[Callee, frozenset[str]] = {}
-        for callee, carrying in self._courses.asked:
+        for callee, carrying, _ in self._courses.asked:
             if carrying and "*" not in carrying:
                 found[callee] = found.get(callee, frozenset()) | carrying
         return found
@@ -174,57 +167,86 @@ class Graphs:
             course: Theirs.
         """
         walk = self._walk(module, last, course.at_end)
-        walk.run_after(module, last, None if course.at_jumps is None else dict.fromkeys(course.at_jumps, True))
+        jumped = None if course.at_jumps is None else dict.fromkeys(course.at_jumps, _Held.CARRIES)
+        walk.run_after(module, last, jumped)
         return walk.course
 
     def _walk(self, module: Module, place: ast.stmt, names: frozenset[str]) -> _Walk:
-        carrying = dict.fromkeys(names, True)
+        carrying = dict.fromkeys(names, _Held.CARRIES)
         scope = module.function(place)
         if scope is None:
             return _Walk(self, carrying, bound_names(module.tree), frozenset())
         return _Walk(self, carrying, bound_names(scope) - frozenset(signature(scope).names), declared_outer(scope))
 
 
-class _Walk(ForwardAnalysis[bool]):
+class _Held(enum.IntEnum):
+    """What a name holds; what may hold one of two holds the greater."""
+
+    NONE = 0
+    OUTSIDE = 1
+    """What may carry a graph of elsewhere, as it came: nothing is lost until something is computed from it."""
+    CARRIES = 2
+
+
+class _Walk(ForwardAnalysis[_Held]):
     """Whether each name may hold a tensor that carries a graph; a name that is bound nowhere here may come with one."""
 
     def __init__(
-        self, graphs: Graphs, names: Mapping[str, bool], local: frozenset[str], shared: frozenset[str]
+        self, graphs: Graphs, names: Mapping[str, _Held], local: frozenset[str], shared: frozenset[str]
     ) -> None:
-        super().__init__(names, bottom=False)
+        super().__init__(names, bottom=_Held.NONE)
         self._graphs = graphs
         self._flow = graphs.flow
         self._local = local
         self._shared = shared
         self._rebound: set[str] = set()
-        self._ever = {name for name, carries in names.items() if carries}
+        self._ever = set(_carrying(names))
         self._kept: ast.AST | None = None
         self._returned: ast.Return | None = None
         self._trained: ast.AST | None = None
+        self._here: ast.stmt | None = None
+        """The statement that is followed."""
 
     @property
     def course(self) -> Course:
-        carrying = frozenset(name for name, carries in self.names.items() if carries)
-        jumped = None if self.jumped is None else frozenset(name for name, carries in self.jumped.items() if carries)
-        return Course(carrying, jumped, frozenset(self._ever), self._kept, self._returned, self._trained)
+        jumped = None if self.jumped is None else _carrying(self.jumped)
+        ever = frozenset(self._ever)
+        return Course(_carrying(self.names), jumped, ever, self._kept, self._returned, self._trained)
 
     # Statements.
 
-    def join(self, one: bool, other: bool) -> bool:  # noqa: FBT001 - the lattice has two elements
-        return one or other
+    def reached(self, statement: ast.stmt) -> None:
+        self._here = statement
 
-    def of(self, node: ast.expr) -> bool:
-        return self.carries(node)
+    def join(self, one: _Held, other: _Held) -> _Held:
+        return max(one, other)
 
-    def unpacked(self, node: ast.expr, count: int) -> Sequence[bool]:
-        rest = not self._gives_indices(node, is_unpacked=True) and self.carries(node)
-        return [self.carries(node), *[rest] * (count - 1)]
+    def of(self, node: ast.expr) -> _Held:
+        if self.carries(node):
+            return _Held.CARRIES
+        comes_so = self._graphs.outside and self.carries(node, operand=True)
+        return _Held.OUTSIDE if comes_so else _Held.NONE
 
-    def augmented(self, statement: ast.AugAssign) -> bool:
-        target, is_new = statement.target, self.carries(statement.value, operand=True)
-        if is_new and isinstance(target, ast.Name) and self._is_given(target.id, statement):
-            self._kept = self._kept or statement
-        return is_new or self.carries(target)
+    def element(self, node: ast.expr) -> _Held:
+        held = self.of(node)
+        # The rows of a tensor are computed from it; what is in a list is not.
+        is_tensor = any(each.sort is Sort.TENSOR for each in self._flow.values(node))
+        return _Held.CARRIES if held is _Held.OUTSIDE and is_tensor else held
+
+    def unpacked(self, node: ast.expr, count: int) -> Sequence[_Held]:
+        rest = _Held.NONE if self._gives_indices(node, is_unpacked=True) else self.element(node)
+        return [self.element(node), *[rest] * (count - 1)]
+
+    def augmented(self, statement: ast.AugAssign) -> _Held:
+        target = statement.target
+        if self.carries(statement.value, operand=True):
+            if isinstance(target, ast.Name) and self._is_given(target.id, statement):
+                self._kept = self._kept or statement
+            return _Held.CARRIES
+        # A tensor to which a number is added in place keeps its graph, and its gradients are the same.
+        keeps = isinstance(statement.op, (ast.Add, ast.Sub))
+        held = self.of(target)
+        return held if keeps or held is _Held.NONE else _Held.CARRIES
 
     def _is_given(self, name: str, statement: ast.AugAssign) -> bool:
         """Whether the name is still a parameter, whose list or tensor changes for the caller as well."""
@@ -233,23 +255,25 @@ class _Walk(ForwardAnalysis[bool]):
         values = without_none(self._flow.before(statement).get(name, frozenset()))
         return not any(each.sort in {Sort.LITERAL, Sort.PLAIN} for each in values)
 
-    def defined(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    def defined(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> _Held:
         carries = not isinstance(statement, ast.ClassDef) and self._is_closed_over(statement)
         if carries:
             self._ever.add(statement.name)
-        return carries
+        return _Held.CARRIES if carries else _Held.NONE
 
-    def bound(self, target: ast.Name, held: bool) -> None:  # noqa: FBT001
+    def bound(self, target: ast.Name, held: _Held) -> None:
         self._rebound.add(target.id)
-        if held:
+        if held is _Held.CARRIES:
             self._ever.add(target.id)
             if target.id in self._shared:
                 self._kept = self._kept or target
 
-    def stored(self, target: ast.Attribute | ast.Subscript, held: bool) -> None:  # noqa: FBT001
-        if held and isinstance(target, ast.Subscript):
+    def stored(self, target: ast.Attribute | ast.Subscript, held: _Held) -> None:
+        if held is not _Held.CARRIES:
+            return
+        if isinstance(target, ast.Subscript):
             self._put_into(target.value, target)
-        elif held:
+        else:
             self._kept = self._kept or target
 
     def returned(self, statement: ast.Return) -> None:
@@ -264,10 +288,19 @@ class _Walk(ForwardAnalysis[bool]):
                 return
             container = container.value
         if isinstance(container, ast.Name) and container.id in self._local and container.id not in self._shared:
-            self.put(container.id, held=True)
-            self._ever.add(container.id)
+            for name in (container.id, *self._other_names(container.id)):
+                self.put(name, _Held.CARRIES)
+                self._ever.add(name)
         else:
             self._kept = self._kept or place
+
+    def _other_names(self, name: str) -> list[str]:
+        """The other names of the container that the name holds."""
+        if self._here is None:
+            return []
+        held = self._flow.before(self._here)
+        same = {each for each in held.get(name, ()) if each.sort is Sort.CONTAINER}
+        return sorted(other for other in held if other != name and other in self._local and held[other] & same)
 
     # Expressions.
 
@@ -285,23 +318,30 @@ class _Walk(ForwardAnalysis[bool]):
             if any(self.carries(each) for each in (*receiver, *arguments)):
                 self._trained = self._trained or call
             return
+        functions = list(called_functions(self._flow, call))
+        self._change_in_place(call, functions)
         if not any(self.carries(each) for each in arguments):
             return
-        functions = list(called_functions(self._flow, call))
         for callee in functions:
-            course = self._graphs.function(callee, self._carrying_parameters(callee, call))
+            course = self._course_of(callee, call)
             if self._graphs.trains(callee) or course.trained is not None:
                 self._trained = self._trained or call
             if course.kept is not None and not self._is_shown(callee):
                 self._kept = self._kept or call
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        in_place = method.endswith("_") and not method.endswith("__")
-        if receiver and not functions and is_statement and (method in _KEEPS or in_place):
+        if receiver and not functions and is_statement and (method in _KEEPS or _is_in_place(method)):
             self._put_into(receiver[0], call)
         if any(_is_told_to_keep(each, is_method=bool(receiver)) for each in callees):
             self._kept = self._kept or call
         if self._graphs.strict and not functions and not self._is_understood(call):
             self._kept = self._kept or call
+
+    def _change_in_place(self, call: ast.Call, functions: Sequence[Callee]) -> None:
+        """Notes that ``x.mul_(2)`` changes a tensor of elsewhere that may carry a graph."""
+        if functions or not isinstance(call.func, ast.Attribute) or not _is_in_place(call.func.attr):
+            return
+        if self.of(call.func.value) is _Held.OUTSIDE:
+            self._put_into(call.func.value, call)
 
     def _is_understood(self, call: ast.Call) -> bool:
         """Whether code of a library is called that does not train on what it is given, or of a model or a loss."""
@@ -327,12 +367,14 @@ class _Walk(ForwardAnalysis[bool]):
         owner = self._flow.owner(function)
         return owner is not None and any(each in owner.name.lower() for each in _SHOWS)
 
-    def _carrying_parameters(self, function: Callee, call: ast.Call) -> frozenset[str]:
-        """The parameters of the function that are given a tensor with a graph."""
+    def _course_of(self, function: Callee, call: ast.Call) -> Course:
+        """The course of a function's body in a call."""
         binding = self._flow.signature(function).bind(call)
         if not binding.is_whole:
-            return frozenset(signature(function).names)
-        return frozenset(name for name, each in binding.given.items() if self.carries(each))
+            return self._graphs.function(function, frozenset(signature(function).names))
+        held = {name: self.of(each) for name, each in binding.given.items()}
+        outside = frozenset(name for name, each in held.items() if each is _Held.OUTSIDE)
+        return self._graphs.function(function, _carrying(held), outside)
 
     def carries(self, node: ast.AST, *, operand: bool = False) -> bool:  # noqa: C901 - a table of cases
         """Whether what the expression yields may carry a graph.
@@ -345,22 +387,25 @@ class _Walk(ForwardAnalysis[bool]):
             case ast.Name(name):
                 held = self.names.get(name)
                 if held is not None:
-                    return held
+                    return held is _Held.CARRIES or (operand and held is _Held.OUTSIDE)
                 return operand and self._graphs.outside and _may_carry(self._flow, self._flow.values(node))
             case ast.Attribute(value, name):
                 row = attribute(name)
                 is_cut = row is not None and not row.carries_graph
                 if is_cut or (name == "indices" and self._gives_indices(value)):
                     return False
+                if row is not None and self._graphs.outside and self.carries(value, operand=True):
+                    return True  # ``x.T`` is another tensor
                 outside = (
                     operand and self._graphs.outside and _may_carry(self._flow, self._flow.values(node), opaque=False)
                 )
                 return outside or self.carries(value)
             case ast.Subscript(value, index):
-                is_index = ast.unparse(index) in {"1", "-1"} and self._gives_indices(value)
-                return not is_index and self.carries(value, operand=operand)
+                if ast.unparse(index) in {"1", "-1"} and self._gives_indices(value):
+                    return False
+                return self.carries(value, operand=operand or self._takes_part(value, index))
             case ast.Call():
-                return self._call_carries(node)
+                return self._call_carries(node, operand=operand)
             case ast.Lambda():
                 return self._is_closed_over(node)
             case ast.Compare() | ast.JoinedStr() | ast.Yield() | ast.YieldFrom() | ast.Constant():
@@ -368,7 +413,8 @@ class _Walk(ForwardAnalysis[bool]):
             case ast.BinOp() | ast.UnaryOp():
                 return any(self.carries(each, operand=True) for each in ast.iter_child_nodes(node))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                return self.comprehended(node)
+                held = self.comprehended(node)
+                return held is _Held.CARRIES or (operand and held is _Held.OUTSIDE)
             case ast.IfExp(_, body, orelse):
                 return self.carries(body, operand=operand) or self.carries(orelse, operand=operand)
             case _:
@@ -381,17 +427,23 @@ class _Walk(ForwardAnalysis[bool]):
 
     def _is_closed_over(self, function: ast.AST) -> bool:
         """Whether a function reads a name that carries a graph around it."""
-        return any(isinstance(each, ast.Name) and self.names.get(each.id) for each in source.walk(function))
+        names = (each.id for each in source.walk(function) if isinstance(each, ast.Name))
+        return any(self.names.get(each) is _Held.CARRIES for each in names)
 
-    def _call_carries(self, call: ast.Call) -> bool:
-        if self._graphs.makes(call) or (isinstance(call.func, ast.Name) and self.names.get(call.func.id)):
+    def _takes_part(self, node: ast.expr, index: ast.expr) -> bool:
+        """Whether an index computes a part of a tensor, and does not hand out an item of a list."""
+        is_part = any(isinstance(each, ast.Slice) for each in getattr(index, "elts", ()))
+        return is_part or any(each.sort is Sort.TENSOR for each in self._flow.values(node))
+
+    def _call_carries(self, call: ast.Call, *, operand: bool) -> bool:
+        is_closure = isinstance(call.func, ast.Name) and self.names.get(call.func.id) is _Held.CARRIES
+        if self._graphs.makes(call) or is_closure:
             return True
         callees = self._flow.values(call.func)
         arguments = _arguments(call)
         functions = list(called_functions(self._flow, call))
         if functions and len(functions) == len(callees):
-            courses = [self._graphs.function(each, self._carrying_parameters(each, call)) for each in functions]
-            return any(each.returned is not None for each in courses)
+            return any(self._course_of(each, call).returned is not None for each in functions)
         row = operation(self._flow, call)
         if row is not None and not row.carries_graph:
             return False
@@ -400,13 +452,26 @@ class _Walk(ForwardAnalysis[bool]):
             return False  # ``x.type(torch.LongTensor)``, ``x.to(torch.long)``
         externals = [each.name for each in callees if each.sort is Sort.EXTERNAL]
         if externals and len(externals) == len(callees):
-            return any(_passes_on(name) for name in externals) and any(
-                self.carries(each, operand=name.startswith("torch.")) for each in arguments for name in externals
-            )
+            computes = operand or not all(map(_hands_out, externals))
+            return any(map(_passes_on, externals)) and any(self.carries(each, operand=computes) for each in arguments)
         receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
-        return any(self.carries(each, operand=True) for each in receiver) or any(
-            self.carries(each) for each in arguments
-        )
+        if row is not None and row.memory in {Memory.VIEW, Memory.EITHER}:
+            arguments = [each for each in arguments if self.carries(each)]  # sizes, devices and types
+        return any(self.carries(each, operand=True) for each in (*receiver, *arguments))
+
+
+def _carrying(names: Mapping[str, _Held]) -> frozenset[str]:
+    return frozenset(name for name, held in names.items() if held is _Held.CARRIES)
+
+
+def _hands_out(name: str) -> bool:
+    """Whether a function returns what it was given, or holds it, and computes nothing with it."""
+    package, _, rest = name.partition(".")
+    return (package == "builtins" and rest in _HANDS_OUT) or name in {"copy.copy", "copy.deepcopy"}
+
+
+def _is_in_place(method: str) -> bool:
+    return method.endswith("_") and not method.endswith("__")
 
 
 def _is_told_to_keep(callee: Value, *, is_method: bool) -> bool:
@@ -418,7 +483,7 @@ def _passes_on(name: str) -> bool:
     """Whether what a library's function returns may carry the graphs of its arguments."""
     package, _, rest = name.partition(".")
     if package == "builtins":
-        return rest in _PASSES_ON
+        return rest in _HANDS_OUT | _COMPUTES
     row = function(name)
     return row.carries_graph if row is not None else not has(name, Trait.GRAPHLESS)
 
@@ -447,9 +512,29 @@ def _may_carry(flow: Flow, values: Values, *, opaque: bool = True, depth: int = 
             receiver = flow.values(call.func.value) if is_method else frozenset()  # type: ignore[attr-defined]
             if _may_carry(flow, receiver, opaque=opaque, depth=depth - 1):
                 return True
-        elif value.sort is Sort.MADE and value.name == "torch.nn.Parameter":
+        elif (
+            (value.sort is Sort.MADE and value.name == "torch.nn.Parameter")
+            or _is_of_layer(flow, value)
+            or (depth and _may_carry(flow, _parts(flow, value), opaque=opaque, depth=depth - 1))
+        ):
             return True
     return False
+
+
+def _is_of_layer(flow: Flow, value: Value) -> bool:
+    """Whether it is ``layer.weight``, or another attribute of a model that is no method of every module."""
+    is_attribute = value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
+    return is_attribute and value.of is not None and kind(flow, value.of) is Kind.MODEL
+
+
+def _parts(flow: Flow, value: Value) -> Values:
+    """The items of a container, and what an object that carries on its arguments was made with: a distribution."""
+    if value.sort is Sort.CONTAINER:
+        return flow.items(value)
+    if value.sort is not Sort.MADE or not value.name.startswith("torch.distributions.") or value.site is None:
+        return frozenset()
+    given = _arguments(value.site) if isinstance(value.site, ast.Call) else []
+    return frozenset(each for argument in given for each in flow.values(argument))
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

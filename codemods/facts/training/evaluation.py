@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Sort
@@ -56,6 +57,11 @@ class Evaluations:
 
     def find(self) -> Iterator[EvaluationRegion]:
         """The regions, in the order of the text, without those that run without gradients already."""
+        for region in self._chosen():
+            is_open = region.why_not is None and not region.flag
+            yield replace(region, why_not=self._obstacles.reaching_backward(region)) if is_open else region
+
+    def _chosen(self) -> Iterator[EvaluationRegion]:
         for module in self._modules:
             whole: set[Callee] = set()
             for function in functions_of(self._flow, module):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, FunctionNode, Module
     from codemods.facts.reason import Place
-    from codemods.facts.training.evaluation_region import Kept
+    from codemods.facts.training.evaluation_region import EvaluationRegion, Kept
     from codemods.facts.training.graph_uses import GraphUses
 
 _IN_BLOCKS = "write `with torch.no_grad():` around the calls of models, with no await inside"
@@ -109,12 +109,15 @@ class GraphObstacles:
         for call in calls:
             module = self._module(call)
             statement = module.statement(call)
-            graphs = self._uses.of(partial(is_, call), outside=False)
-            course = graphs.statements(module, [statement])
-            used = escape(course) or self._uses.used_after(graphs, module, statement, course)
+            graphs = self._uses.of(partial(is_, call), outside=False, strict=True)
+            around = module.function(call)
+            if isinstance(around, ast.Lambda) and graphs.function(around).returned is not None:
+                used: ast.AST | None = around
+            else:
+                course = graphs.statements(module, [statement])
+                used = escape(course) or self._uses.used_after(graphs, module, statement, course)
             if used is not None:
-                text = f"what it returns may be trained on ({HERE})"
-                return Reason("graph-escapes", text, (self.place(function, used),))
+                return self._returned_trained(function, used)
         return None
 
     def place(self, home: ast.AST, node: ast.AST) -> Place:
@@ -125,8 +128,14 @@ class GraphObstacles:
     def _module(self, node: ast.AST) -> Module:
         return next(each for each in self._modules if each.holds(node))
 
-    def of_statements(self, module: Module, statements: tuple[ast.stmt, ...]) -> Reason | None:
-        """Why some statements of a suite cannot do without gradients."""
+    def of_statements(self, module: Module, statements: tuple[ast.stmt, ...], *, strict: bool = False) -> Reason | None:
+        """Why some statements of a suite cannot do without gradients.
+
+        Args:
+            module: Where they stand.
+            statements: The statements.
+            strict: Whether code that is not seen may keep what it is given in them, too, and train on it.
+        """
         reasons = (
             *map(self._why_statement_not, statements),
             self.mixed_autocast(module, statements[0], statements[0]),
@@ -134,7 +143,7 @@ class GraphObstacles:
         reason = next(filter(None, (*reasons, *map(self.of_state, statements))), None)
         if reason is not None:
             return reason
-        course = self._uses.inside.statements(module, statements)
+        course = (self._uses.strict if strict else self._uses.inside).statements(module, statements)
         if course.kept is not None:
             return self._keeps(statements[0], course.kept)
         if course.returned is not None:
@@ -142,11 +151,43 @@ class GraphObstacles:
             reason = self._why_result_not(function) if function is not None else None
             if reason is not None:
                 return reason
-        used = self._uses.used_after(self._uses.outside, module, statements[-1], course)
-        if used is not None:
-            text = f"a tensor computed in it may be trained on later ({HERE})"
-            return Reason("graph-escapes", text, (self.place(statements[0], used),))
+        used = self._uses.used_after(self._uses.strictly_outside, module, statements[-1], course)
+        return None if used is None else self._trained_later(statements[0], used)
+
+    def _trained_later(self, home: ast.AST, node: ast.AST) -> Reason:
+        text = f"a tensor computed in it may be trained on later ({HERE})"
+        return Reason("graph-escapes", text, (self.place(home, node),))
+
+    def reaching_backward(self, region: EvaluationRegion) -> Reason | None:
+        """Why code that was found to do without gradients cannot: what it binds may reach a backward that is seen.
+
+        The last look before an edit. It trusts no call that is not known to compute no graph.
+        """
+        if region.function is not None:
+            return self._result_reaching_backward(region.function)
+        course = self._uses.doubtful.statements(region.module, region.statements)
+        used = course.trained or self._uses.differentiated.after(region.module, region.statements[-1], course).trained
+        return None if used is None else self._trained_later(region.node, used)
+
+    def _result_reaching_backward(self, function: FunctionNode) -> Reason | None:
+        course = self._uses.doubtful.function(function)
+        if course.trained is not None:
+            return self.needs(function, course.trained)
+        if course.returned is None:
+            return None
+        for call in self._flow.callers(function):
+            module = self._module(call)
+            statement = module.statement(call)
+            graphs = self._uses.reaching(call)
+            found = graphs.statements(module, [statement])
+            used = found.trained or graphs.after(module, statement, found).trained
+            if used is not None:
+                return self._returned_trained(function, used)
         return None
+
+    def _returned_trained(self, function: FunctionNode | Callee, used: ast.AST) -> Reason:
+        text = f"what it returns may be trained on ({HERE})"
+        return Reason("graph-escapes", text, (self.place(function, used),))
 
     def _why_statement_not(self, statement: ast.stmt) -> Reason | None:
         trains = self._iterations.why_trains(statement)

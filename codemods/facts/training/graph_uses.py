@@ -7,10 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.values import Sort, without_none
 from codemods.facts.autograd.graphs import Course, Graphs
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import called_functions
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
+from codemods.library.operations import operation
+from codemods.library.packages import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.training.iterations import Iterations
     from codemods.facts.training.modes import Modes
+
+_WRAPPERS = ("functools.", "operator.")
+"""What calls what it was given earlier."""
 
 
 class GraphUses:
@@ -51,8 +57,38 @@ class GraphUses:
         return self.of(self._makes_graph, outside=True, strict=True)
 
     @cached_property
+    def strictly_outside(self) -> Graphs:
+        """The same as ``outside``; what is not seen may keep tensors and train on them."""
+        return self.of(lambda _: False, outside=False, strict=True)
+
+    @cached_property
+    def doubtful(self) -> Graphs:
+        """The same as ``inside``; what code that is not seen returns may carry a graph, whatever it is given."""
+        return Graphs(self._flow, self._may_make_graph, lambda _: False, outside=True)
+
+    def reaching(self, call: ast.Call) -> Graphs:
+        """Follows what a call returns to a backward that is seen, and to nothing else."""
+        return Graphs(self._flow, lambda each: each is call, lambda _: False, outside=False)
+
+    @cached_property
+    def differentiated(self) -> Graphs:
+        """Follows tensors that are there already to a backward that is seen, and to nothing else."""
+        return Graphs(self._flow, lambda _: False, lambda _: False, outside=False)
+
+    @cached_property
     def _of_models(self) -> Graphs:
         return self.of(self._makes_graph, outside=False)
+
+    def _may_make_graph(self, call: ast.Call) -> bool:
+        if self._makes_graph(call):
+            return True
+        if operation(self._flow, call) is not None:
+            return False
+        return any(
+            each.sort in {Sort.UNKNOWN, Sort.PARTIAL}
+            or (each.sort in {Sort.EXTERNAL, Sort.MADE} and kind(self._flow, each) is None and _is_opaque(each.name))
+            for each in without_none(self._flow.values(call.func))
+        )
 
     def _makes_graph(self, call: ast.Call) -> bool:
         if self.modes.runs_without(call):
@@ -131,6 +167,11 @@ class GraphUses:
             if name.id in ever and isinstance(name.ctx, ast.Load) and _reads_from(module, name, function):
                 return name
         return None
+
+
+def _is_opaque(name: str) -> bool:
+    """Whether what the library's thing of that name returns when it is called may be anything."""
+    return not is_known(name) or name.startswith(_WRAPPERS)
 
 
 def escape(course: Course) -> ast.AST | None:

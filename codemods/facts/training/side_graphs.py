@@ -47,7 +47,7 @@ class SideGraphs:
             if function in whole or is_no_evaluation(self._flow, module, function) or not self._is_one(function):
                 continue
             self._found.add(function)
-            why_not = self._obstacles.of_function(function, None) or self._why_changes(function)
+            why_not = self._why_changes(function) or self._obstacles.of_function(function, None)
             if why_not is not None and why_not.code == "shared-autocast":
                 why_not = None  # no weights are cast in it
             yield EvaluationRegion(self._flow, module, function, (), (), (), why_not)

@@ -324,7 +324,8 @@ class Stretches:
             yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), _SHAPES)
         elif repeats:
             suite = module.suite(run[0])
-            yield from self._stretch(module, self._with_losses(module, run, suite[_index(suite, run[-1]) + 1 :]))
+            longer = self._with_losses(module, run, suite[_index(suite, run[-1]) + 1 :])
+            yield from self._stretch(module, run if self._spoils(module, run, longer) else longer, strict=True)
         elif not all(self._is_given_made(each) for each in calls):
             yield EvaluationRegion(self._flow, module, None, tuple(run), calls, (), ONCE)
 
@@ -345,10 +346,17 @@ class Stretches:
             if self._iterations.why_trains(suite[index]) is not None:
                 break
             if suite[index] in unused:
+                if self._spoils(module, suite[start : last + 1], suite[start : index + 1]):
+                    break
                 last = index
             elif any(self._is_open(module, each) for each in own(suite[index], ast.Call)):
                 break
         return suite[start : last + 1]
+
+    def _spoils(self, module: Module, run: Sequence[ast.stmt], longer: Sequence[ast.stmt]) -> bool:
+        """Whether a run can do without gradients, but not with what else the longer one binds: a loss of two graphs."""
+        alone, together = (self._obstacles.of_statements(module, tuple(each), strict=True) for each in (run, longer))
+        return alone is None and together is not None
 
     # ``Variable(x, volatile=True)``.
 
@@ -376,11 +384,13 @@ class Stretches:
             if fed:
                 yield from self._stretch(module, run[: fed[-1] + 1])
 
-    def _stretch(self, module: Module, statements: Sequence[ast.stmt]) -> Iterator[EvaluationRegion]:
+    def _stretch(
+        self, module: Module, statements: Sequence[ast.stmt], *, strict: bool = False
+    ) -> Iterator[EvaluationRegion]:
         inside = tuple(statements)
         calls = tuple(call for each in inside for call in own(each, ast.Call) if self._computes(call))
         if calls and not any(self._modes.without_gradients(module, call) for call in calls):
-            why_not = self._obstacles.of_statements(module, inside)
+            why_not = self._obstacles.of_statements(module, inside, strict=strict)
             yield EvaluationRegion(self._flow, module, None, inside, calls, self._obstacles.kept_inside, why_not)
 
     def _back_to_training(self, statement: ast.stmt, models: Values) -> bool:
