@@ -355,7 +355,7 @@ class WorkerFacts:
             argument = loader.arguments.get(name)
             reason = why_not_on_host(self.script.flow, role, argument.values) if argument is not None else None
             if reason is not None:
-                return reason
+                return why_on_device(code) or reason
         unknown = why_unknown(code)
         if unknown is not None:
             return unknown
