@@ -9,20 +9,23 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.flow import class_of
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value
+from codemods.dataflow.values import NUMBER, TENSOR_SORTS, Sort
 from codemods.facts.loops import may_run
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import own
 from codemods.library.hooks import is_given_outputs
+from codemods.library.kinds import Kind, kind
 from codemods.library.operators import Result, operator, reads_no_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.reach import Reach
 
 _LEAVES = "leaves-in-16-bits"
+_PARAMETER = "torch.nn.Parameter"
 _GROW = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 
 
@@ -43,15 +46,24 @@ def leak(reach: Reach, modules: Sequence[Module], module: Module, nodes: Sequenc
     if hook is not None:
         return hook
     inside = {node for _, part in parts for node in own(part, ast.Attribute)}
-    kept = {name: class_ for where, function in functions for name, class_ in _kept(reach, where, function)}
-    reads = ((here, each) for here in modules for each in here.nodes(ast.Attribute) if each.attr in kept)
+    kept = {each for where, function in functions for each in _kept(reach, where, function)}
+    names = {name for name, _ in kept}
+    reads = ((here, each) for here in modules for each in here.nodes(ast.Attribute) if each.attr in names)
     for here, read in reads:
         if read in inside or not isinstance(read.ctx, ast.Load) or _is_wide(here, read):
             continue
-        if _may_be(reach, read.value, kept[read.attr]):
-            what = f".{read.attr} may be kept in 16 bits, and is read outside of autocast"
-            return Hazard(here, read, f"{what}:", remedy=f"read {ast.unparse(read)}.float()", code=_LEAVES)
+        family = {each for name, class_ in kept if name == read.attr for each in reach.flow.family(class_)}
+        if _may_be(reach, read.value, family):
+            return _read_outside(reach, here, read, family)
     return None
+
+
+def _read_outside(reach: Reach, module: Module, read: ast.Attribute, family: set[ast.ClassDef]) -> Hazard:
+    """The hazard; what is not known to be of the class may have another attribute of that name, and no ``float()``."""
+    text = f".{read.attr} may be kept in 16 bits, and is read outside of autocast"
+    if any(class_of(each) in family for each in reach.flow.values(read.value)):
+        return Hazard(module, read, f"{text}:", remedy=f"read {ast.unparse(read)}.float()", code=_LEAVES)
+    return Hazard(module, read, f"{text}, if {module.code(read.value)} is what keeps it", code=_LEAVES)
 
 
 def _hooks(module: Module) -> Iterator[Hazard]:
@@ -61,7 +73,7 @@ def _hooks(module: Module) -> Iterator[Hazard]:
 
 
 def _kept(reach: Reach, module: Module, function: ast.AST) -> Iterator[tuple[str, ast.ClassDef]]:
-    """The attributes in which a method keeps what may be a tensor, each with the method's class."""
+    """The attributes in which a method keeps what may be a tensor, each with the class of the object that has it."""
     class_ = next((each for each in module.ancestors(function) if isinstance(each, ast.ClassDef)), None)
     if class_ is None:
         return
@@ -70,12 +82,37 @@ def _kept(reach: Reach, module: Module, function: ast.AST) -> Iterator[tuple[str
             for target in statement.targets:
                 for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
                     place = each.value if isinstance(each, ast.Subscript) else each
-                    if isinstance(place, ast.Attribute):
-                        yield place.attr, class_
+                    if isinstance(place, ast.Attribute) and not _fills(reach, each):
+                        yield from ((place.attr, owner) for owner in _owners(reach, place.value, class_))
     for call in own(function, ast.Call):
         holder = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr in _GROW else None
         if isinstance(holder, ast.Attribute) and any(_may_be_tensor(reach, each) for each in call.args):
-            yield holder.attr, class_
+            yield from ((holder.attr, owner) for owner in _owners(reach, holder.value, class_))
+
+
+def _owners(reach: Reach, node: ast.expr, class_: ast.ClassDef) -> Iterator[ast.ClassDef]:
+    """The classes that the expression's object may have: the method's own, where it is not known."""
+    for value in reach.flow.values(node):
+        owner = class_of(value)
+        if owner is not None:
+            yield owner
+        elif value.sort not in TENSOR_SORTS and value.name != _PARAMETER:
+            yield class_
+
+
+def _fills(reach: Reach, target: ast.expr) -> bool:
+    """Whether a part of a tensor is written, which keeps its format: ``self.queue[:, start:end] = keys``."""
+    if not isinstance(target, ast.Subscript) or not _is_basic(reach, target.slice):
+        return False
+    values = reach.flow.values(target.value)
+    return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+
+
+def _is_basic(reach: Reach, index: ast.expr) -> bool:
+    """Whether the index is of slices and numbers: by a tensor, 32 bits take no item of 16."""
+    if isinstance(index, ast.Tuple):
+        return all(_is_basic(reach, each) for each in index.elts)
+    return isinstance(index, (ast.Slice, ast.Constant)) or reach.flow.values(index) == NUMBER
 
 
 def _may_be_tensor(reach: Reach, node: ast.expr) -> bool:
@@ -86,11 +123,18 @@ def _may_be_tensor(reach: Reach, node: ast.expr) -> bool:
     )
 
 
-def _may_be(reach: Reach, node: ast.expr, class_: ast.ClassDef) -> bool:
-    """Whether the expression may be an object of the class."""
-    family = reach.flow.family(class_)
-    values: Iterable[Value] = reach.flow.values(node)
-    return any(class_of(each) in family or each.sort in {Sort.UNKNOWN, Sort.MADE} for each in values)
+def _may_be(reach: Reach, node: ast.expr, family: set[ast.ClassDef]) -> bool:
+    """Whether the expression may be an object of one of the classes."""
+    return any(
+        class_of(each) in family or each.sort is Sort.UNKNOWN or (each.sort is Sort.MADE and _may_wrap(reach, each))
+        for each in reach.flow.values(node)
+    )
+
+
+def _may_wrap(reach: Reach, made: Value) -> bool:
+    """Whether what a library made may hand on the attributes of a model, as ``torch.compile(model)`` does."""
+    is_named_tuple = made.name.startswith("collections.namedtuple")
+    return made.name != _PARAMETER and not is_named_tuple and kind(reach.flow, made) in {None, Kind.MODEL}
 
 
 def _ends(name: str) -> bool:
