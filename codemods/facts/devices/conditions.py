@@ -291,15 +291,16 @@ class Conditions:
     def _side(self, test: ast.expr, module: Module, branch: Branch) -> bool | None:
         """On which side of the test that branch is: True where it holds, False where it does not, None for another."""
         node, holds = branch.test, branch.holds
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            node, holds = node.operand, not holds
         parts = node.values if holds and isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
-        asked = Asked.of(self._flow, self._module, test)
-        is_same = any(
-            ast.unparse(each) == ast.unparse(test) or asked.is_same(Asked.of(self._flow, module, each), text=False)
-            for each in parts
-        )
-        return holds if is_same else None
+        sought, is_sought = _plain(test)
+        asked = Asked.of(self._flow, self._module, sought)
+        for part in parts:
+            plain, is_plain = _plain(part)
+            if ast.unparse(plain) == ast.unparse(sought) or asked.is_same(
+                Asked.of(self._flow, module, plain), text=False
+            ):
+                return holds == (is_plain == is_sought)
+        return None
 
     def _device(self, move: Transfer, place: ast.stmt) -> Condition | None:
         node = move.device.node
@@ -350,6 +351,12 @@ class Conditions:
         functions = [self._module.function(each) for each in writes if ast.unparse(each) == text]
         names = {each.name for each in functions if isinstance(each, ast.FunctionDef)}
         return names == {"__init__"} and here not in functions
+
+
+def _plain(test: ast.expr) -> tuple[ast.expr, bool]:
+    """The test without ``not``, and whether it holds where the test does."""
+    is_not = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    return (test.operand, False) if is_not else (test, True)  # type: ignore[attr-defined]
 
 
 def _is_made_of_one(site: ast.AST | None) -> TypeGuard[ast.Call]:
