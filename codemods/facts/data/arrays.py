@@ -210,7 +210,10 @@ class Arrays:
     # Calls.
 
     def _call(self, module: Module, call: ast.Call) -> Array | None:
-        for callee in self._flow.values(call.func):
+        callees = self._flow.values(call.func)
+        if len(callees) > 1 and not isinstance(call.func, ast.Attribute):
+            return None  # what is made depends on the run: `make = np.zeros if fast else list`
+        for callee in callees:
             if callee.sort is Sort.EXTERNAL and callee.name.startswith("numpy."):
                 return self._function(module, callee.name.removeprefix("numpy."), call)
             if callee.sort is Sort.EXTERNAL and callee.name in _READERS:

@@ -1,0 +1,135 @@
+"""Which expressions are NumPy arrays, of which number format."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.data.arrays import Array, Arrays
+
+HEAD = """\
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+def doubled(a):
+    return a * 2
+def either(flag):
+    return np.zeros(3) if flag else [0, 1]
+def made():
+    return np.ones((2, 2), dtype=np.float32)
+a = np.zeros((4, 3))
+b = np.arange(5)
+narrow = np.zeros(4, dtype=np.float32)
+maker = np.zeros if torch else list
+"""
+
+
+def array(expression: str, before: str = "", **others: str) -> Array | None:
+    known = script(f"{HEAD}{before}\n{expression}\n", **others)
+    return Arrays(known.flow).array(known.module, known.module.tree.body[-1].value)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("expression", "format_"),
+    [
+        ("np.zeros(3)", "float64"),
+        ("np.zeros(3, dtype=np.float32)", "float32"),
+        ("np.zeros(3, np.int64)", "int64"),
+        ("np.random.randn(3, 4)", "float64"),
+        ("a", "float64"),
+        ("a + 1", "float64"),
+        ("a.astype(np.float32)", "float32"),
+        ("a.astype('int64')", "int64"),
+        ("a[1:]", "float64"),
+        ("a.T", "float64"),
+        ("-a", "float64"),
+        ("made()", "float32"),
+        ("np.array(a)", "float64"),
+        ("np.load('x.npy')", None),
+        ("a.astype(choose())", None),
+        ("b", None),
+    ],
+)
+def test_what_is_an_array(expression: str, format_: str | None) -> None:
+    found = array(expression)
+
+    assert found is not None
+    assert found.format == format_
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("[1, 2]", id="a list"),
+        pytest.param("torch.zeros(3)", id="a tensor"),
+        pytest.param("unknown", id="a name that is not known"),
+        pytest.param("either(1)", id="a function that may return a list"),
+        pytest.param("np.zeros(3, out=a)", id="another array is written into"),
+        pytest.param("maker(3)", id="one of two functions"),
+        pytest.param("pd.read_csv('x')", id="a table"),
+    ],
+)
+def test_what_may_be_something_else(expression: str) -> None:
+    assert array(expression) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_new"),
+    [
+        ("np.zeros(3)", True),
+        ("a + 1", True),
+        ("a", False),
+        ("a[1:]", False),
+        ("a.reshape(3, 4)", False),
+        ("a.copy()", True),
+        ("np.array(a)", True),
+        ("np.asarray(a)", False),
+        ("a.astype(np.float32)", True),
+        ("pd.read_csv('x').values", False),
+    ],
+)
+def test_whether_its_memory_is_new(expression: str, is_new: bool) -> None:  # noqa: FBT001 - the expectation itself
+    found = array(expression)
+
+    assert found is not None
+    assert found.is_new is is_new
+
+
+@pytest.mark.parametrize(
+    ("expression", "flag", "expected"),
+    [
+        ("np.load('x.npy')", "is_read", True),
+        ("np.zeros(3)", "is_read", False),
+        ("np.zeros(3)", "has_axes", True),
+        ("np.zeros(())", "has_axes", False),
+        ("np.zeros(3)", "is_dense", True),
+        ("a[:, 1]", "is_dense", False),
+        ("np.asarray(Image.open('x'))", "is_locked", True),
+        ("np.array(Image.open('x'))", "is_locked", False),
+    ],
+)
+def test_what_else_is_known(expression: str, flag: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    found = array(expression)
+
+    assert found is not None
+    assert getattr(found, flag) is expected
+
+
+def test_a_name_that_is_bound_to_something_else_is_named_as_the_obstacle() -> None:
+    known = script(f"{HEAD}if torch:\n    c = a\nelse:\n    c = load()\nc\n")
+    arrays = Arrays(known.flow)
+
+    assert arrays.array(known.module, known.module.tree.body[-1].value) is None  # type: ignore[attr-defined]
+    assert arrays.obstacle is not None
+
+
+def test_a_parameter_is_what_all_calls_give() -> None:
+    assert array("doubled(a)") is not None
+    assert array("doubled(a)", "doubled([1])") is None
+
+
+def test_a_function_of_another_module_makes_it() -> None:
+    other = "import numpy as np\ndef make():\n    return np.zeros(3)\n"
+
+    assert array("other.make()", "import other", other=other) is not None

@@ -1,0 +1,143 @@
+"""What a data set is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+if TYPE_CHECKING:
+    from codemods.facts.data.datasets import Dataset
+
+HEAD = """\
+import argparse
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, TensorDataset, random_split
+from torchvision import datasets, transforms as T
+args = argparse.ArgumentParser().parse_args()
+tensors = TensorDataset(torch.zeros(8, 3))
+class Rows(Dataset):
+    def __getitem__(self, index):
+        return index
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([1])
+class Images(Dataset):
+    def __init__(self, transform=None):
+        self.files = []
+        self.transform = T.Compose([T.Resize((8, 8)), T.ToTensor()])
+    def __getitem__(self, index):
+        return self.transform(self.files[index])
+class Again(Dataset):
+    def __init__(self, data):
+        self.data = data
+    def __getitem__(self, index):
+        return self.data[index]
+"""
+
+
+def dataset(code: str, before: str = "") -> Dataset:
+    (loader,) = script(f"{HEAD}{before}\nloader = DataLoader({code})\n").loaders
+    return loader.dataset
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("tensors", {"torch.utils.data.TensorDataset"}),
+        ("Subset(tensors, [0])", {"torch.utils.data.TensorDataset"}),
+        ("ConcatDataset([tensors, Rows()])", {"torch.utils.data.TensorDataset", "Rows"}),
+        ("random_split(Rows(), [4, 4])[0]", {"Rows"}),
+        ("Subset(Subset(Rows(), [0]), [0])", {"Rows"}),
+    ],
+)
+def test_the_data_sets_inside(code: str, names: set[str]) -> None:
+    found = {each.of.name if each.of is not None and each.of.name else each.name for each in dataset(code).parts}
+
+    assert found == names
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("tensors", None),
+        ("Rows()", None),
+        ("library.data()", "unknown-dataset"),
+        ("args.data", "unknown-dataset"),
+    ],
+)
+def test_why_it_is_not_known(code: str, reason: str | None) -> None:
+    found = dataset(code).why_unknown
+
+    assert (None if found is None else found.code) == reason
+
+
+@pytest.mark.parametrize(
+    ("code", "is_in_memory", "is_iterable"),
+    [
+        ("tensors", True, False),
+        ("[1, 2]", True, False),
+        ("torch.zeros(3)", True, False),
+        ("Subset(tensors, [0])", True, False),
+        ("Rows()", False, False),
+        ("Stream()", False, True),
+        ("datasets.MNIST('d')", False, False),
+        ("ConcatDataset([tensors, Rows()])", False, False),
+    ],
+)
+def test_its_sort(code: str, is_in_memory: bool, is_iterable: bool) -> None:  # noqa: FBT001 - the expectation itself
+    found = dataset(code)
+
+    assert (found.is_in_memory, found.is_iterable) == (is_in_memory, is_iterable)
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("datasets.MNIST('d', transform=T.ToTensor())", ["ToTensor"]),
+        ("datasets.MNIST('d', True, T.ToTensor())", ["ToTensor"]),
+        ("datasets.ImageFolder('d', T.Compose([T.Resize(8), T.ToTensor()]))", ["Resize", "ToTensor"]),
+        ("datasets.MNIST('d', transform=T.Compose([T.Compose([T.Resize(8)]), T.ToTensor()]))", ["Resize", "ToTensor"]),
+        ("datasets.MNIST('d')", []),
+        ("datasets.MNIST('d', **options)", None),
+        ("datasets.MNIST('d', transform=make())", None),
+        ("Rows()", None),
+    ],
+)
+def test_the_transforms_in_their_order(code: str, names: list[str] | None) -> None:
+    found = dataset(code).transforms
+
+    assert (None if found is None else [each.name.rpartition(".")[2] for each in found]) == names
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "tensors",
+        "datasets.MNIST('d', transform=T.ToTensor())",
+        "datasets.ImageFolder('d', T.Compose([T.Resize((8, 8)), T.ToTensor()]))",
+        "datasets.ImageFolder('d', T.Compose([T.Resize(9), T.CenterCrop(8), T.ToTensor()]))",
+        "datasets.ImageFolder('d', T.RandomResizedCrop(8))",
+        "Images()",
+        "Again(Images())",
+    ],
+)
+def test_images_of_one_size(code: str) -> None:
+    assert dataset(code).why_size_varies is None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("datasets.ImageFolder('d', T.ToTensor())", id="files as they are"),
+        pytest.param("datasets.ImageFolder('d', T.Compose([T.Resize(8), T.ToTensor()]))", id="only the shorter side"),
+        pytest.param("datasets.ImageFolder('d', make())", id="transforms that are not known"),
+        pytest.param("datasets.MNIST('d', transform=T.Compose([T.RandomRotation(9, expand=True)]))", id="they grow"),
+        pytest.param("Rows()", id="a class that is not seen to resize"),
+        pytest.param("ConcatDataset([tensors, datasets.ImageFolder('d')])", id="one of two"),
+        pytest.param("Again(datasets.ImageFolder('d'))", id="files that are handed on"),
+    ],
+)
+def test_images_that_may_differ(code: str) -> None:
+    assert dataset(code).why_size_varies is not None
