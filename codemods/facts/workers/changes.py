@@ -32,7 +32,17 @@ if TYPE_CHECKING:
 
     _Statement: TypeAlias = ast.Assign | ast.AugAssign | ast.AnnAssign
 
-_CHANGING_FUNCTIONS = words("builtins.setattr numpy.random.shuffle random.shuffle")
+_CHANGING_FUNCTIONS = words(
+    """
+    builtins.delattr builtins.next builtins.setattr bisect.insort bisect.insort_left bisect.insort_right cv2.arrowedLine
+    cv2.circle cv2.drawContours cv2.ellipse cv2.fillConvexPoly cv2.fillPoly cv2.line cv2.polylines cv2.putText
+    cv2.rectangle heapq.heapify heapq.heappop heapq.heappush heapq.heappushpop heapq.heapreplace numpy.copyto
+    numpy.fill_diagonal numpy.place numpy.put numpy.put_along_axis numpy.putmask numpy.random.shuffle random.shuffle
+    """
+)
+"""They change their first argument."""
+_HANDING_OUT = words("builtins.enumerate builtins.filter builtins.list builtins.reversed builtins.sorted builtins.zip")
+"""A loop over what they return is given the very items of their arguments."""
 # Functions of arrays whose result is in the memory of their argument, wherever that can be.
 _SHARING = words(
     """
@@ -41,8 +51,11 @@ _SHARING = words(
     torch.from_numpy
     """
 )
-_VIEWS = words("get iloc loc ravel swapaxes")
+_VIEWS = words("get iloc loc numpy ravel swapaxes")
 """Methods and attributes of arrays, tables and dictionaries that return what is in them."""
+_OF_DICTIONARIES = frozenset({"items", "values"})
+_OF_ARRAYS = words("fill itemset put")
+"""Methods that write into an array."""
 _IMMUTABLE = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.EXTERNAL, Sort.FUNCTION, Sort.CLASS})
 _COPIED_BY = frozenset({Sort.MADE, Sort.TENSOR, Sort.HOST, Sort.BATCH, Sort.MOVED, Sort.CONTAINER})
 """Indices that are arrays, masks or lists: what they select is copied."""
@@ -105,7 +118,10 @@ class _Changes:
         for node, names in self._shared(function, self._given.get(function, frozenset())):
             if isinstance(node, ast.Global):
                 return node
-            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            if isinstance(node, ast.Delete):
+                if any(not isinstance(each, ast.Name) and _root(each) in outer | names for each in node.targets):
+                    return node
+            elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
                 if self._is_written(function, node, outer, names):
                     return node
             elif isinstance(node, ast.Call) and self._changes(node, outer | names):
@@ -126,8 +142,18 @@ class _Changes:
                             names |= {name}
                         elif always:
                             names -= {name}
-            elif isinstance(node, ast.For) and self._is_shared(node.iter, outer | names):
+            elif isinstance(node, ast.NamedExpr) and self._is_shared(node.value, outer | names):
+                names |= {node.target.id}
+            elif isinstance(node, ast.For) and self._hands_out_items(node.iter, outer | names):
                 names |= {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
+
+    def _hands_out_items(self, node: ast.expr, names: frozenset[str]) -> bool:
+        """Whether a loop over the expression is given what the names are, or hold: ``enumerate(self.items)``."""
+        if isinstance(node, ast.Call) and _names(self._flow, node) & _HANDING_OUT:
+            return any(self._hands_out_items(each, names) for each in node.args)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_DICTIONARIES:
+            return self._is_shared(node.func.value, names)
+        return self._is_shared(node, names)
 
     def _is_shared(self, node: ast.expr, names: frozenset[str]) -> bool:
         """Whether what the expression is may be held, or be in the memory of what is held, by what the names are."""
@@ -236,10 +262,12 @@ class _Changes:
         in_place = row is not None and row.memory is Memory.SELF and method != "requires_grad_"
         if in_place and operand is not None and self._is_shared(operand, names):
             return True
-        return method in CHANGING_METHODS and not called and _root(call.func) in names
+        if method == "shuffle" and call.args and _root(call.args[0]) in names:
+            return True  # of a generator of the data set's own
+        return method in CHANGING_METHODS | _OF_ARRAYS and not called and _root(call.func) in names
 
 
-_FOLLOWED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Call, ast.Global)
+_FOLLOWED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Call, ast.Delete, ast.Global, ast.NamedExpr)
 
 
 def _end(node: ast.AST) -> tuple[int, int, bool]:
@@ -296,7 +324,10 @@ def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """The name that an attribute or item is reached from: ``self.cache[i].data`` → ``self``."""
+    """The name that an attribute or item is reached from: ``self.cache[i].data`` → ``self``, as of ``type(self).n``."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
+    match node:
+        case ast.Call(ast.Name("type"), [argument]):
+            node = argument
     return node.id if isinstance(node, ast.Name) else ""
