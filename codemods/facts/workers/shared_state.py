@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of, words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.loops import around
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 CHANGING_METHODS = words(
     "add append appendleft clear discard extend insert pop popitem remove reverse setdefault sort update"
 )
+_CHANGING_FIRST = words("setattr shuffle")
+"""Functions, and methods of generators, that change their first argument."""
 _DEFAULTS = words("torch.set_default_dtype torch.set_default_tensor_type torch.set_default_device")
 _POOL_METHODS = words("apply apply_async imap imap_unordered map map_async starmap starmap_async")
 
@@ -116,8 +119,12 @@ def _changes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             function = node.func
             if isinstance(function, ast.Attribute) and function.attr in CHANGING_METHODS:
                 yield _path(function.value), node
-            elif isinstance(function, ast.Name) and function.id == "setattr" and node.args:
+            elif _name(function) in _CHANGING_FIRST and node.args:
                 yield _path(node.args[0]), node
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _path(node: ast.expr) -> str:
@@ -197,7 +204,7 @@ def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.A
     for module in flow.modules:
         for node in module.nodes(ast.Attribute):
             if data & flow.values(node.value) and (
-                isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_item_written(module, node)
+                isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_changed_inside(module, node)
             ):
                 yield module, node
 
@@ -222,10 +229,13 @@ def _functions(values: Iterable[Value]) -> Iterator[Callee]:
 
 
 def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
-    """Whether the method, or one that it calls, writes an attribute."""
+    """Whether the method, or one that it calls, writes an attribute, or changes what its object holds."""
     if function in seen:
         return False
     seen.add(function)
+    own = "".join(f"{name}." for name in signature(function).positional_names[:1])
+    if own and any(path.startswith(own) for path, _ in changes(function)):
+        return True
     for node in walk(function):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return True
@@ -236,7 +246,14 @@ def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
     return False
 
 
-def _is_item_written(module: Module, node: ast.Attribute) -> bool:
-    """``loader.dataset.targets[i] = 0``."""
+def _is_changed_inside(module: Module, node: ast.Attribute) -> bool:
+    """``data.targets[i] = 0``, ``data.items.append(x)``, ``random.shuffle(data.order)``."""
     parent = module.parent(node)
-    return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+    match parent:
+        case ast.Subscript(value) if value is node:
+            return not isinstance(parent.ctx, ast.Load)
+        case ast.Attribute(_, method) if method in CHANGING_METHODS:
+            return isinstance(module.parent(parent), ast.Call)
+        case ast.Call(ast.Attribute(_, "shuffle"), [first, *_]):
+            return first is node
+    return False
