@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee
+    from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
     from codemods.facts.workers.payload import WorkerCode
 
@@ -275,6 +275,7 @@ def why_not_copied(code: WorkerCode) -> Reason | None:
     flow = code.flow
     for (home, name), node in code.names_read.items():
         openers = {found for each in flow.read_module_name(home, name) if (found := _opener(each)) is not None}
+        openers |= _opened_by(flow, home, name)
         if openers:
             text = f"the data set reads '{name}' ({HERE}), which {_short(openers)}() opens before the workers start"
             return Reason("open-handle", text, (code.at(node),), "open it in __getitem__")
@@ -290,6 +291,13 @@ def why_not_copied(code: WorkerCode) -> Reason | None:
         text = "its data set owns a random number generator, which every worker would repeat"
         return Reason("seeded-when-made", text)
     return None
+
+
+def _opened_by(flow: Flow, module: Module, name: str) -> frozenset[str]:
+    """What the module opens under the name: ``log = open(path)``, whose value is nothing that is known."""
+    stores = [each for each in module.stores.get(name, ()) if module.function(each) is None]
+    given = [each.value for store in stores if isinstance(each := module.statement(store), ast.Assign)]
+    return frozenset().union(*(opens(flow, module.tree, each) for each in given))
 
 
 def _held_open(code: WorkerCode) -> Reason | None:
@@ -363,7 +371,7 @@ def _short(openers: Iterable[str]) -> str:
     return min(openers).removeprefix("builtins.")
 
 
-def opens(flow: Flow, function: Callee, value: ast.expr | None) -> frozenset[str]:
+def opens(flow: Flow, function: ast.AST, value: ast.expr | None) -> frozenset[str]:
     """The functions that open what the expression holds: a file, a database, a lock; not ``open(path).read()``."""
     found = frozenset(filter(None, map(_opener, flow.values(value)))) if value is not None else frozenset()
     if found:
