@@ -33,7 +33,7 @@ class Weights:
     """What is known of a layer."""
 
     parameters: int | None
-    """None where it is not known how many things are embedded."""
+    """None where it is not known how many things are embedded, or how large a tensor of weights is."""
     per: Per = Per.NOTHING
     products: int = 0
     """Multiplications with addition, each time."""
@@ -82,6 +82,8 @@ def _weights(name: str, given: Given) -> Weights | None:
         return Weights(2 * _normalized(name, given))
     if name in _GATES:
         return _recurrent(_GATES[name], given)
+    if name == "Parameter":  # what multiplies by it is seen where it is written
+        return Weights(None)
     if name == "PReLU":
         return Weights(_int(given(0, "num_parameters", 1)))
     if name in _LARGER:

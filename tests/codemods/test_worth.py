@@ -160,3 +160,17 @@ def test_each_of_several_models_is_weighed(tmp_path: Path) -> None:
     compiled = [each.line for each in result.sites if each.rule == "compile" and each.rewrites]
     assert [text.splitlines()[line - 1] for line in compiled] == ["large = Net(int(input())).cuda()"]
     assert any(each.rule == "amp" and each.rewrites for each in result.sites)
+
+
+SCALED = SMALL.replace("self.hidden =", "self.scale = nn.Parameter(torch.ones(784))\n        self.hidden =", 1)
+
+
+def test_a_parameter_beside_the_layers_counts_by_what_multiplies_with_it(tmp_path: Path) -> None:
+    scaled, multiplied = (
+        site("compile", SCALED.replace("x.flatten(1)", operation), tmp_path)
+        for operation in ("(x.flatten(1) * self.scale)", "x.flatten(1).addmm(x, self.scale)")
+    )
+
+    assert (scaled.rewrites, scaled.code) == (False, "never-pays-back")
+    assert scaled.message.startswith("an iteration computes at most 39 million operations:")
+    assert multiplied.rewrites

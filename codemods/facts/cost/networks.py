@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from codemods.facts.training.iterations import TrainingIteration
 
 _MULTIPLIES = frozenset(
-    f"torch.{name}" for name in ("matmul", "bmm", "mm", "einsum", "baddbmm", "addmm", "tensordot", "fft.fft2")
+    f"torch.{name}"
+    for name in (
+        *("matmul", "bmm", "mm", "mv", "einsum", "inner", "tensordot", "chain_matmul", "linalg.multi_dot", "fft.fft2"),
+        *("baddbmm", "addbmm", "addmm", "addmv"),
+    )
 ) | {
     f"torch.nn.functional.{name}"
     for name in (
@@ -34,9 +38,9 @@ _MULTIPLIES = frozenset(
     )
 }
 """Functions that multiply by more than the layers show, or make images larger."""
-_HARMLESS = frozenset({"torch", "builtins", "math", "numpy", "einops", "functools", "itertools", "typing"})
+_HARMLESS = frozenset({"torch", "builtins", "math", "numpy", "random", "einops", "functools", "itertools", "typing"})
 """Packages whose other functions compute little."""
-_METHODS = frozenset({"matmul", "bmm", "mm"})
+_METHODS = frozenset({"matmul", "bmm", "mm", "mv", "inner", "baddbmm", "addbmm", "addmm", "addmv"})
 _NO_LAYERS = frozenset(
     {
         Sort.LITERAL,
