@@ -52,5 +52,20 @@ FEW_BATCHES = 10
 
 Fact ``worker-start``: 0.07 s for four workers that are forked, 4.3 s for those that are not.
 """
+MOST_OBSERVED = 376
+"""Numbers that an environment of gym shows at once, where they are a vector: ``Humanoid-v4``.
+
+No environment that comes with Gymnasium 1.0 shows more.
+"""
+MOST_STATES = 500
+"""States of an environment of gym that are counted: ``Taxi-v3``, the most of those that come with it."""
+MOST_ACTIONS = 18
+"""Actions of an environment of gym, or numbers that move it: Atari's full set; 17 numbers move ``Humanoid-v4``."""
+MOST_STEPS = 2_048
+"""Steps of environments of gym that one call in the code passes through a network in an iteration, all rounds of its
+loop together, where these are not known: an estimate from above.
+
+A rollout of PPO in MuJoCo (Schulman et al. 2017, table 3). Batches of what was stored have 32 to 256 steps.
+"""
 MOST_ROWS = 100_000
 """Samples or tokens of one forward pass, where these are not known: an estimate from above, not measured."""

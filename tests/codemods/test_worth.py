@@ -174,3 +174,128 @@ def test_a_parameter_beside_the_layers_counts_by_what_multiplies_with_it(tmp_pat
     assert (scaled.rewrites, scaled.code) == (False, "never-pays-back")
     assert scaled.message.startswith("an iteration computes at most 39 million operations:")
     assert multiplied.rewrites
+
+
+def acting(layers: str, states: str = "env.observation_space.shape[0]", more: str = "", package: str = "gym") -> str:
+    """A script that trains a network on CUDA to act in an environment."""
+    return f"""\
+import {package}
+import torch
+from torch import nn
+
+
+class Agent(nn.Module):
+    def __init__(self, states, actions, hidden):
+        super().__init__()
+        self.log_std = nn.Parameter(torch.zeros(1, actions))
+        self.layers = {layers}
+
+    def forward(self, x):
+        mean = self.layers(x)
+        return torch.distributions.Normal(mean, self.log_std.exp().expand_as(mean))
+
+
+env = {package}.make("Walker-v1")
+{more}
+states = {states}
+actions = env.action_space.shape[0]
+model = Agent(states, actions, 256).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def update(seen, done):
+    loss = -model(seen).log_prob(done).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+while True:
+    update(*play(env, model))
+"""
+
+
+LAYERS = "nn.Sequential(nn.Linear(states, hidden), nn.ReLU(), nn.Linear(hidden, actions))"
+PASSED_ON = """\
+class Wrapper(gym.Wrapper):
+    def __init__(self, env):
+        self.observation_space = env.observation_space
+"""
+SIZES = """\
+nn.Sequential(*[nn.Linear(one, two) for one, two in zip([states, hidden], [hidden, actions])])"""
+
+
+@pytest.mark.parametrize(
+    ("text", "operations"),
+    [
+        pytest.param(acting(LAYERS), "1 billion", id="the first side of a space's shape"),
+        pytest.param(acting(LAYERS, package="gymnasium"), "1 billion", id="the successor of gym"),
+        pytest.param(acting(LAYERS, "env.observation_space.n"), "2 billion", id="states that are counted"),
+        pytest.param(acting(LAYERS, "int(env.observation_space.shape[0])"), "1 billion", id="as an int"),
+        pytest.param(acting(LAYERS, "2 * env.observation_space.shape[0] + 1"), "2 billion", id="computed from it"),
+        pytest.param(acting(SIZES), "1 billion", id="widths in a list"),
+        pytest.param(
+            acting(LAYERS, "space.shape[0]", "space = env.observation_space"), "1 billion", id="a name for the space"
+        ),
+        pytest.param(acting(LAYERS, more=PASSED_ON), "1 billion", id="a wrapper with the same space"),
+        pytest.param(
+            acting(LAYERS.replace("states", "states.shape[0]"), "env.observation_space"),
+            "1 billion",
+            id="the space is given to the network",
+        ),
+    ],
+)
+def test_a_network_that_acts_in_an_environment_of_gym_is_small(text: str, operations: str, tmp_path: Path) -> None:
+    compiled, cast = (site(rule, text, tmp_path) for rule in ("compile", "amp"))
+
+    assert (compiled.code, cast.code) == ("never-pays-back", "never-pays-back")
+    assert compiled.message == (
+        f"an iteration computes at most {operations} operations: launching them takes longer, and compiled code launches "
+        "no faster"
+    )
+    assert cast.message == (
+        f"an iteration computes at most {operations} operations that 16 bits could speed up: casting takes longer than "
+        "they save"
+    )
+
+
+def test_parameters_that_spaces_decide_are_an_upper_bound(tmp_path: Path) -> None:
+    text = acting(LAYERS).replace("        self.log_std = nn.Parameter(torch.zeros(1, actions))\n", "")
+    text = text.replace("self.log_std.exp().expand_as(mean)", "torch.ones_like(mean)")
+
+    found = site("compile", text, tmp_path)
+
+    assert found.message.startswith("an iteration of a network of at most 0.1 million parameters computes at most")
+
+
+CONVOLVED = "nn.Sequential(nn.Conv2d(states, hidden, 3), nn.Flatten(), nn.LazyLinear(actions))"
+BRANCHED = "nn.Linear(states, 8) if states > 100 else nn.Linear(states, 100_000)"
+OWN = """\
+class Walker(gym.Env):
+    def __init__(self):
+        self.observation_space = gym.spaces.Box(-1, 1, (100_000,))
+        self.action_space = gym.spaces.Discrete(2)
+
+walker = Walker()"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(acting(CONVOLVED), id="images"),
+        pytest.param(acting(LAYERS, "env.observation_space.shape[-1]"), id="another side, which images have"),
+        pytest.param(acting(LAYERS, "math.prod(env.observation_space.shape)"), id="all sides, which images have"),
+        pytest.param(acting(LAYERS, "4096 - env.observation_space.shape[0]"), id="what is larger for a smaller space"),
+        pytest.param(acting(LAYERS, "4096 // env.observation_space.shape[0]"), id="divided by it"),
+        pytest.param(acting(BRANCHED), id="a choice by its size"),
+        pytest.param(
+            acting(LAYERS, "walker.observation_space.shape[0]", OWN), id="a space that the script makes itself"
+        ),
+        pytest.param(acting(LAYERS, more=OWN), id="the environment may be one of the script's own"),
+        pytest.param(acting(LAYERS).replace("import gym\n", "import gym\nimport isaacgym\n"), id="thousands at once"),
+        pytest.param(acting(LAYERS.replace("states, hidden", "states, 65536")), id="a wide network"),
+        pytest.param(acting(LAYERS).replace("import gym\n", "import simulation as gym\n"), id="another package"),
+    ],
+)
+def test_networks_for_environments_are_compiled_where_their_size_is_not_known(text: str, tmp_path: Path) -> None:
+    assert site("compile", text, tmp_path).rewrites

@@ -11,13 +11,14 @@ import math
 import operator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value, instance, without_none
 from codemods.facts.workers.arguments import click_options, options
 from codemods.library.kinds import SELF_METHODS, Kind, kind
+from codemods.library.spaces import LARGER, PACKAGES, SPACES, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -65,6 +66,13 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "numpy.prod": math.prod,
 }
 """Functions without side effects that are called with what is known."""
+_KEEPING = frozenset(
+    {
+        *(f"builtins.{name}" for name in ("int", "list", "tuple", "dict", "len", "reversed", "enumerate", "zip")),
+        "collections.OrderedDict",
+    }
+)
+"""Those that leave the items as they are that they are given."""
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 _BRANCHING = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
 _ADDING = frozenset({"append", "extend", "insert", "add_module", "register_module"})
@@ -80,6 +88,19 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
+
+
+class AtMost(int):
+    """A whole number that is not known, but not larger than this one."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a space."""
+
+    of: Space
 
 
 class NotKnownError(Exception):
@@ -151,7 +172,7 @@ class Constants:
     def number(self, node: ast.expr | None) -> int | None:
         """The whole number that an expression comes to."""
         found = self.of(node) if node is not None else None
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
+        return found if _is_exact(found) and not isinstance(found, bool) else None
 
     def definition(self, node: ast.expr) -> ast.expr | None:
         """The expression itself, or what the one statement that binds its name gives it."""
@@ -231,7 +252,7 @@ class Constants:
                 found.update(value)
                 continue
             name = self._value(key, names)
-            if not isinstance(name, (str, int)):
+            if not (isinstance(name, str) or _is_exact(name)):
                 return UNKNOWN
             found[name] = value
         return found
@@ -243,6 +264,10 @@ class Constants:
             function = _power
         if function is None or not all(isinstance(each, _PLAIN) for each in operands):
             return UNKNOWN
+        if any(isinstance(each, AtMost) for each in operands):
+            is_monotonic = isinstance(operation, (ast.Add, ast.Mult))
+            is_natural = all(isinstance(each, int) and each >= 0 for each in operands)
+            return AtMost(function(*operands)) if is_monotonic and is_natural else UNKNOWN
         if isinstance(operation, _COMPARISONS) and not all(map(_is_known, operands)):
             return UNKNOWN
         if any(map(_is_long, operands)) or (isinstance(operation, ast.Mod) and isinstance(operands[0], str)):
@@ -261,12 +286,14 @@ class Constants:
         value = self._value(node, names)
         if isinstance(value, (Layer, Built)):
             return True
-        return None if value is UNKNOWN else bool(value)
+        return None if value is UNKNOWN or isinstance(value, AtMost) else bool(value)
 
     def _boolean(self, node: ast.BoolOp, names: Names) -> Any:  # noqa: ANN401
         value: Any = UNKNOWN
         for part in node.values:
             value = self._value(part, names)
+            if isinstance(value, AtMost):
+                return UNKNOWN  # it may be 0
             if value is UNKNOWN or bool(value) is isinstance(node.op, ast.Or):
                 return value
         return value
@@ -284,6 +311,9 @@ class Constants:
         return True
 
     def _item(self, node: ast.Subscript, names: Names) -> Any:  # noqa: ANN401
+        shape = self._shape(node.value, names)
+        if shape is not None:
+            return AtMost(shape.of.vector) if self._value(node.slice, names) == 0 else UNKNOWN
         is_local = any(isinstance(each, ast.Name) and each.id in names for each in walk(node.value))
         if not is_local and len(without_none(self._flow.values(node))) != 1:
             return UNKNOWN  # what the flow does not know to be one thing may have been changed
@@ -293,13 +323,13 @@ class Constants:
                 self._value(each, names) if each is not None else None
                 for each in (node.slice.lower, node.slice.upper, node.slice.step)
             ]
-            if isinstance(owner, (list, tuple)) and all(each is None or isinstance(each, int) for each in bounds):
+            if isinstance(owner, (list, tuple)) and all(each is None or _is_exact(each) for each in bounds):
                 return owner[slice(*bounds)]
             return UNKNOWN
         key = self._value(node.slice, names)
         if isinstance(owner, Layer):
             owner = children(owner)
-        if not isinstance(owner, (list, tuple, dict, range)) or not isinstance(key, (int, str)):
+        if not isinstance(owner, (list, tuple, dict, range)) or not (isinstance(key, str) or _is_exact(key)):
             return self._free(node)
         try:
             return owner[key]  # type: ignore[index]
@@ -325,7 +355,10 @@ class Constants:
 
     def _free(self, node: ast.expr) -> Any:  # noqa: ANN401
         """What an expression comes to by what the flow knows, or by the one statement that binds the name."""
+        bound = self._binding(node) if self._has_spaces and isinstance(node, ast.Name) else None
         values = without_none(self._flow.values(node))
+        if bound is not None and len(values) == 1 and self._asks_for_space(bound):
+            return self._elsewhere(bound)
         if not values and self._flow.values(node):
             return None
         if len(values) != 1:
@@ -375,9 +408,61 @@ class Constants:
                 return None
         return None
 
+    @cached_property
+    def _has_spaces(self) -> bool:
+        """Whether a module of the project imports gym, and none a package whose environments may be larger."""
+        imports = [each for module in self._flow.modules for each in module.nodes(ast.Import, ast.ImportFrom)]
+        names = [alias.name for each in imports if isinstance(each, ast.Import) for alias in each.names]
+        names += [each.module or "" for each in imports if isinstance(each, ast.ImportFrom) and not each.level]
+        packages = {name.partition(".")[0] for name in names}
+        return bool(packages & PACKAGES) and not packages & LARGER
+
+    @cached_property
+    def _own_spaces(self) -> frozenset[str]:
+        """The attributes that the project gives spaces of its own: ``self.observation_space = spaces.Box(...)``."""
+        found = {
+            target.attr
+            for module in self._flow.modules
+            for target in module.nodes(ast.Attribute)
+            if target.attr in SPACES
+            and isinstance(target.ctx, ast.Store)
+            and not self._passes_on(module.statement(target))
+        }
+        return frozenset(found | {f"single_{each}" for each in found})
+
+    def _passes_on(self, statement: ast.stmt) -> bool:
+        """Whether the statement only gives a space another place: ``self.action_space = env.action_space``."""
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        return isinstance(value, ast.Attribute) and value.attr in SPACES
+
+    def _asks_for_space(self, node: ast.expr) -> bool:
+        """Whether an expression holds a space, or the size of one."""
+        attributes = [each for each in walk(node) if isinstance(each, ast.Attribute)]
+        return any(each.attr in SPACES or self._names_space(each.value) for each in attributes)
+
+    def _names_space(self, node: ast.expr) -> bool:
+        """Whether the expression is a space of an environment, or a name that is given one somewhere else."""
+        bound = self._binding(node) if self._has_spaces and isinstance(node, ast.Name) else node
+        return self._has_spaces and isinstance(bound, ast.Attribute) and bound.attr in SPACES
+
+    def _shape(self, node: ast.expr, names: Names) -> Shape | None:
+        """The shape of a space of gym, where the expression is one, or a name for one."""
+        is_one = isinstance(node, ast.Attribute) and node.attr == "shape"
+        is_one = is_one or (isinstance(node, ast.Name) and isinstance(names.get(node.id), Shape))
+        found = self._value(node, names) if self._has_spaces and is_one else None
+        return found if isinstance(found, Shape) else None
+
     def _attribute(self, node: ast.Attribute, names: Names) -> Any:  # noqa: ANN401
+        if self._has_spaces and node.attr in SPACES:
+            found = self._held(node, names)
+            return SPACES[node.attr] if found is UNKNOWN and node.attr not in self._own_spaces else found
+        return self._held(node, names)
+
+    def _held(self, node: ast.Attribute, names: Names) -> Any:  # noqa: ANN401
         is_local = any(isinstance(each, ast.Name) and each.id in names for each in walk(node.value))
-        owner = self._value(node.value, names) if is_local else UNKNOWN
+        owner = self._value(node.value, names) if is_local or self._names_space(node.value) else UNKNOWN
+        if isinstance(owner, Space):
+            return {"shape": Shape(owner), "n": AtMost(owner.count)}.get(node.attr, UNKNOWN)
         if isinstance(owner, Built):
             if node.attr in owner.attributes:
                 return owner.attributes[node.attr]
@@ -472,9 +557,12 @@ class Constants:
         values = [*(given or ()), *keywords.values()]
         if callee.name == "builtins.setattr" and given and isinstance(given[0], Built):
             given[0].attributes[f"{given[1]} {len(given[0].attributes)}"] = given[-1]
+        is_lost = any(map(holds_bound, values)) and callee.name not in _KEEPING
         is_long = any(map(_is_long, values)) and callee.name not in {"builtins.len", "builtins.range"}
-        if function is None or is_spread or is_long or any(not isinstance(each, _PLAIN) for each in values):
+        if function is None or is_spread or is_lost or is_long or any(not isinstance(each, _PLAIN) for each in values):
             return UNKNOWN
+        if callee.name == "builtins.int" and values and isinstance(values[0], AtMost):
+            return values[0]
         try:
             return function(*(given or ()), **keywords)
         except (TypeError, ValueError, ArithmeticError):
@@ -639,7 +727,7 @@ class Constants:
                     self._bind(each, part, names)
             case ast.Subscript(ast.Name(name), key):
                 holder, index = names.get(name), self._value(key, names)
-                if isinstance(holder, dict) and isinstance(index, (str, int)):
+                if isinstance(holder, dict) and (isinstance(index, str) or _is_exact(index)):
                     holder[index] = value
                 elif isinstance(holder, (list, Layer)):
                     raise NotKnownError
@@ -678,13 +766,24 @@ def _is_long(value: object) -> bool:
     return isinstance(value, (list, tuple, dict, range, str)) and len(value) > _LONGEST
 
 
+def _is_exact(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, AtMost)
+
+
+def holds_bound(value: object) -> bool:
+    """Whether a value is known only from above, or something in it is."""
+    if isinstance(value, dict):
+        return any(map(holds_bound, value.values()))
+    return any(map(holds_bound, value)) if isinstance(value, (list, tuple)) else isinstance(value, AtMost)
+
+
 def _is_known(value: object) -> bool:
     """Whether nothing in a value is unknown, or a layer."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_known, value))
     if isinstance(value, dict):
         return all(map(_is_known, value.values()))
-    return isinstance(value, _PLAIN)
+    return isinstance(value, _PLAIN) and not isinstance(value, AtMost)
 
 
 def _power(base: float, exponent: float) -> float:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value
-from codemods.facts.cost.constants import UNKNOWN, Built, Layer, children
+from codemods.facts.cost.constants import UNKNOWN, Built, Layer, children, holds_bound
 from codemods.facts.training.iterations import EventKind
-from codemods.library.costs import MOST_ROWS, NARROW, NARROW_RECURRENT
+from codemods.library.costs import MOST_ROWS, MOST_STEPS, NARROW, NARROW_RECURRENT
 from codemods.library.kinds import Kind, kind
 from codemods.library.networks import Network, network
 from codemods.library.weights import Per, Weights, is_stack, weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.source import Callee, FunctionNode
     from codemods.facts.cost.constants import Constants
@@ -82,6 +82,8 @@ class Sizes:
     """Where it is a network of torchvision."""
     uses: int | None = 1
     """How often a layer is called in a forward pass, at the most; None where other code multiplies, too."""
+    is_acting: bool = False
+    """Whether spaces of gym say how wide it is: then its parameters and widths are upper bounds."""
 
     @property
     def width(self) -> int | None:
@@ -109,11 +111,12 @@ class Sizes:
         forms = {each.weights.per for each in self.parts}
         if self.uses is None:
             return None
-        if batch is not None and image is not None and not forms & {Per.ITEM, Per.STEP}:
+        if batch is not None and image is not None and not forms & {Per.ITEM, Per.STEP} and not self.is_acting:
             return 2 * batch * self.uses * self._products(image)
         if forms & {Per.PIXEL, Per.MORE}:
             return None
-        return 2 * MOST_ROWS * self.uses * sum(each.count * each.weights.products for each in self.parts)
+        rows = MOST_STEPS if self.is_acting and batch is None else MOST_ROWS
+        return 2 * rows * self.uses * sum(each.count * each.weights.products for each in self.parts)
 
     def _products(self, image: tuple[int, int, int]) -> int:
         """Multiplications for an image: convolutions at its full size, linear layers for all rows that there may be.
@@ -159,26 +162,36 @@ class Networks:
 
     def _operations(self, model: Value, sizes: Sizes, iteration: TrainingIteration) -> int | None:
         calls = [each for each in iteration.of(EventKind.FORWARD) if model in each.subjects]
+        loaders = self._lengths.loaders(iteration.module, iteration.owner)
         count = 0
         for call in calls:
-            rounds = 1
-            for loop in call.loops:
-                inside = self._lengths.rounds(loop) if isinstance(loop, (ast.For, ast.While)) else None
-                if inside is None:
-                    return None
-                rounds *= inside
+            rounds = self._rounds(call.loops)
+            if sizes.is_acting and not loaders:  # ``MOST_STEPS`` are those of all rounds
+                rounds = 1 if rounds is None else -(-rounds // MOST_STEPS)
+            if rounds is None:
+                return None
             count += rounds
-        loaders = self._lengths.loaders(iteration.module, iteration.owner)
         found = [sizes.forward(self._lengths.batch_size(each), self._lengths.image(each.dataset)) for each in loaders]
         found = found or [sizes.forward(None, None)]
         known = [each for each in found if each is not None]
         return 3 * max(known) * max(1, count) if len(known) == len(found) else None
+
+    def _rounds(self, loops: Iterable[ast.AST]) -> int | None:
+        """How often code within these loops runs; None where that is not known."""
+        rounds = 1
+        for loop in loops:
+            inside = self._lengths.rounds(loop) if isinstance(loop, (ast.For, ast.While)) else None
+            if inside is None:
+                return None
+            rounds *= inside
+        return rounds
 
     def _measured(self, built: Built | Layer) -> Sizes | None:
         published = network(built.name) if isinstance(built, Layer) else None
         if published is not None:
             return Sizes(int(1e6 * published.parameters), (), published)
         parts: list[Part] = []
+        is_acting = False
         classes: dict[ast.ClassDef, None] = {}
         for layer, count in _layers(built, set(), 1):
             if isinstance(layer, Built):
@@ -187,8 +200,10 @@ class Networks:
                     return None
             elif isinstance(layer, Layer):
                 found = weights(layer.name, layer.argument)
-                if found is None:
+                is_bounded = holds_bound([*layer.arguments, *layer.keywords.values()])
+                if found is None or (is_bounded and found.per in {Per.PIXEL, Per.MORE}):
                     return None
+                is_acting = is_acting or is_bounded
                 parts.append(Part(found, count))
             else:
                 return None
@@ -198,7 +213,7 @@ class Networks:
         for class_ in classes:
             found_uses = self._uses(class_)
             uses = uses * found_uses if uses is not None and found_uses is not None else None
-        return Sizes(total, tuple(parts), uses=uses)
+        return Sizes(total, tuple(parts), uses=uses, is_acting=is_acting)
 
     def _may_hold_more(self, built: Built) -> bool:
         """Whether what an attribute holds is not known, and may be a layer."""

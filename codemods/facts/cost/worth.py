@@ -26,6 +26,7 @@ from codemods.library.kinds import Kind, kind
 if TYPE_CHECKING:
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value, Values
+    from codemods.facts.cost.networks import Sizes
     from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
     from codemods.facts.training.iterations import TrainingIteration
@@ -75,7 +76,7 @@ class Worth:
     def why_not_compiled(self, model: Value) -> Reason | None:
         """Why compiled code of the model cannot save what its start takes; None where it may, or that is not known."""
         sizes, operations, length = self.networks.sizes(model), self.operations(model), self.length(model)
-        named = f" of a network of {_millions(sizes.parameters)} parameters" if sizes and sizes.parameters else ""
+        named = f" of a network of {_parameters(sizes)}" if sizes and sizes.parameters else ""
         if operations is not None and operations <= OPERATIONS_OF_SMALL:
             small = f"an iteration{named} computes at most {_billions(operations)} operations"
             text = f"{small}: launching them takes longer, and compiled code launches no faster"
@@ -130,6 +131,11 @@ def worth(script: Script) -> Worth:
 def _seen_from(script: Script, _module: Module) -> Worth:
     """The same: which options of the command line are followed depends on the module whose sites are sought."""
     return Worth(script)
+
+
+def _parameters(sizes: Sizes) -> str:
+    bound = "at most " if sizes.is_acting else ""
+    return f"{bound}{_millions(sizes.parameters or 0)} parameters"
 
 
 def _millions(count: int) -> str:

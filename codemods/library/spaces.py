@@ -1,0 +1,37 @@
+"""The spaces of gym: what an environment shows, and what may be done in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codemods.library.costs import MOST_ACTIONS, MOST_OBSERVED, MOST_STATES
+
+PACKAGES = frozenset({"gym", "gymnasium"})
+LARGER = frozenset(
+    {
+        *("isaacgym", "isaacgymenvs", "isaaclab", "omni", "brax", "envpool", "mani_skill", "mani_skill2", "dm_control"),
+        *("procgen", "pettingzoo", "minerl", "minigrid", "gym_minigrid", "smac", "nle", "highway_env", "myosuite"),
+    }
+)
+"""Packages whose environments may show more, or run by the thousand at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """How large the spaces of that kind are, at the most."""
+
+    vector: int
+    """The first side of its shape. Of images, too: it is their height or their channels."""
+    count: int
+    """Its ``n``."""
+
+
+_OBSERVATIONS = Space(MOST_OBSERVED, MOST_STATES)
+_ACTIONS = Space(MOST_ACTIONS, MOST_ACTIONS)
+SPACES = {
+    "observation_space": _OBSERVATIONS,
+    "single_observation_space": _OBSERVATIONS,
+    "action_space": _ACTIONS,
+    "single_action_space": _ACTIONS,
+}
+"""By the attributes of environments that hold them."""
