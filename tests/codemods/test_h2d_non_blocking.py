@@ -1365,6 +1365,20 @@ def test_a_batch_that_goes_through_numpy_is_left(made: str) -> None:
     leaves(f"for x, y in loader:\n    array = x.numpy()\n    x = {made}\n", because)
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param("np.arange(x.shape[0])", id="by its shape"),
+        pytest.param("np.zeros(rows)", id="by its size under a name"),
+        pytest.param("np.eye(len(x))", id="by its length"),
+        pytest.param("np.ones(3, x.numpy().dtype)", id="in its number format"),
+    ],
+)
+def test_an_array_of_the_size_of_a_batch_is_none_of_its_numbers(made: str) -> None:
+    code = f"import numpy as np\n\nfor x, y in loader:\n    rows = x.size(0)\n    z = torch.from_numpy({made}).to(device)\n"
+    leaves(code, "what is moved was made by the script itself (line 15), not by a loader, and is not in pinned memory")
+
+
 def test_batches_of_a_model_that_is_perhaps_copied_to_several_devices_are_moved() -> None:
     code = """\
 parser = argparse.ArgumentParser()

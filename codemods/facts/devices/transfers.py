@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
-from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
 from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.loops import module_of
@@ -25,6 +25,8 @@ _COPIES = _MOVES | {"copy_"}
 # Half as wide formats are left where they are: they may be there to halve what is copied.
 _WIDE = frozenset({"float", "double", "float32", "float64"})
 _COLLATED = frozenset({"long", "float"})
+_DESCRIBES = frozenset({"shape", "size", "ndim", "dim", "dtype", "device"})
+"""Attributes and methods of a tensor that hold none of its numbers."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -367,7 +369,7 @@ def from_arrays(flow: Flow, node: ast.expr) -> list[ast.expr]:
 def _batches_in(flow: Flow, array: ast.expr, seen: set[str]) -> Iterator[Value]:
     """The loaders whose batches stand in the expression of an array, or in what its names are assigned."""
     module = module_of(flow, array)
-    for each in walk(array):
+    for each in _data(flow, array):
         if not isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
             continue
         yield from (value.of for value in flow.values(each) if value.sort is Sort.BATCH and value.of is not None)
@@ -377,6 +379,15 @@ def _batches_in(flow: Flow, array: ast.expr, seen: set[str]) -> Iterator[Value]:
                 same = module.function(assignment) is module.function(array)
                 if same and any(_binds(target, each.id) for target in assignment.targets):
                     yield from _batches_in(flow, assignment.value, seen)
+
+
+def _data(flow: Flow, node: ast.AST) -> Iterator[ast.AST]:
+    """What stands in an expression, without what is only asked for its size, number format or device."""
+    is_length = isinstance(node, ast.Call) and any(each.name == "builtins.len" for each in flow.values(node.func))
+    if not is_length and not (isinstance(node, ast.Attribute) and node.attr in _DESCRIBES):
+        yield node
+        for each in children(node):
+            yield from _data(flow, each)
 
 
 def is_value_of_dictionary(module: Module, node: ast.expr) -> bool:
