@@ -31,8 +31,6 @@ _INTRODUCED = (1, 7)
 _FIRST = (0, 4)
 """The torch that runs what is written without ``set_to_none``."""
 _NO_GAIN = "none on torch >= 2.0, 0-2 % before"
-_REMEDY = "say --target-torch 2.0, if it runs on no older one"
-_ON_TORCH_2 = f"on torch 2 there is nothing to change ({_REMEDY}); on an older one, "
 _ANNOTATIONS = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
 
 
@@ -161,7 +159,7 @@ for x in torch.randn(10, 8, 4):
                 case ZeroGrad(to_zeros=argument) if argument is not None:
                     yield self._to_zeros(script, each, argument)
                 case _ if not _drops_by_default(script) and (script.target.known or script.newest_used) < _DEFAULT:
-                    yield self._plain(script, each)
+                    yield from self._plain(script, each)
 
     def _to_zeros(self, script: Script, found: ZeroGrad, argument: ast.keyword | ast.expr) -> Finding:
         """``zero_grad(set_to_none=False)``."""
@@ -174,8 +172,8 @@ for x in torch.randn(10, 8, 4):
         value = argument.value if isinstance(argument, ast.keyword) else argument
         return self.rewrites(module, call, _MESSAGE, Replace(module, value, "True"))
 
-    def _plain(self, script: Script, found: ZeroGrad) -> Finding:
-        """``zero_grad()``, which drops gradients by itself since torch 2."""
+    def _plain(self, script: Script, found: ZeroGrad) -> Iterator[Finding]:
+        """``zero_grad()``, which drops gradients by itself since torch 2: where torch is not known, it may be right."""
         module, call = found.module, found.call
         is_old = not script.target.may_be(_DEFAULT) or script.target.known is not None
         if found.is_unpacked:
@@ -183,11 +181,12 @@ for x in torch.randn(10, 8, 4):
         else:
             reason = _why_left(script, found)
         if reason is not None and script.target.allows(_INTRODUCED):
-            reason = reason if is_old else replace(reason.following(_ON_TORCH_2), remedy=_REMEDY)
-            return replace(self.left(module, call, reason), until=_DEFAULT)
+            if is_old:
+                yield self.left(module, call, reason)
+            return
         edit = AddArgument(module, call, "set_to_none", "True")
         gain = self.gain if is_old else _NO_GAIN
-        return replace(self.rewrites(module, call, _MESSAGE, edit, gain=gain, fails=is_old), until=_DEFAULT)
+        yield replace(self.rewrites(module, call, _MESSAGE, edit, gain=gain, fails=is_old), until=_DEFAULT)
 
     def _by_hand(self, script: Script, found: ZeroingLoop) -> Finding:
         """``for p in model.parameters(): p.grad.zero_()`` and its variants."""
