@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from kit import check_leaves, check_rewrites, check_silent
+from kit import check_leaves, check_rewrites, check_silent, run
 
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_pin import LoaderPin
@@ -1608,6 +1608,49 @@ def test_the_batches_are_on_the_host_where_a_move(code: str) -> None:
     start, loader = code.rsplit("\n", 2)[:2]
 
     rewrites(code + MOVED, f"{start}\n{loader[:-1]}, pin_memory=True)\n" + MOVED)
+
+
+SCALED = """\
+class Scaler:
+    def scaled(self, x):
+        mean = torch.ones(3).to(x.device) if torch.is_tensor(x) else 0.5
+        return x - mean
+    def restored(self, x):
+        return x + torch.ones(3).to(x.device)
+class Own(Dataset):
+    def __init__(self, images):
+        self.scaler = Scaler()
+        self.images = self.scaler.scaled(images)
+    def __getitem__(self, i):
+        return self.images[i], i
+class Other(Dataset):
+    def __init__(self):
+        self.images = None
+data = Own(read())
+loader = DataLoader(data)
+"""
+
+
+def test_what_is_computed_from_what_follows_the_data_is_on_the_host() -> None:
+    rewrites(SCALED + MOVED, SCALED.replace("DataLoader(data)", "DataLoader(data, pin_memory=True)") + MOVED)
+
+
+ELSEWHERE = {
+    "another method computes it on a device": SCALED.replace(
+        "class Other", "    def move(self):\n        self.images = self.images.cuda() - 1\nclass Other"
+    ),
+    "it is computed from what is on a device": "shift = torch.ones(3).cuda() * 2\n"
+    + SCALED.replace("return x - mean", "return x - mean - shift"),
+    "another module computes it on a device": SCALED + "data.images = data.images - torch.ones(3).cuda()\n",
+}
+
+
+@pytest.mark.parametrize("code", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_what_is_computed_may_be_on_a_device_where(code: str) -> None:
+    result = run(LoaderPin, HEAD + code + MOVED)
+
+    assert result.after == HEAD + code + MOVED
+    assert {each.code for each in result.sites} == {"already-on-device"}
 
 
 REACHED = {

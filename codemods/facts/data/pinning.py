@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
 from codemods.facts.devices.devices import DeviceKind, device
@@ -103,8 +104,13 @@ class _Search:
         entries = _ENTRIES if class_ is None or not _is_all_seen(self._flow, class_) else _OF_DATA
         if class_ is not None and class_ not in self._classes:
             self._classes.add(class_)
-            attributes = self._flow.attributes(class_).values()
-            own = (each for each in NOTHING.union(*attributes) if not _is_method(self._flow, each))
+            attributes = self._flow.attributes(class_)
+            own = (
+                each
+                for name, values in attributes.items()
+                for each in values
+                if not _is_method(self._flow, each) and not self._is_from_host(each, class_, name)
+            )
             found = self._first(own, entries)
             if found is not None:
                 return found
@@ -119,6 +125,43 @@ class _Search:
         arguments = (*site.args, *(each.value for each in site.keywords))
         given = (each.value if isinstance(each, ast.Starred) else each for each in arguments)
         return self._first(NOTHING.union(*map(self._flow.values, given)), entries)
+
+    def _is_from_host(self, value: Value, class_: ast.ClassDef, attribute: str) -> bool:
+        """Whether code that was looked through, and moves nothing, computes what an attribute holds.
+
+        Of what is computed from ``mean.to(data.device)`` nothing says any more that the data is on the host.
+        """
+        if value.sort is not Sort.MOVED or value.site is not None:
+            return False
+        kin = {class_, *self._flow.bases(class_)}
+        stores = (
+            module.function(each)
+            for module in self._flow.modules
+            for each in module.nodes(ast.Attribute)
+            if each.attr == attribute
+            and isinstance(each.ctx, ast.Store)
+            and _class_of_self(module, each) in (None, *kin)
+        )
+        reached = [each for each in self._seen if isinstance(each, FUNCTIONS)]
+        own = self._flow.attributes(class_)
+        return all(each in self._seen for each in stores) and not any(
+            self._brings_moved(function, node, own)
+            for function in reached
+            for node in walk(function)
+            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        )
+
+    def _brings_moved(self, function: Callee, node: ast.Name | ast.Attribute, own: Iterable[str]) -> bool:
+        """Whether something that may be on a device comes from outside into the function by this name."""
+        moved = [each for each in self._flow.values(node) if each.sort is Sort.MOVED]
+        calls = [each.site for each in moved if isinstance(each.site, ast.Call)]
+        if any(not follows_input(self._flow, each) for each in calls):
+            return True
+        is_own = node.attr in own if isinstance(node, ast.Attribute) else node.id in bound_names(function)
+        return len(calls) < len(moved) and not is_own
+
+    def _is_move(self, call: ast.Call) -> bool:
+        return self._leaves_host(call) and not follows_input(self._flow, call) and not _comes_back(self._flow, call)
 
     def _first(self, values: Iterable[Value], entries: Sequence[str] = _ENTRIES) -> Reason | None:
         for each in without_none(frozenset(values)):
@@ -161,7 +204,7 @@ class _Search:
 
     def _made(self, call: ast.Call) -> Reason | None:
         """What a call makes that is not on the host, or not dense, itself or in a class of the project."""
-        if self._leaves_host(call) and not follows_input(self._flow, call) and not _comes_back(self._flow, call):
+        if self._is_move(call):
             return self._moves(call)
         if self._is_sparse(call):
             text = f"its {self._role} makes sparse tensors, which cannot be pinned ({HERE})"
@@ -222,6 +265,12 @@ def _class(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is an object of."""
     site = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
     return site if isinstance(site, ast.ClassDef) else None
+
+
+def _class_of_self(module: Module, node: ast.Attribute) -> ast.ClassDef | None:
+    """The class in which it is an attribute of ``self``."""
+    is_self = isinstance(node.value, ast.Name) and node.value.id == "self"
+    return next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef) and is_self), None)
 
 
 def _is_all_seen(flow: Flow, class_: ast.ClassDef) -> bool:
