@@ -6,6 +6,8 @@ import ast
 import os.path
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,8 +50,8 @@ class _Adder:
         for function in (each for each in self._nodes if isinstance(each, ast.FunctionDef)):
             for call in (each for each in self._nodes if isinstance(each, ast.Call)):
                 if isinstance(call.func, ast.Name) and call.func.id == function.name:
-                    for parameter, argument in zip(function.args.args, call.args, strict=False):
-                        self._given.setdefault(parameter.arg, []).append(argument)
+                    for name, argument in signature(function).bind(call).given.items():
+                        self._given.setdefault(name, []).append(argument)
 
     def found(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The directories before, and after, those that are searched."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from codemods.amp.reasons import LeftError
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.placement import dominates
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, at
@@ -80,7 +81,7 @@ class Homes:
         if len(in_class) > 1 or len(scopes) > 1:
             raise LeftError(_NO_PLACE, _KEPT_APART)
         (scope,) = scopes
-        if scope is not None and set(names) & set(_parameters(scope)):
+        if scope is not None and set(names) & {*_parameters(scope)}:
             return self._through_parameters(scope, names, uses, depth)
         return self._in_scope(scope, names, uses)
 
@@ -145,7 +146,7 @@ class Homes:
     def _is_self(self, node: ast.Name) -> bool:
         function = self._module.function(node)
         is_method = isinstance(function, _FUNCTIONS) and self._flow.owner(function) is not None
-        return is_method and function is not None and _parameters(function)[:1] == [node.id]
+        return is_method and function is not None and signature(function).positional_names[:1] == (node.id,)
 
     def _scope(self, function: Callee | None, name: str) -> Callee | None:
         """The function whose local name it is; None for a module's."""
@@ -206,7 +207,7 @@ class Homes:
         """The scaler becomes a parameter too, and every call passes it."""
         if not isinstance(function, _FUNCTIONS) or not depth:
             raise LeftError(_NO_PLACE, "the optimizer comes through too many functions")
-        if not set(names) <= set(_parameters(function)):
+        if not set(names) <= {*_parameters(function)}:
             raise LeftError(_NO_PLACE, _KEPT_APART)
         if any(self._module.function(each) is not function for each in uses):
             raise LeftError(_NO_PLACE, f"the optimizer is used outside {function.name}()")
@@ -243,9 +244,9 @@ class Homes:
 
     def _given(self, function: FunctionNode, call: ast.Call, names: Sequence[str]) -> list[ast.expr]:
         """What the call passes as these parameters."""
-        is_method = self._flow.owner(function) is not None
-        given = [_argument(function, call, name, is_method=is_method) for name in names]
-        if not all(given):
+        binding = self._flow.bind(function, call)
+        given = [binding.get(name) for name in names]
+        if not binding.is_whole or not all(given):
             text = f"not every call of {function.name}() passes the optimizer in a way that can be seen"
             raise LeftError(_NO_PLACE, text)
         return [each for each in given if each is not None]
@@ -304,14 +305,4 @@ def _writes_none(statement: ast.stmt) -> bool:
 
 
 def _parameters(function: Callee) -> list[str]:
-    return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
-
-
-def _argument(function: FunctionNode, call: ast.Call, name: str, *, is_method: bool) -> ast.expr | None:
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
-        return None
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    position = _parameters(function).index(name) - (1 if is_method else 0)
-    return call.args[position] if position < len(call.args) else None
+    return [each.arg for each in signature(function).named]

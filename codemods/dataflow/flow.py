@@ -45,7 +45,7 @@ from codemods.dataflow.values import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from codemods.dataflow.signatures import Signature
+    from codemods.dataflow.signatures import Binding, Signature
     from codemods.dataflow.source import Callee, FunctionNode, Module
 
 Location = tuple[str, ast.AST, object]
@@ -185,6 +185,26 @@ class Flow:
         unit = self._units.get(function)
         taken = signature(function)
         return taken.bound() if unit is not None and unit.binds_self else taken
+
+    def bind(self, function: Callee, call: ast.Call) -> Binding:
+        """Which argument of a call of the function each of its parameters is given.
+
+        ``Base.run(this, x)`` gives the object, too. Nothing is known of ``mp.spawn(run, args=(x,))`` and of what
+        ``functools.partial(run, x)`` made: they call the function with other arguments than their own.
+        """
+        filled = {self._filled_by(each, function) for each in self.values(call.func)} - {None}
+        taken = signature(function)
+        if len(filled) != 1:
+            return taken.bind_none(call)
+        return (taken.bound() if filled == {1} else taken).bind(call)
+
+    def _filled_by(self, callee: Value, function: Callee) -> int | None:
+        """How many parameters are filled before the arguments of a call that runs the function; None if it does not."""
+        if callee.sort in {Sort.FUNCTION, Sort.METHOD} and callee.site is function:
+            return _filled_by_owner(callee)
+        class_ = callee.site if callee.sort is Sort.CLASS else None
+        makes = isinstance(class_, ast.ClassDef) and self.method(class_, "__init__") is function
+        return 1 if makes or self.run_by(callee) is function else None
 
     def returned(self, function: Callee) -> Values:
         """What the project's function may return."""

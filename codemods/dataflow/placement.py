@@ -180,7 +180,7 @@ def _is_own(module: Module, expression: ast.Attribute, place: ast.stmt) -> bool:
     owners = [
         module.parent(each) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) else None for each in functions
     ]
-    firsts = [each.args.args[0].arg for each in functions if each is not None and each.args.args]
+    firsts = [name for each in functions if each is not None for name in signature(each).positional_names[:1]]
     name = expression.value.id if isinstance(expression.value, ast.Name) else None
     return isinstance(owners[0], ast.ClassDef) and owners[0] is owners[1] and firsts == [name, name]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import kept
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.dataflow.source import Callee
 
@@ -21,6 +21,12 @@ class Binding:
     given: Mapping[str, ast.expr]
     is_whole: bool
     """Whether no ``*`` or ``**`` may give other parameters something, or these something else."""
+    rest: tuple[ast.expr, ...] = ()
+    """The arguments, or containers of some, of which it is not known which parameter gets them, or which have none."""
+    named: tuple[str, ...] = ()
+    """The parameters that a call may give something, each by its name."""
+    stars: tuple[str, ...] = ()
+    """``*args`` and ``**kwargs``, which collect what has no parameter of its own."""
 
     def get(self, name: str) -> ast.expr | None:
         """The argument for a parameter; None where none is given, as far as it is known."""
@@ -29,6 +35,17 @@ class Binding:
     def may_give(self, name: str) -> bool:
         """Whether the call may give the parameter something else than its default."""
         return not self.is_whole or name in self.given
+
+    def candidates(self, name: str) -> Sequence[ast.expr]:
+        """What a parameter may be given, or a container of it; nothing where it surely has its default."""
+        if name in self.given:
+            return (self.given[name],)
+        return self.rest if not self.is_whole or name in self.stars else ()
+
+    def filled(self) -> Iterator[tuple[str, Sequence[ast.expr]]]:
+        """Each parameter that may be given something, and what that may be."""
+        several = ((name, self.candidates(name)) for name in (*self.named, *self.stars))
+        return ((name, candidates) for name, candidates in several if candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +97,24 @@ class Signature:
         given = dict(zip(self.positional_names, plain, strict=False))
         names = {each.arg for each in self.named}
         given |= {each.arg: each.value for each in call.keywords if each.arg is not None and each.arg in names}
-        return Binding(given, len(plain) == len(call.args) and all(each.arg is not None for each in call.keywords))
+        is_whole = len(plain) == len(call.args) and all(each.arg is not None for each in call.keywords)
+        rest = tuple(each for each in _arguments(call) if each not in given.values())
+        return Binding(given, is_whole, rest, tuple(each.arg for each in self.named), self._star_names)
+
+    def bind_none(self, call: ast.Call) -> Binding:
+        """The same of a call of which it is not known which parameters get its arguments."""
+        names = tuple(each.arg for each in self.named)
+        return Binding({}, is_whole=False, rest=tuple(_arguments(call)), named=names, stars=self._star_names)
+
+    @property
+    def _star_names(self) -> tuple[str, ...]:
+        return tuple(each.arg for each in self.stars)
+
+
+def _arguments(call: ast.Call) -> Iterator[ast.expr]:
+    """What a call gives, without stars."""
+    yield from (each.value if isinstance(each, ast.Starred) else each for each in call.args)
+    yield from (each.value for each in call.keywords)
 
 
 @kept

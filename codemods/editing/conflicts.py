@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.editing.imports import Place, import_place
 from codemods.editing.positions import Span, before, end_line, first_line, first_node, inside, whole
 from codemods.editing.values import (
@@ -137,15 +138,13 @@ def _plain(module: Module, start: int, end: int) -> str:
 
 def _parameter_lines(module: Module, function: FunctionNode) -> tuple[int, int]:
     arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: dict[ast.arg, ast.expr | None] = dict(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
-    defaults |= zip(reversed(positional), reversed(arguments.defaults), strict=False)
+    defaults = signature(function).defaults
     opening, end = module.span(function)
     spans: list[Span] = []
 
     def add(*parameters: ast.arg | None) -> None:
         spans.extend(
-            (module.span(each)[0], module.span(defaults.get(each) or each)[1])
+            (module.span(each)[0], module.span(defaults.get(each.arg, each))[1])
             for each in parameters
             if each is not None
         )

@@ -11,6 +11,7 @@ import re
 import tokenize
 from typing import TYPE_CHECKING, Literal
 
+from codemods.dataflow.signatures import signature
 from codemods.editing.imports import is_docstring, is_future
 from codemods.editing.positions import REST_OF_LINE, before, end_line, first_line, first_node, index_in, inside, whole
 from codemods.editing.values import (
@@ -90,9 +91,7 @@ def _no_argument(edit: AddArgument) -> Reason | None:
 
 
 def _no_parameter(edit: AddParameter) -> Reason | None:
-    arguments = edit.function.args
-    named = (*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg)
-    if any(argument.arg == edit.name for argument in named if argument is not None):
+    if edit.name in signature(edit.function).names:
         return Reason("not-editable", f"the function already has a parameter {edit.name}")
     return None
 

@@ -72,11 +72,10 @@ def _may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, valu
 
 def _gives(flow: Flow, function: Callee, call: ast.Call, name: str, value: Value) -> bool:
     """Whether the call may give the function's parameter the value."""
-    taken = flow.signature(function)
-    binding = taken.bind(call)
+    binding = flow.bind(function, call)
     if not binding.is_whole or decorators(function) - _SAME_ARGUMENTS:
         return True
-    by_name = {**taken.defaults, **binding.given}
+    by_name = {**signature(function).defaults, **binding.given}
     values = flow.values(by_name[name]) if name in by_name else frozenset()
     return not values or value in values or any(each.sort is Sort.UNKNOWN for each in values)
 

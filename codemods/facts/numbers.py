@@ -121,11 +121,10 @@ class _Numbers:
         calls = self._flow.callers(function)
         if is_bound or not calls or self._flow.escapes(function):
             return None
-        taken = self._flow.signature(function)
         found: list[_Given] = []
         for call in calls:
-            binding = taken.bind(call)
-            given = binding.get(name) or taken.defaults.get(name)
+            binding = self._flow.bind(function, call)
+            given = binding.get(name) or signature(function).defaults.get(name)
             if not binding.is_whole or given is None:
                 return None
             where = next(each for each in self._flow.modules if each.holds(call))

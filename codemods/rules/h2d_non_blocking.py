@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, Value
 from codemods.editing.splitting import split
@@ -153,7 +154,7 @@ for images, labels in loader:
         if (
             function is None
             or default is None
-            or any(_passes(call, function, text) for call in script.flow.callers(function))
+            or any(script.flow.bind(function, each).may_give(text) for each in script.flow.callers(function))
         ):
             return self.left(module, move.call, Reason("script-decides", f"{text} is False wherever this runs"))
         same = [
@@ -229,20 +230,8 @@ def _cast_after(move: Transfer) -> Replace:
 
 def _default(function: FunctionNode | ast.Lambda, name: str) -> ast.expr | None:
     """The default of a parameter, where that is ``False``."""
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults = list(zip(reversed(positional), reversed(arguments.defaults), strict=False))
-    defaults += [(one, each) for one, each in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if each]
-    found = next((default for parameter, default in defaults if parameter.arg == name), None)
+    found = signature(function).defaults.get(name)
     return found if isinstance(found, ast.Constant) and found.value is False else None
-
-
-def _passes(call: ast.Call, function: FunctionNode | ast.Lambda, name: str) -> bool:
-    """Whether a call may pass the parameter, with whatever value."""
-    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args) if each.arg not in {"self", "cls"}]
-    place = names.index(name) if name in names else len(call.args)
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    return starred or len(call.args) > place or any(each.arg in {name, None} for each in call.keywords)
 
 
 def _on_cuda(script: Script, move: Transfer) -> str | None:

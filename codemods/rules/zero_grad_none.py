@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort
 from codemods.editing.values import AddArgument, Remove, RemoveArgument, Replace
@@ -237,8 +238,7 @@ def _annotation(module: Module, node: ast.expr) -> str | None:
     function = module.function(node)
     if not isinstance(node, ast.Name) or function is None or isinstance(function, ast.Lambda):
         return None
-    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    found = next((each.annotation for each in arguments if each.arg == node.id), None)
+    found = next((each.annotation for each in signature(function).named if each.arg == node.id), None)
     return None if found is None else ast.unparse(found).strip("'\"")
 
 

@@ -30,9 +30,13 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
 """
 
 
-def widened(inside: str, after: str) -> list[str] | str:
+KEPT = "kept.append(best.detach().cpu().numpy())"
+
+
+def widened(inside: str, after: str, before: str = "") -> list[str] | str:
     """The lines that turn something into 32 bits, or why the loop is left."""
-    text = SCRIPT.replace("{inside}", inside.replace("; ", "\n    ")).replace("{after}", after.replace("; ", "\n    "))
+    text = SCRIPT.replace("device = ", f"{before}device = ", 1)
+    text = text.replace("{inside}", inside.replace("; ", "\n    ")).replace("{after}", after.replace("; ", "\n    "))
     result = run(Amp, text, (2, 5))  # which has all kernels
     if result.after == text:
         return " ".join(site.message for site in result.sites)
@@ -105,14 +109,14 @@ def test_what_is_no_float_stays_as_it_is(inside: str) -> None:
     ],
 )
 def test_floats_in_16_bits_are_widened(inside: str) -> None:
-    assert widened(inside, "kept.append(best.detach().cpu().numpy())") == ["best = best.float()"]
+    assert widened(inside, KEPT) == ["best = best.float()"]
 
 
 @pytest.mark.parametrize(
     "inside", ["best = F.kl_div(out, x[:, :4])", "best = torch.cdist(out, out)", "best = out.exp()"]
 )
 def test_what_autocast_widens_is_left_alone(inside: str) -> None:
-    assert widened(inside, "kept.append(best.detach().cpu().numpy())") == []
+    assert widened(inside, KEPT) == []
 
 
 @pytest.mark.parametrize(
@@ -158,3 +162,38 @@ def test_what_is_not_known_is_no_float(inside: str) -> None:
 def test_values_and_indices_of_what_leaves_the_block(after: str, lines: list[str]) -> None:
     """NumPy knows no bfloat16, so values that become arrays have to be widened; indices need nothing."""
     assert widened("pass", after) == lines
+
+
+KEEPERS = """\
+def first(*several):
+    return several[0]
+
+
+class Arrays:
+    @staticmethod
+    def of(tensor):
+        return tensor
+
+    def last(self, several, tensor):
+        return tensor
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        pytest.param("Arrays().last(x, out)", ["best = best.float()"], id="a method of an object"),
+        pytest.param("Arrays().last(out, x)", [], id="another parameter of it"),
+        pytest.param("Arrays.last(Arrays(), x, out)", ["best = best.float()"], id="an object that is given as well"),
+        pytest.param("Arrays.of(out)", ["best = best.float()"], id="a method without an object"),
+        pytest.param("first(out)", ["best = best.float()"], id="one of any number of arguments"),
+    ],
+)
+def test_each_parameter_is_what_the_call_gives_it(call: str, lines: list[str]) -> None:
+    assert widened(f"best = {call}", KEPT, KEEPERS) == lines
+
+
+def test_what_is_given_behind_a_star_is_not_known() -> None:
+    assert "what it holds is not known" in widened("best = first(*[out, x])", KEPT, KEEPERS)

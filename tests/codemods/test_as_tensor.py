@@ -912,6 +912,13 @@ def test_generators_draw_arrays_where_they_are_asked_for_several_numbers() -> No
     check_rewrites(AsTensor, HEAD + code, HEAD + code.replace("torch.tensor", "torch.as_tensor"))
 
 
+def test_what_other_code_gives_a_parameter_is_not_known() -> None:
+    code = (
+        "def moved(x):\n    return torch.tensor(x)\n\n\nfor i in range(9):\n    y = list(map(moved, np.ones((3, 2))))\n"
+    )
+    check_leaves(AsTensor, HEAD + code, "it is not known to be a NumPy array")
+
+
 ONCE = {
     "a layer": """\
 class Wavelets(torch.nn.Module):

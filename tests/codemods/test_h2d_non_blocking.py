@@ -655,6 +655,7 @@ def train(model, loader, non_blocking=False):
 
 train(nn.Linear(1, 1), loader)
 """
+METHOD = "class Trainer:\n" + indented(PARAMETER.partition("\n\n")[0].replace("(model", "(self, model")) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -665,6 +666,11 @@ train(nn.Linear(1, 1), loader)
             PARAMETER.replace("loader, non", "loader, *, non"),
             PARAMETER.replace("loader, non", "loader, *, non").replace("=False", "=True"),
             id="a parameter that is passed by name alone",
+        ),
+        pytest.param(
+            METHOD + "Trainer.train(Trainer(), nn.Linear(1, 1), loader)\n",
+            METHOD.replace("=False", "=True") + "Trainer.train(Trainer(), nn.Linear(1, 1), loader)\n",
+            id="a method that is given its object, too",
         ),
     ],
 )
@@ -681,9 +687,7 @@ def test_the_default_of_a_parameter_becomes_true(before: str, after: str) -> Non
             id="every caller passes False",
         ),
         pytest.param(
-            "class Trainer:\n"
-            + indented(PARAMETER.partition("\n\n")[0].replace("(model", "(self, model"))
-            + "\nTrainer().train(nn.Linear(1, 1), loader, False)\n",
+            METHOD + "Trainer().train(nn.Linear(1, 1), loader, False)\n",
             "non_blocking is False wherever this runs",
             id="a caller of the method passes False",
         ),

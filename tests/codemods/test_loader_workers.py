@@ -364,6 +364,11 @@ CLASSES = {
         "seen = []\n" + IMAGES.replace("        return to", "        seen.append(index)\n        return to"),
         f"{OWN_COPY} (line [seen.app])",
     ),
+    "hands its lists on behind a star": (
+        "def keep(seen, kept):\n    seen.append(3)\n\n\n"
+        + IMAGES.replace("        return to", "        keep(*self.seen)\n        return to"),
+        f"{OWN_COPY} (line [seen.app])",
+    ),
     "sets a name of the module": (
         IMAGES.replace("        return to", "        global last\n        last = index\n        return to"),
         f"{OWN_COPY} (line [global])",

@@ -67,6 +67,9 @@ def test_the_part_that_a_loop_names_is_told_from_the_others(loop: str, is_tensor
     [
         pytest.param("def train(loader):\n    for x, y in loader:\n        x = x.cuda()\n", True, id="nobody calls it"),
         pytest.param(
+            "def train(*, data):\n    for x, y in data:\n        x = x.cuda()\n", True, id="given by name alone"
+        ),
+        pytest.param(
             "def train(loader):\n    for x in loader:\n        x = x.cuda()\n", False, id="no part of a tuple"
         ),
         pytest.param(

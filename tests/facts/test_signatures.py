@@ -68,3 +68,53 @@ def test_the_flow_leaves_out_what_a_method_is_bound_to(decorator: str, names: tu
     (method,) = seen.module.nodes(ast.FunctionDef)
 
     assert seen.flow.signature(method).positional_names == names
+
+
+CALLED = """\
+    import functools
+    import torch.multiprocessing as mp
+
+    class Net:
+        def __init__(self, x): ...
+        def __call__(self, x): ...
+        def run(self, x): ...
+        @staticmethod
+        def alone(x): ...
+
+    net = Net(3)
+    {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "function", "given"),
+    [
+        pytest.param("net.run(7)", "run", ["7"], id="its object binds a method"),
+        pytest.param("Net.run(net, 7)", "run", ["7"], id="the object is given, too"),
+        pytest.param("Net.alone(7)", "alone", ["7"], id="a static method"),
+        pytest.param("net.alone(7)", "alone", ["7"], id="a static method of an object"),
+        pytest.param("Net(7)", "__init__", ["7"], id="an object is made"),
+        pytest.param("net(7)", "__call__", ["7"], id="an object is called"),
+        pytest.param("net.run(*xs, 7)", "run", ["xs", "7"], id="any of what follows a star"),
+        pytest.param("list(map(net.run, xs))", "run", ["net.run", "xs"], id="other code gives it what it likes"),
+        pytest.param(
+            "mp.spawn(net.run, (7,))", "run", ["net.run", "(7,)"], id="a process gives it something else first"
+        ),
+        pytest.param("functools.partial(net.run)(7)", "run", ["7"], id="something may be given before"),
+    ],
+)
+def test_a_parameter_gets_one_of_these_arguments(call: str, function: str, given: list[str]) -> None:
+    seen = script(CALLED.format(call=call))
+    method = next(each for each in seen.module.nodes(ast.FunctionDef) if each.name == function)
+    binding = seen.flow.bind(method, seen.flow.callers(method)[-1])
+
+    assert [ast.unparse(each) for each in binding.candidates("x")] == given
+    assert binding.is_whole is (given == ["7"] and "partial" not in call)
+
+
+def test_a_parameter_that_is_not_given_has_its_default() -> None:
+    binding = signature(taken()).bind(call("run(1, 2, 3, 4, other=7)"))
+
+    assert [ast.unparse(each) for each in binding.candidates("rest")] == ["4", "7"]
+    assert not binding.candidates("fifth")
+    assert [name for name, _ in binding.filled()] == ["first", "second", "third", "rest", "more"]

@@ -230,12 +230,10 @@ class _Slice:
 
 def _arguments(flow: Flow, function: Callee, parameter: str) -> Iterator[tuple[Module, ast.expr]]:
     """What the callers of a function of the project give for a parameter."""
-    taken = flow.signature(function)
     for call in flow.callers(function):
         where = next((each for each in flow.modules if each.holds(call)), None)
-        given = taken.bind(call).get(parameter)
-        if where is not None and given is not None:
-            yield where, given
+        if where is not None:
+            yield from ((where, each) for each in flow.bind(function, call).candidates(parameter))
 
 
 def keeps_graph(flow: Flow, call: ast.Call) -> bool:

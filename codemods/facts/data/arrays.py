@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
 from codemods.facts.loops import module_of
@@ -596,7 +597,7 @@ class Arrays:
             return
         scope = module.function(node)
         stores = self._stores(module, node.id)
-        is_parameter = scope is not None and any(each.arg == node.id for each in _parameters(scope))
+        is_parameter = scope is not None and node.id in signature(scope).names
         if scope is not None and is_parameter:
             yield from self._parameter(scope, node.id)
         own = [each for each in stores if module.function(each) is scope]
@@ -676,16 +677,9 @@ class Arrays:
         if not calls or self._flow.escapes(function):
             yield self._flow.module_of(function), None
             return
-        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        skip = 1 if self._flow.owner(function) is not None and names[:1] == ["self"] else 0
         for call in calls:
             where = next(each for each in self._flow.modules if each.holds(call))
-            position = names.index(name) - skip if name in names else -1
-            given: ast.expr | None = next((each.value for each in call.keywords if each.arg == name), None)
-            plain = not any(isinstance(each, ast.Starred) for each in call.args)
-            if given is None and plain and 0 <= position < len(call.args):
-                given = call.args[position]
-            yield where, given
+            yield where, self._flow.bind(function, call).get(name)
 
     # Lists.
 
@@ -902,9 +896,3 @@ def _method_name(node: ast.expr) -> str:
 
 def _is_empty(node: ast.expr) -> bool:
     return isinstance(node, ast.List) and not node.elts
-
-
-def _parameters(function: Callee) -> Iterator[ast.arg]:
-    arguments = function.args
-    several = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-    return (each for each in several if each is not None)

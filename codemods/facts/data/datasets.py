@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.flow import class_of
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.reason import Reason
@@ -255,8 +256,8 @@ def _lambda_keeps_form(flow: Flow, step: Value) -> bool:
     functions = [each.site for argument in given for each in flow.values(argument)]
     return bool(functions) and all(
         isinstance(each, ast.Lambda)
-        and len(each.args.args) == 1
-        and _keeps_form(flow, each.body, each.args.args[0].arg)
+        and len(signature(each).positional) == 1
+        and _keeps_form(flow, each.body, *signature(each).positional_names)
         for each in functions
     )
 

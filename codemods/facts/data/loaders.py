@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.data.datasets import Dataset
@@ -273,10 +274,10 @@ def _passing(flow: Flow, value: Value, call: ast.Call) -> ast.Call | None:
 def _passes_on(class_: ast.ClassDef) -> bool:
     """Whether the class's constructor gives all that it is given, and nothing else, to that of its base."""
     init = next(each for each in class_.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
-    given = init.args
-    if given.vararg is None or given.kwarg is None or given.kwonlyargs or len([*given.posonlyargs, *given.args]) != 1:
+    taken = signature(init)
+    if taken.vararg is None or taken.kwarg is None or len(taken.named) != 1:
         return False
-    names = {"args": [f"*{given.vararg.arg}"], "keywords": [f"**{given.kwarg.arg}"]}
+    names = {"args": [f"*{taken.vararg.arg}"], "keywords": [f"**{taken.kwarg.arg}"]}
     passed = [
         {"args": [ast.unparse(each) for each in call.args], "keywords": [ast.unparse(each) for each in call.keywords]}
         for call in _calls_of_init(class_)

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
 from codemods.dataflow.values import Sort, instance, without_none
 from codemods.library.kinds import Kind, kind
@@ -89,9 +90,7 @@ def _is_plain(module: Module, name: ast.Name) -> bool:
     function = module.function(name)
     if function is None:
         return False
-    arguments = function.args
-    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    said = next((each.annotation for each in parameters if each.arg == name.id), None)
+    said = next((each.annotation for each in signature(function).named if each.arg == name.id), None)
     base = said.value if isinstance(said, ast.Subscript) else said
     is_said = isinstance(base, ast.Name) and base.id in _PLAIN
     return is_said and not any(
@@ -113,7 +112,7 @@ def _is_index(flow: Flow, module: Module, name: ast.Name) -> bool:
     function = module.function(name)
     if function is None or getattr(function, "name", "") != "__getitem__" or not makes_items(flow, function):
         return False
-    return [each.arg for each in function.args.args[1:2]] == [name.id]
+    return flow.signature(function).positional_names[:1] == (name.id,)
 
 
 def _counts(flow: Flow, module: Module, name: str) -> bool:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.devices.transfers import is_value_of_dictionary
@@ -48,9 +49,8 @@ def is_callers_batch(move: Transfer) -> bool:
     others = [each for each in walk(statement.value) if _is_named(each, name.id) and each is not name]
     if not is_part or others or not any(_is_named(each, name.id) for each in stored):
         return False
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    required = {each.arg for each in positional[: len(positional) - len(arguments.defaults)]}
+    taken = signature(function)
+    required = {each.arg for each in taken.named} - taken.defaults.keys()
     return isinstance(iterated, ast.Name) and iterated.id in required
 
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import Sort
-from codemods.facts.precision.dtypes import arguments
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import is_model_call, own, project_functions, switches_gradients_off
 from codemods.library.losses import is_loss_class, is_loss_function, is_regression
 from codemods.library.operations import operands, operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.training.loss_regions import Phase, Phases
@@ -138,7 +137,7 @@ class _Values:
                 return self._call(node)
         return _NOTHING
 
-    def _any(self, nodes: list[ast.expr]) -> _Made:
+    def _any(self, nodes: Sequence[ast.expr]) -> _Made:
         found = _NOTHING
         for each in nodes:
             found |= self.of(each)
@@ -218,9 +217,7 @@ class _Values:
         found = _NOTHING
         flow = self.phases.reach.flow
         for function in functions if self.depth < _DEEPEST else ():
-            given = {name: self.of(each) for name, each in arguments(flow, function, call).items()}
-            if function.args.vararg is not None:
-                given[function.args.vararg.arg] = self._any(call.args)
+            given = {name: self._any(each) for name, each in flow.bind(function, call).filled()}
             inner = _Values(self.phases, flow.module_of(function), function, given, self.depth + 1)
             for result in _results(function):
                 found |= inner.of(result)

@@ -18,7 +18,7 @@ from codemods.library.operators import Autocast, Memory, Result, attribute, need
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -428,7 +428,8 @@ class Formats:
 
     def _inside(self, function: Callee, call: ast.Call) -> Formats:
         """The formats in the function, once it has run with these arguments."""
-        formats = {name: self.of(argument) for name, argument in arguments(self.flow, function, call).items()}
+        binding = self.flow.bind(function, call)
+        formats = {name: max(map(self.of, given)) for name, given in binding.filled()}
         inner = Formats(self.flow, self.calls_model, formats, _depth=self._depth + 1)
         if not isinstance(function, ast.Lambda):
             inner.run(function.body)
@@ -437,16 +438,6 @@ class Formats:
     def _is_tensor(self, node: ast.expr) -> bool:
         values = without_none(self.flow.values(node))
         return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
-
-
-def arguments(flow: Flow, function: Callee, call: ast.Call) -> Mapping[str, ast.expr]:
-    """The arguments of the call by the names of the function's parameters, as far as they are given one by one."""
-    given = function.args
-    names = [each.arg for each in (*given.posonlyargs, *given.args)]
-    if flow.owner(function) is not None:
-        names = names[1:]
-    found = dict(zip(names, call.args, strict=False))
-    return found | {each.arg: each.value for each in call.keywords if each.arg is not None}
 
 
 def _last_name(node: ast.expr) -> str:
@@ -500,10 +491,7 @@ def _formats(flow: Flow, calls_model: Callable[[ast.Call], bool], node: ast.AST,
     """The formats in a function or a block; the arguments of a function count as 16 bits wide."""
     formats = Formats(flow, calls_model)
     if isinstance(node, FUNCTIONS):
-        given = node.args
-        formats.names |= dict.fromkeys(
-            (each.arg for each in (*given.posonlyargs, *given.args) if each.arg != "self"), Format.NARROW
-        )
+        formats.names |= dict.fromkeys(flow.signature(node).names, Format.NARROW)
     formats.run(_statements(node, nodes))
     return formats
 
@@ -719,12 +707,12 @@ class Uses:
 
     def _detaches(self, function: Callee, seen: frozenset[Callee]) -> bool:
         """Whether the function returns its argument, detached."""
-        if function in seen or isinstance(function, ast.Lambda) or not function.args.args:
+        taken = self.flow.signature(function).positional_names
+        if function in seen or isinstance(function, ast.Lambda) or not taken:
             return function in seen
         results = [each.value for each in own(function, ast.Return)]
-        name = function.args.args[0].arg
         return bool(results) and all(
-            each is not None and self._is_detached(each, name, seen | {function}) for each in results
+            each is not None and self._is_detached(each, taken[0], seen | {function}) for each in results
         )
 
     def _bound_between(self, text: str, line: int, node: ast.expr) -> bool:
@@ -848,7 +836,7 @@ class Uses:
         """Whether the function does nothing with its argument that would need 32 bits."""
         if isinstance(function, ast.Lambda):
             return False
-        name = next((name for name, each in arguments(self.flow, function, call).items() if each is node), None)
+        name = next((name for name, each in self.flow.bind(function, call).given.items() if each is node), None)
         reads = [each for each in own(function, ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
         there = replace(self, module=self.flow.module_of(function))
         return name is not None and all(there.is_harmless(each, depth) for each in reads)

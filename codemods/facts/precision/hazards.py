@@ -621,11 +621,8 @@ def _held(module: Module, node: ast.expr) -> Iterator[ast.expr]:
     text = ast.unparse(node)
     scope = module.function(node)
     if isinstance(node, ast.Name) and scope is not None and node.id in bound_names(scope):
-        given = scope.args
-        positional = [*given.posonlyargs, *given.args]
-        named: list[tuple[ast.arg, ast.expr | None]] = [*zip(positional[::-1], given.defaults[::-1], strict=False)]
-        named += zip(given.kwonlyargs, given.kw_defaults, strict=True)
-        yield from (default for argument, default in named if argument.arg == node.id and default is not None)
+        default = signature(scope).defaults.get(node.id)
+        yield from (default,) if default is not None else ()
     elif isinstance(node, ast.Name):
         scope = None
     for assignment in module.nodes(ast.Assign):

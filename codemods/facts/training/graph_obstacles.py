@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from operator import is_
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.uses import called_forwards, needs_gradients
@@ -233,5 +234,4 @@ class GraphObstacles:
 
 def flag(function: FunctionNode) -> str | None:
     """The parameter that says whether the function trains, if there is one."""
-    arguments = function.args
-    return next((each.arg for each in (*arguments.args, *arguments.kwonlyargs) if each.arg in _FLAGS), None)
+    return next((each.arg for each in signature(function).named if each.arg in _FLAGS), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -26,6 +27,6 @@ def may_be_volatile(flow: Flow, call: ast.Call) -> bool:
     )
     return given and any(
         each.name == "torch.autograd.Variable"
-        or (isinstance(each.site, FUNCTIONS) and each.site.args.kwarg is not None)
+        or (isinstance(each.site, FUNCTIONS) and signature(each.site).kwarg is not None)
         for each in flow.values(call.func)
     )

@@ -109,8 +109,9 @@ class _Changes:
             function = self._flow.run_by(callee)
             if function is None or function not in self.code.functions:
                 continue
-            given = self._flow.signature(function).bind(call).given
-            yield from ((function, name) for name, node in given.items() if self._is_shared(node, names))
+            for name, given in self._flow.bind(function, call).filled():
+                if any(self._is_shared(each, names) for each in given):
+                    yield function, name
 
     def of(self, function: Callee) -> ast.AST | None:
         """Where the function changes what other readings see."""
