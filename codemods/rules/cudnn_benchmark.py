@@ -8,31 +8,24 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import dominates, means_the_same
-from codemods.dataflow.source import is_main_guard, walk
-from codemods.dataflow.values import Sort
 from codemods.editing.values import Insert
 from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
-from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.leads import frames, runs, sites_here
 from codemods.facts.models.image_sizes import why_size_varies
 from codemods.facts.precision.hazards import no_cuda, unknown_device
 from codemods.facts.reason import Reason
-from codemods.library.processes import starts_training
-from codemods.library.seeds import seeded_by
+from codemods.facts.switches import following, is_repeated, place_of_switch, starts_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
-    from codemods.dataflow.source import Module
     from codemods.facts.devices.cudnn import OptionalBranch
     from codemods.facts.models.layers import Model
     from codemods.facts.script import Script
 
 _FLAG = "torch.backends.cudnn.benchmark"
 _MESSAGE = "cuDNN guesses the convolution algorithms instead of measuring them"
-_SMALL = 12
-"""Statements of a helper that seeds; a longer function that seeds first is none."""
 
 
 class CudnnBenchmark(Codemod):
@@ -141,15 +134,12 @@ for images, labels in loader:
             return self.left(module, site, reason)
         if free is not None:
             return self.rewrites(module, site, _MESSAGE, free)
-        places = (place for each in (site, *others) if (place := _place(script, each)) is not None)
-        named = ((each, script.spelled(module, _FLAG, _following(module, each))) for each in places)
-        place, flag = next((each for each in named if each[1] is not None), (None, None))
-        if place is None:
+        switch = place_of_switch(script, (site, *others), _FLAG)
+        if switch is None:
             text = "torch.backends.cudnn cannot be named before the model is made"
             return self.left(module, site, Reason("no-name", text))
-        after_imports = isinstance(place, (ast.Import, ast.ImportFrom, ast.Try))
-        code = f"\n{flag} = True" if after_imports else f"{flag} = True"
-        return self.rewrites(module, site, _MESSAGE, Insert(module, place, code, "after"))
+        edit = Insert(module, switch.anchor, f"{switch.lead}{switch.name} = True", "after")
+        return self.rewrites(module, site, _MESSAGE, edit)
 
 
 def _why_no_cuda(script: Script) -> Reason | None:
@@ -167,127 +157,11 @@ def _insertion(script: Script, other: OptionalBranch, sites: Sequence[ast.AST]) 
     module, statement = other.module, other.statement
     is_before = any(dominates(module, statement, frame) for site in sites for frame in frames(script, site))
     flag = script.spelled(module, _FLAG, statement)
-    if not is_before or flag is None or _is_repeated(module, statement) or _starts_processes(script):
+    if not is_before or flag is None or is_repeated(module, statement) or starts_processes(script):
         return None
     if statement.orelse:
         is_chain = isinstance(statement.orelse[0], ast.If) and len(statement.orelse) == 1
         return None if is_chain else Insert(module, statement.orelse[-1], f"{flag} = True", "after")
-    if not means_the_same(script.flow, module, statement.test, _following(module, statement)):
+    if not means_the_same(script.flow, module, statement.test, following(module, statement)):
         return None
     return Insert(module, statement, f"if {other.denied}:\n    {flag} = True", "after")
-
-
-def _place(script: Script, site: ast.AST) -> ast.stmt | None:
-    """The statement after which it goes: the last seed, else where ``main()`` finds its device, else the imports."""
-    module = script.module
-    around = list(frames(script, site))
-    if _starts_processes(script):
-        return _last_import(script, around[-1])  # a new process runs the module, not what called its function
-    all_seeds = [each for each in module.nodes(ast.Expr) if _seeds(script, each) and not _is_repeated(module, each)]
-    for frame in around:
-        seeds = [each for each in all_seeds if dominates(module, each, frame)]
-        if seeds:
-            return _last_of_run(script, seeds[-1])
-    functions = [each for each in around if module.function(each) is not None]
-    in_guard = any(is_main_guard(each) for each in module.ancestors(around[-1]) if isinstance(each, ast.stmt))
-    if functions or in_guard:
-        frame = functions[-1] if functions else around[-1]
-        devices = [
-            each for each in module.nodes(ast.Assign) if _finds_device(script, each) and dominates(module, each, frame)
-        ]
-        if devices:
-            return devices[-1]
-    return _last_import(script, around[-1])
-
-
-def _starts_processes(script: Script) -> bool:
-    return any(
-        starts_training(each.name)
-        for module in script.modules
-        for call in module.nodes(ast.Call)
-        for each in script.flow.values(call.func)
-        if each.sort is Sort.EXTERNAL
-    )
-
-
-def _is_repeated(module: Module, statement: ast.stmt) -> bool:
-    """Whether the statement stands in a loop of its function."""
-    for above in module.ancestors(statement):
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return False
-        if isinstance(above, (ast.For, ast.AsyncFor, ast.While)):
-            return True
-    return False
-
-
-def _seeds(script: Script, statement: ast.Expr) -> bool:
-    """Whether the statement sets a random seed, itself or in a small function of the script."""
-    if not isinstance(statement.value, ast.Call):
-        return False
-    for callee in script.flow.values(statement.value.func):
-        if callee.sort is Sort.EXTERNAL and seeded_by(callee.name):
-            return True
-        helper = callee.site
-        if callee.sort is Sort.FUNCTION and isinstance(helper, ast.FunctionDef) and len(helper.body) <= _SMALL:
-            calls = [each.func for each in walk(helper) if isinstance(each, ast.Call)]
-            if any(
-                value.sort is Sort.EXTERNAL and seeded_by(value.name)
-                for func in calls
-                for value in script.flow.values(func)
-            ):
-                return True
-    return False
-
-
-def _last_of_run(script: Script, seed: ast.stmt) -> ast.stmt:
-    """The last of the seeds that follow each other, a seed under an ``if`` among them."""
-    suite = script.module.suite(seed)
-    last = seed
-    for statement in suite[suite.index(seed) + 1 :]:
-        body = statement.body if isinstance(statement, ast.If) and not statement.orelse else [statement]
-        if not all(isinstance(each, ast.Expr) and _seeds(script, each) for each in body):
-            break
-        last = statement
-    return last
-
-
-def _finds_device(script: Script, statement: ast.Assign) -> bool:
-    found = device(script.flow, statement.value)
-    named = any(isinstance(each, ast.Name) and "dev" in each.id.lower() for each in statement.targets)
-    return named and found.kind in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
-
-
-def _last_import(script: Script, frame: ast.stmt) -> ast.stmt | None:
-    """The last import of the first run of imports that leads to torch; calls between imports do not end the run."""
-    module = script.module
-    tops = [frame, *(each for each in module.ancestors(frame) if isinstance(each, ast.stmt))]
-    body = module.tree.body[: module.tree.body.index(_end(script, tops[-1]))]
-    last: ast.stmt | None = None
-    for statement in body:
-        inner = statement.body if isinstance(statement, ast.Try) else [statement]
-        if any(isinstance(each, (ast.Import, ast.ImportFrom)) for each in inner):
-            if script.spelled(module, _FLAG, _following(module, statement)) is not None:
-                last = statement
-        elif last is not None and not isinstance(statement, ast.Expr):
-            break
-    return last
-
-
-def _end(script: Script, top: ast.stmt) -> ast.stmt:
-    """The statement before which the flag has to be set: where an import makes the model, that follows the imports.
-
-    An import that trains needs the flag before it.
-    """
-    trains = {each for _, backward in script.backwards for each in sites_here(script, backward)}
-    suite = script.module.suite(top)
-    following = suite[suite.index(top) :]
-    for statement in following:
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or statement in trains:
-            return statement
-    return top
-
-
-def _following(module: Module, place: ast.stmt) -> ast.stmt:
-    """The statement before which the flag comes to stand."""
-    suite = module.suite(place)
-    return suite[min(suite.index(place) + 1, len(suite) - 1)]
