@@ -1,0 +1,117 @@
+"""What in a model's code cannot be traced into one graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+from codemods.facts.models.compilability import draws, why_not_traced, why_recompiled
+
+if TYPE_CHECKING:
+    from codemods.facts.models.layers import Model
+
+HEAD = """\
+import random
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.autograd import Variable
+def helper(x):
+    return x.item()
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = {layer}
+        self.count = 0
+        self.table = torch.zeros(3)
+    def forward(self, x):
+        y = self.layer(x)
+{body}
+        return y
+model = Net()
+"""
+
+
+def model(body: str, layer: str = "nn.Linear(4, 4)") -> Model:
+    lines = "\n".join(f"        {line}" for line in body.split("\n"))
+    (found,) = script(HEAD.format(layer=layer, body=lines)).models
+    return found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("y = y + 1", id="arithmetic"),
+        pytest.param("if y.shape[0] > 3:\n    y = y + 1", id="a branch on a shape"),
+        pytest.param("if x is None:\n    y = y + 1", id="a branch on whether it is there"),
+        pytest.param("if self.training:\n    y = y + 1", id="a branch on the mode"),
+        pytest.param("self.table += 1", id="a tensor is counted up"),
+        pytest.param("n = int(y.size(0))", id="a size is converted"),
+    ],
+)
+def test_it_is_one_graph(body: str) -> None:
+    assert why_not_traced(model(body)) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param("if y.sum() > 0:\n    y = y + 1", "graph-break", id="a branch on a tensor"),
+        pytest.param("while not y.any():\n    y = y + 1", "graph-break", id="a loop on a tensor"),
+        pytest.param("y = y * y.sum().item()", "graph-break", id="a number of a tensor"),
+        pytest.param("y = y * float(y.sum())", "graph-break", id="a conversion"),
+        pytest.param("y = y * helper(y)", "graph-break", id="in a function that it calls"),
+        pytest.param("print(y)", "graph-break", id="it prints"),
+        pytest.param("self.count += 1", "graph-break", id="it counts"),
+        pytest.param("y = Variable(y)", "graph-break", id="a Variable"),
+        pytest.param("z = torch.zeros(3, requires_grad=True)", "graph-break", id="a leaf"),
+        pytest.param("z = torch.FloatTensor(y.size())", "inductor-fault", id="a size that is taken for data"),
+        pytest.param("y = torch.fft.fft(y)", "graph-break", id="what is not compiled"),
+        pytest.param("g = F.affine_grid(y, y.size())", "dynamic-shapes", id="what fails where sizes differ"),
+    ],
+)
+def test_what_ends_the_graph(body: str, code: str) -> None:
+    reason = why_not_traced(model(body))
+
+    assert reason is not None
+    assert reason.code == code
+
+
+def test_layers_that_are_not_traced() -> None:
+    recurrent = why_not_traced(model("pass", "nn.GRU(4, 4)"))
+
+    assert recurrent is not None
+    assert recurrent.code == "recurrent-model"
+
+
+@pytest.mark.parametrize(
+    ("body", "layer", "expected"),
+    [
+        ("pass", "nn.Linear(4, 4)", False),
+        ("pass", "nn.Dropout()", True),
+        ("y = F.dropout(y)", "nn.Linear(4, 4)", True),
+        ("y = y + torch.randn(3)", "nn.Linear(4, 4)", True),
+        ("y = y + random.random()", "nn.Linear(4, 4)", False),
+        ("y = y + torch.zeros(3)", "nn.Linear(4, 4)", False),
+    ],
+)
+def test_whether_it_draws(body: str, layer: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert draws(model(body, layer)) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("y = F.max_pool1d(y, y.size(2))", True, id="a length is the size of a kernel"),
+        pytest.param("n = y.shape[1]\ny = F.avg_pool1d(y, kernel_size=n)", True, id="by a name"),
+        pytest.param("for i in range(y.size(1)):\n    y = y + i", True, id="a loop over a length"),
+        pytest.param("rows, length = y.shape\nfor i in range(length):\n    y = y + i", True, id="unpacked"),
+        pytest.param("for i in range(y.size(0)):\n    y = y + i", False, id="a loop over the rows"),
+        pytest.param("for i in range(3):\n    y = y + i", False, id="a loop of its own length"),
+        pytest.param("y = F.max_pool1d(y, 2)", False, id="a kernel of its own size"),
+    ],
+)
+def test_whether_each_length_is_compiled_anew(body: str, expected: bool) -> None:  # noqa: FBT001 - the expectation
+    assert (why_recompiled(model(body)) is not None) is expected

@@ -1,0 +1,89 @@
+"""Which models are trained, but not seen to be called, and why."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.models.uncalled import not_known, optimized, owners
+
+HEAD = """\
+import torch
+import library
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(4, 4)
+        self.two = nn.Linear(4, 4)
+    def forward(self, x):
+        return self.two(self.one(x))
+"""
+STEP = "optimizer = torch.optim.SGD(model.parameters(), lr=1)\n"
+
+
+def of_optimizers(body: str) -> list[tuple[str, str]]:
+    known = script(HEAD + body)
+    return [(ast.unparse(node), reason.code) for node, reason in optimized(known)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            f"model = Net().cuda()\n{STEP}for x in data:\n    model(x).sum().backward()\n", [], id="it is called"
+        ),
+        pytest.param(
+            f"model = Net().cuda()\n{STEP}for x in data:\n    library.train(model, x)\n",
+            [("Net()", "not-called")],
+            id="a library calls it",
+        ),
+        pytest.param(f"model = Net()\n{STEP}", [("Net()", "no-cuda")], id="it stays on the host"),
+        pytest.param(
+            f"model = Net().cuda()\n{STEP}for x in data:\n    nn.parallel.data_parallel(model, x).sum().backward()\n",
+            [("Net()", "data-parallel")],
+            id="it is run in threads",
+        ),
+        pytest.param("model = Net().cuda()\n", [], id="nothing trains it"),
+    ],
+)
+def test_models_that_optimizers_train(body: str, expected: list[tuple[str, str]]) -> None:
+    assert of_optimizers(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            f"model = library.make().cuda()\n{STEP}for x in data:\n    model(x).sum().backward()\n",
+            [("model", "unknown-model")],
+            id="what a library makes",
+        ),
+        pytest.param(
+            f"model = Net().cuda()\n{STEP}for x in data:\n    model(x).sum().backward()\n",
+            [],
+            id="a model that is known",
+        ),
+        pytest.param(f"model = library.make().cuda()\n{STEP}", [], id="nothing is trained"),
+    ],
+)
+def test_what_optimizers_are_given_the_parameters_of(body: str, expected: list[tuple[str, str]]) -> None:
+    known = script(HEAD + body)
+
+    assert [(ast.unparse(node), reason.code) for node, reason in owners(known, set())] == expected
+
+
+def test_what_is_said_already_is_not_said_again() -> None:
+    known = script(f"{HEAD}model = library.make().cuda()\n{STEP}for x in data:\n    model(x).sum().backward()\n")
+    nodes = {node for node, _ in owners(known, set())}
+
+    assert list(owners(known, set(known.module.nodes(ast.Call)) | nodes)) == []
+
+
+def test_why_it_is_not_known() -> None:
+    assert (
+        not_known("net", "it is never given a value").text
+        == "what net is there is not known: it is never given a value"
+    )
