@@ -77,13 +77,19 @@ def _kept(reach: Reach, module: Module, function: ast.AST) -> Iterator[tuple[str
     class_ = next((each for each in module.ancestors(function) if isinstance(each, ast.ClassDef)), None)
     if class_ is None:
         return
-    for statement in own(function, ast.Assign):
-        if _may_be_tensor(reach, statement.value):
-            for target in statement.targets:
-                for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
-                    place = each.value if isinstance(each, ast.Subscript) else each
-                    if isinstance(place, ast.Attribute) and not _fills(reach, each):
-                        yield from ((place.attr, owner) for owner in _owners(reach, place.value, class_))
+    written: list[ast.Assign | ast.AnnAssign | ast.AugAssign] = [
+        *own(function, ast.Assign),
+        *own(function, ast.AnnAssign),
+        *own(function, ast.AugAssign),
+    ]
+    for statement in written:
+        if statement.value is None or not _may_be_tensor(reach, statement.value):
+            continue
+        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+                place = each.value if isinstance(each, ast.Subscript) else each
+                if isinstance(place, ast.Attribute) and not _keeps_its_format(reach, statement, each, class_):
+                    yield from ((place.attr, owner) for owner in _owners(reach, place.value, class_))
     for call in own(function, ast.Call):
         holder = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr in _GROW else None
         if isinstance(holder, ast.Attribute) and any(_may_be_tensor(reach, each) for each in call.args):
@@ -98,6 +104,14 @@ def _owners(reach: Reach, node: ast.expr, class_: ast.ClassDef) -> Iterator[ast.
             yield owner
         elif value.sort not in TENSOR_SORTS and value.name != _PARAMETER:
             yield class_
+
+
+def _keeps_its_format(reach: Reach, statement: ast.stmt, target: ast.expr, class_: ast.ClassDef) -> bool:
+    """Whether what is written to is a tensor of 32 bits, and stays one: ``self.total += y``, if it starts as such."""
+    if isinstance(statement, ast.AugAssign) and isinstance(target, ast.Attribute):
+        values = reach.flow.attributes(class_).get(target.attr, frozenset())
+        return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+    return _fills(reach, target)
 
 
 def _fills(reach: Reach, target: ast.expr) -> bool:
