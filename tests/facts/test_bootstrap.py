@@ -1,0 +1,98 @@
+"""Which networks learn from targets that are made of their own estimates."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.precision.bootstrap import bootstrapped
+from codemods.facts.training.loss_regions import Phases
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+q = nn.Linear(4, 2)
+target = nn.Linear(4, 2)
+alone = nn.Linear(4, 2)
+critic = nn.MSELoss()
+def estimate(s):
+    return target(s).max(1)[0]
+"""
+
+
+def hazards(body: str) -> list[str | None]:
+    """For each backward, the target that needs 32 bits."""
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    known = script(f"{HEAD}for s, r, n in data:\n{lines}")
+    phases = Phases(known)
+    found = [bootstrapped(phases, each) for each in phases.all]
+    return [None if each is None else each.what.split(" adds to")[0] for each in found]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "with torch.no_grad():\n    goal = r + 0.9 * target(n).max(1)[0]\nloss = F.mse_loss(q(s), goal)\nloss.backward()",
+            "goal",
+            id="a target of the next state",
+        ),
+        pytest.param(
+            "goal = (r + 0.9 * target(n).max(1)[0]).detach()\nloss = critic(q(s), goal)\nloss.backward()",
+            "goal",
+            id="cut",
+        ),
+        pytest.param(
+            "goal = r + 0.9 * target(n).max(1)[0].detach()\nloss = ((q(s) - goal) ** 2).mean()\nloss.backward()",
+            "goal",
+            id="a difference",
+        ),
+        pytest.param(
+            "with torch.no_grad():\n    goal = r + 0.9 * estimate(n)\nloss = F.mse_loss(q(s), goal)\nloss.backward()",
+            "goal",
+            id="through a function",
+        ),
+        pytest.param("loss = F.mse_loss(q(s), r)\nloss.backward()", None, id="a target of the data"),
+        pytest.param(
+            "goal = target(n).detach()\nloss = F.mse_loss(q(s), goal)\nloss.backward()",
+            None,
+            id="another network's output",
+        ),
+        pytest.param(
+            "goal = r + 0.9 * target(n)\nloss = F.mse_loss(q(s), goal)\nloss.backward()", None, id="with its graph"
+        ),
+        pytest.param(
+            "goal = (r + target(n)).detach()\nloss = F.mse_loss(q(s), goal)\nloss.backward()", None, id="no discount"
+        ),
+    ],
+)
+def test_a_target_that_is_made_of_estimates(body: str, expected: str | None) -> None:
+    assert hazards(body) == [expected]
+
+
+def test_another_loss_of_the_same_network_needs_32_bits_as_well() -> None:
+    body = """\
+with torch.no_grad():
+    goal = r + 0.9 * target(n).max(1)[0]
+loss = F.mse_loss(q(s), goal)
+loss.backward()
+other = q(s).sum()
+other.backward()"""
+
+    assert hazards(body) == ["goal", "goal"]
+    assert hazards(body.replace("other = q(s)", "other = alone(s)")) == ["goal", None]
+
+
+def test_the_place_is_the_comparison() -> None:
+    known = script(
+        f"{HEAD}for s, r, n in data:\n    goal = (r + 0.9 * target(n)).detach()\n    F.mse_loss(q(s), goal).backward()\n"
+    )
+    phases = Phases(known)
+    found = bootstrapped(phases, phases.all[0])
+
+    assert found is not None
+    assert ast.unparse(found.node) == "F.mse_loss(q(s), goal)"
+    assert found.code == "bootstrapped-target"

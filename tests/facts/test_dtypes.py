@@ -1,0 +1,150 @@
+"""Which tensors may be in 16 bits after a block under autocast, and which uses need 32."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+from codemods.facts.precision.dtypes import Format, Formats, Uses, narrow_operand, old_against_new, vanishing
+from codemods.facts.reach import Reach, is_model_call
+
+if TYPE_CHECKING:
+    from codemods.facts.script import Script
+
+HEAD = """\
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+model = nn.Linear(4, 4)
+"""
+
+
+def known(body: str) -> tuple[Script, list[ast.stmt]]:
+    found = script(HEAD + body)
+    return found, found.module.tree.body[len(ast.parse(HEAD).body) :]
+
+
+def formats(body: str) -> tuple[Formats, list[ast.stmt]]:
+    found, statements = known(body)
+    result = Formats(found.flow, lambda call: is_model_call(found.flow, call))
+    result.run(statements)
+    return result, statements
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("y", Format.NARROW),
+        ("y * 2", Format.NARROW),
+        ("y.view(-1)", Format.NARROW),
+        ("torch.relu(y)", Format.NARROW),
+        ("y[0]", Format.NARROW),
+        ("y.float()", Format.OTHER),
+        ("y.argmax(1)", Format.OTHER),
+        ("y.max(1)[1]", Format.OTHER),
+        ("y.max(1)[0]", Format.NARROW),
+        ("y > 0", Format.OTHER),
+        ("y.item()", Format.OTHER),
+        ("y.shape", Format.OTHER),
+        ("F.softmax(y, 1)", Format.OTHER),
+        ("F.cross_entropy(y, x)", Format.OTHER),
+        ("F.linear(x, x)", Format.NARROW),
+        ("y + x", Format.NARROW),
+        ("3", Format.OTHER),
+    ],
+)
+def test_what_an_expression_holds_under_autocast(expression: str, expected: Format) -> None:
+    found, statements = formats(f"y = model(x)\nz = {expression}\n")
+    last = statements[-1]
+    assert isinstance(last, ast.Assign)
+
+    assert found.of(last.value) is expected
+
+
+def test_the_branches_of_an_if_are_joined() -> None:
+    found, _ = formats("if c:\n    y = model(x)\nelse:\n    y = 0\nz = 1\n")
+
+    assert (found.names["y"], found.names["z"]) == (Format.NARROW, Format.OTHER)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = model(x)\nz = y.detach().numpy()", "y.detach().numpy()"),
+        ("y = model(x).float()\nz = y.numpy()", None),
+        ("y = model(x)\nz = y.argmax(1).numpy()", None),
+        ("y = model(x)\nz = y.tolist()", None),
+    ],
+)
+def test_what_becomes_an_array(body: str, expected: str | None) -> None:
+    found, statements = formats(body)
+    call = found.leaves_torch(statements)
+
+    assert (None if call is None else ast.unparse(call)) == expected
+
+
+@pytest.mark.parametrize(
+    ("use", "harmless"),
+    [
+        pytest.param("print(y.item())", True, id="a number"),
+        pytest.param("print(y.argmax(1))", True, id="where the greatest is"),
+        pytest.param("print(y.shape)", True, id="its shape"),
+        pytest.param("z = y.numpy()", False, id="an array"),
+        pytest.param("library(y)", False, id="code that is not seen"),
+        pytest.param("kept.append(y)", False, id="it is kept"),
+    ],
+)
+def test_the_uses_that_need_32_bits(use: str, harmless: bool) -> None:  # noqa: FBT001 - the expectation itself
+    found, statements = known(f"y = model(x)\n{use}\n")
+    block = (statements[0],)
+    uses = Uses(found.flow, found.module, frozenset(ast.walk(block[0])))
+    escapes = [ast.unparse(each.target) for each in uses.escapes(block)]
+
+    assert escapes == ([] if harmless else ["y"])
+
+
+def why(check: object, body: str) -> str | None:
+    found, statements = known(body)
+    reach = Reach(found.flow)
+    hazard = check(reach, lambda call: is_model_call(found.flow, call), found.module, statements)  # type: ignore[operator]
+    return None if hazard is None else ast.unparse(hazard.node)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = model(x)\nz = x / (y.std() + 1e-8)", "1e-08"),
+        ("y = model(x)\nz = x / (y.std() + 1e-3)", None),
+        ("y = model(x).float()\nz = x / (y.std() + 1e-8)", None),
+    ],
+)
+def test_a_number_that_fp16_takes_for_zero(body: str, expected: str | None) -> None:
+    assert why(vanishing, body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = model(x)\nz = F.ctc_loss(y, x, a, b)", "F.ctc_loss(y, x, a, b)"),
+        ("y = model(x).float()\nz = F.ctc_loss(y, x, a, b)", None),
+        ("y = model(x)\nz = F.mse_loss(y, x)", None),
+    ],
+)
+def test_a_loss_that_has_no_kernel_for_16_bits(body: str, expected: str | None) -> None:
+    assert why(narrow_operand, body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("new = model(x)\nratio = torch.exp(new - old)", True),
+        ("new = x * 2\nratio = torch.exp(new - old)", False),
+        ("new = model(x)\nratio = torch.exp(new)", False),
+    ],
+)
+def test_what_is_compared_with_what_was_computed_before(body: str, expected: bool) -> None:  # noqa: FBT001 - expected
+    assert (why(old_against_new, body) is not None) is expected

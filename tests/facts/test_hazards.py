@@ -1,0 +1,138 @@
+"""Which code does mixed precision break."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.precision.hazards import (
+    bce_in_model,
+    capture,
+    custom_function,
+    data_parallel,
+    gradient_hook,
+    hazards,
+    line_search,
+    mixed_precision_present,
+    no_cuda,
+    numbers,
+    other_precision,
+    scripted,
+    without_bf16,
+)
+from codemods.facts.reach import Reach
+from codemods.facts.target import UNKNOWN, Target
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+model = nn.Linear(4, 4)
+"""
+
+
+def found(body: str) -> list[tuple[str, bool]]:
+    """What breaks in the code, and whether in fp16 alone."""
+    known = script(HEAD + body)
+    statements = known.module.tree.body[len(ast.parse(HEAD).body) :]
+    return [(ast.unparse(each.node), each.only_fp16) for each in hazards(Reach(known.flow), known.module, statements)]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("y = F.relu(model(x))", [], id="a layer"),
+        pytest.param("y = F.cross_entropy(model(x), x)", [], id="a loss in 32 bits"),
+        pytest.param("y = x.masked_fill(m, -1e9)", [("x.masked_fill(m, -1e9)", True)], id="more than fp16 holds"),
+        pytest.param("y = x.masked_fill(m, -1e4)", [], id="what fp16 holds"),
+        pytest.param("y = model(x) * 1e6", [("model(x) * 1e6", True)], id="a product that fp16 does not hold"),
+        pytest.param("f = x.view(3, -1)\ny = f @ f.t()", [("f @ f.t()", True)], id="a Gram matrix"),
+    ],
+)
+def test_what_breaks_under_autocast(body: str, expected: list[tuple[str, bool]]) -> None:
+    assert [node for node, _ in found(body)] == [
+        node.replace("1e6", "1000000.0").replace("-1e9", "-1000000000.0") for node, _ in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("with torch.autocast('cuda'):\n    pass", True),
+        ("scaler = torch.cuda.amp.GradScaler()", True),
+        ("from apex import amp\namp.initialize(model)", True),
+        ("model(x)", False),
+    ],
+)
+def test_what_uses_mixed_precision_already(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert (mixed_precision_present(script(HEAD + text)) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("check", "yes", "no"),
+    [
+        pytest.param(capture, "g = torch.cuda.CUDAGraph()", "model(x)", id="a graph that is captured"),
+        pytest.param(other_precision, "model.half()", "model.float()", id="another number format"),
+        pytest.param(
+            line_search,
+            "torch.optim.LBFGS(model.parameters(), line_search_fn='strong_wolfe')",
+            "torch.optim.LBFGS(model.parameters(), line_search_fn=None)",
+            id="a search along a line",
+        ),
+        pytest.param(
+            gradient_hook, "model.register_full_backward_hook(f)", "model.register_forward_hook(f)", id="a hook"
+        ),
+        pytest.param(
+            data_parallel, "nn.DataParallel(model)", "nn.parallel.DistributedDataParallel(model)", id="threads"
+        ),
+        pytest.param(
+            scripted, "run = torch.jit.script(model)\nrun(x)", "run = torch.compile(model)\nrun(x)", id="TorchScript"
+        ),
+        pytest.param(
+            custom_function,
+            "class Own(torch.autograd.Function):\n    pass\nOwn.apply(x)",
+            "class Own(torch.autograd.Function):\n    @staticmethod\n    @torch.amp.custom_fwd(device_type='cuda')\n"
+            "    def forward(ctx, x):\n        return x\nOwn.apply(x)",
+            id="a function of its own",
+        ),
+    ],
+)
+def test_what_a_script_does_that_stands_against_it(check: object, yes: str, no: str) -> None:
+    assert check(script(HEAD + yes)) is not None  # type: ignore[operator]
+    assert check(script(HEAD + no)) is None  # type: ignore[operator]
+
+
+def test_a_model_that_computes_a_loss_which_autocast_refuses() -> None:
+    net = "class Net(nn.Module):\n    def forward(self, x):\n        return {}\nnet = Net()\nnet(x)\n"
+    results = []
+    for loss in ("F.binary_cross_entropy(x, x)", "F.mse_loss(x, x)"):
+        known = script(HEAD + net.format(loss))
+        results.append(bce_in_model(Reach(known.flow), known.module.tree.body[-1:]))
+
+    assert [each is not None for each in results] == [True, False]
+
+
+@pytest.mark.parametrize(("target", "expected"), [(Target((2, 0)), True), (Target((2, 1)), False), (UNKNOWN, False)])
+def test_a_kernel_that_an_old_torch_has_not(target: Target, expected: bool) -> None:  # noqa: FBT001 - expected
+    known = script(f"{HEAD}y = F.interpolate(x, 2)\n")
+    hazard = without_bf16(Reach(known.flow), target, known.module, known.module.tree.body[-1:])
+
+    assert (hazard is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1e-8", [1e-8]), ("-3", [3.0]), ("2 * 4", [8.0]), ("x = 5\nx", [5.0]), ("True", []), ("unknown", [])],
+)
+def test_the_numbers_that_an_expression_stands_for(text: str, expected: list[float]) -> None:
+    known = script(text)
+    node = known.module.tree.body[-1].value  # type: ignore[attr-defined]
+
+    assert [abs(each) for each in numbers(known.module, node)] == expected
+
+
+def test_what_is_said_where_nothing_is_moved() -> None:
+    assert no_cuda(script(HEAD)).code == "no-cuda"
+    assert no_cuda(script(f"{HEAD}torch.set_default_device('cuda')\n")).code == "unknown-device"
