@@ -1,0 +1,80 @@
+"""How many parameters has a model, and how many operations has an iteration of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+from codemods.facts.cost.worth import Worth
+
+if TYPE_CHECKING:
+    from codemods.facts.cost.networks import Sizes
+
+HEAD = """\
+import torch
+from torch import nn
+from torchvision import models
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.one = nn.Linear(784, width)
+        self.two = nn.Linear(width, 10)
+    def forward(self, x):
+        return self.two(self.one(x).relu())
+"""
+
+
+def sizes(model: str) -> Sizes | None:
+    known = script(f"{HEAD}model = {model}\n")
+    (value,) = known.flow.values(known.module.tree.body[-1].value)  # type: ignore[attr-defined]
+    return Worth(known).networks.sizes(value)
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        ("nn.Linear(3, 4)", 16),
+        ("nn.Linear(3, 4, bias=False)", 12),
+        ("Net(8)", 784 * 8 + 8 + 8 * 10 + 10),
+        ("nn.Sequential(nn.Linear(3, 4), nn.ReLU())", 16),
+        ("nn.Conv2d(3, 8, 3)", 3 * 8 * 9 + 8),
+        ("Net(choose())", None),
+        ("nn.Sequential(nn.Linear(3, 4), *make())", None),
+    ],
+)
+def test_the_parameters(model: str, parameters: int | None) -> None:
+    found = sizes(model)
+
+    assert (None if found is None else found.parameters) == parameters
+
+
+def test_the_operations_of_a_forward_pass() -> None:
+    """Two for each product, of a row of numbers for each sample."""
+    found = sizes("nn.Linear(784, 10)")
+
+    assert found is not None
+    assert found.forward(64, (1, 28, 28)) == 2 * 64 * 784 * 10
+    assert found.width == 784
+
+
+def test_a_network_of_torchvision_has_published_figures() -> None:
+    found = sizes("models.resnet18()")
+
+    assert found is not None
+    assert found.published is not None
+    assert found.width is None
+    assert found.forward(None, (3, 224, 224)) is None
+    small, large = found.forward(2, (3, 224, 224)), found.forward(2, (3, 448, 448))
+    assert small is not None
+    assert large == 4 * small
+
+
+def test_layers_that_16_bits_make_no_faster() -> None:
+    found = sizes("Net(8)")
+
+    assert found is not None
+    narrow = [each.is_narrow for each in found.parts]
+    assert len(found.without_narrow.parts) == narrow.count(False)
+    assert any(narrow)

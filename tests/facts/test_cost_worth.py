@@ -1,0 +1,80 @@
+"""Which changes cannot save what they cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+from codemods.facts.cost.worth import Worth, worth
+
+if TYPE_CHECKING:
+    from codemods.facts.script import Script
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from torchvision import datasets, models, transforms as T
+"""
+
+
+def trained(model: str, data: str = "datasets.MNIST('d', transform=T.ToTensor())", epochs: str = "range(5)") -> Script:
+    return script(f"""{HEAD}
+model = {model}
+loader = DataLoader({data}, batch_size=64)
+for epoch in {epochs}:
+    for x, y in loader:
+        model(x).sum().backward()
+""")
+
+
+SMALL = "nn.Sequential(nn.Flatten(), nn.Linear(784, 10))"
+LARGE = "models.resnet50()"
+IMAGES = "datasets.ImageFolder('d', T.Compose([T.Resize((224, 224)), T.ToTensor()]))"
+
+
+@pytest.mark.parametrize(
+    ("known", "compiled", "narrow"),
+    [
+        pytest.param(trained(SMALL), True, True, id="a small network"),
+        pytest.param(trained(LARGE, IMAGES), False, False, id="a large one on data of which the size is not known"),
+        pytest.param(trained(LARGE, epochs="range(1)"), False, False, id="a large one for one epoch"),
+        pytest.param(trained("make()"), None, False, id="a model that is not known"),
+    ],
+)
+def test_what_cannot_pay(known: Script, compiled: bool | None, narrow: bool) -> None:  # noqa: FBT001 - expected
+    found = Worth(known)
+    values = [each.value for each in known.models]
+
+    assert [found.why_not_compiled(each) is not None for each in values] == ([] if compiled is None else [compiled])
+    assert (found.why_in_32_bits(frozenset(values)) is not None) is narrow
+
+
+@pytest.mark.parametrize(
+    ("data", "epochs", "expected"),
+    [
+        pytest.param("datasets.MNIST('d', transform=T.ToTensor())", "range(5)", False, id="many batches"),
+        pytest.param("TensorDataset(torch.zeros(640, 3), torch.zeros(640))", "range(1)", True, id="ten batches"),
+        pytest.param(IMAGES, "range(1)", False, id="a length that is not known"),
+    ],
+)
+def test_workers_for_a_few_batches(data: str, epochs: str, expected: bool) -> None:  # noqa: FBT001 - expected
+    known = trained(SMALL, data, epochs)
+
+    assert (Worth(known).why_without_workers(known.loaders[0]) is not None) is expected
+
+
+def test_the_user_may_ask_for_it_all_the_same() -> None:
+    known = trained(SMALL)
+    reason = Worth(known).why_not_compiled(known.models[0].value)
+
+    assert reason is not None
+    assert (reason.code, reason.remedy) == ("never-pays-back", "select the rule by name to apply it all the same")
+
+
+def test_it_is_added_up_once() -> None:
+    known = trained(SMALL)
+
+    assert worth(known) is worth(known)

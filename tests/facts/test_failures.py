@@ -1,0 +1,82 @@
+"""Where does a module fail on current torch or Python."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.failures import Failure, failure, why_unreadable
+from codemods.facts.target import UNKNOWN, Target
+
+HEAD = "import torch\nfrom torch import nn\nloss = nn.MSELoss()(x, y)\n"
+
+
+def fails(
+    body: str, target: Target = UNKNOWN, unreadable: dict[str, str] | None = None, **others: str
+) -> Failure | None:
+    known = script(HEAD + body, **others)
+    return failure(known.flow, known.module, known.entries, target, unreadable or {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("print(loss.item())", id="nothing fails"),
+        pytest.param("if flag:\n    print(loss[0])", id="only under a condition"),
+        pytest.param("def f():\n    print(loss[0])", id="a function that nobody calls"),
+        pytest.param("try:\n    print(loss[0])\nexcept IndexError:\n    pass", id="the script goes on"),
+        pytest.param("from torchvision import models", id="an import that there is"),
+    ],
+)
+def test_nothing_surely_fails(body: str) -> None:
+    assert fails(body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "subject"),
+    [
+        pytest.param("print(loss[0])", "loss[0]", id="an item of a loss"),
+        pytest.param("def f():\n    print(loss[0])\nf()", "loss[0]", id="in a function that is called"),
+        pytest.param("for i in range(3):\n    print(loss.data[0])", "loss.data[0]", id="in a loop"),
+        pytest.param("from torchtext.data import Field", "Field", id="an import of what is gone"),
+        pytest.param("if flag:\n    print(loss[0])\nelse:\n    print(loss[0])", "loss[0]", id="on each way"),
+    ],
+)
+def test_what_surely_fails(body: str, subject: str) -> None:
+    found = fails(body)
+
+    assert found is not None
+    assert subject in found.because
+
+
+def test_an_old_torch_may_have_it() -> None:
+    assert fails("print(loss[0])", Target(below=(0, 4))) is None
+    assert fails("print(loss[0])", Target((1, 0))) is not None
+
+
+def test_a_module_that_it_imports_cannot_be_imported() -> None:
+    found = fails("import steps\n", steps="from torchtext.data import Field\n")
+
+    assert found is not None
+    assert "steps.py" in found.because
+
+
+def test_a_module_that_is_not_python() -> None:
+    found = fails("import steps\n", unreadable={"steps": "steps.py cannot be imported: not Python 3"})
+
+    assert found is None or "steps.py" in found.because
+
+
+def test_the_places_are_those_of_all_modules() -> None:
+    found = fails("import steps\nsteps.show(loss)\nprint(loss[0])\n", steps="def show(loss):\n    print(loss[0])\n")
+
+    assert found is not None
+    assert {each.module.path for each in found.places} == {"train.py", "steps.py"}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("x.cuda(async=True)", True), ("x.cuda(async == 1)", False), ("async def f(): pass", False)],
+)
+def test_why_a_line_cannot_be_read(line: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert (why_unreadable(line) is not None) is expected

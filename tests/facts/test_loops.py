@@ -1,0 +1,109 @@
+"""Which code runs again and again."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+from probe import script
+
+from codemods.facts.loops import REPEATING, loop_around, makings, may_run, place, runs
+
+if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
+    from codemods.facts.script import Script
+
+
+def mark(text: str, **others: str) -> tuple[Script, Module, ast.Name]:
+    known = script(text, **others)
+    for module in known.modules:
+        for node in module.nodes(ast.Name):
+            if node.id == "MARK":
+                return known, module, node
+    raise AssertionError(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "loop"),
+    [
+        pytest.param("MARK", None, id="no loop"),
+        pytest.param("for i in x:\n    MARK", "For", id="in a loop"),
+        pytest.param("while x:\n    MARK", "While", id="in a while loop"),
+        pytest.param("for i in MARK:\n    pass", None, id="what a loop goes over"),
+        pytest.param("for i in x:\n    pass\nelse:\n    MARK", None, id="after the last pass"),
+        pytest.param("while MARK:\n    pass", "While", id="the test of a while loop"),
+        pytest.param("def f():\n    MARK\nfor i in x:\n    f()", "For", id="a function that a loop calls"),
+        pytest.param("def f():\n    MARK\nf()", None, id="a function that runs once"),
+        pytest.param("def f():\n    MARK\n    f()\nf()", None, id="a function that calls itself"),
+        pytest.param(
+            "class A:\n    @property\n    def p(self):\n        MARK\na = A()\nfor i in x:\n    a.p",
+            "For",
+            id="a property",
+        ),
+        pytest.param("y = [MARK for i in x]", None, id="a comprehension is no loop"),
+    ],
+)
+def test_the_loop_around(text: str, loop: str | None) -> None:
+    known, module, node = mark(text)
+    found = loop_around(known.flow, module, node)
+
+    assert (None if found is None else type(found).__name__) == loop
+
+
+def test_expressions_that_are_loops() -> None:
+    known, module, node = mark("y = [MARK for i in x]")
+
+    assert isinstance(loop_around(known.flow, module, node, REPEATING), ast.ListComp)
+
+
+def test_a_call_that_gives_something_else_does_not_count() -> None:
+    text = """\
+from torch.utils.data import DataLoader
+one, other = DataLoader([1]), DataLoader([2])
+def f(MARK):
+    for x in MARK:
+        pass
+f(one)
+for i in range(3):
+    f(other)
+"""
+    known = script(text)
+    (loop,) = [each for each in known.module.nodes(ast.For) if ast.unparse(each.iter) == "MARK"]
+    found = [loop_around(known.flow, known.module, loop, given=each.value) for each in known.loaders]
+
+    assert [each is not None for each in found] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        pytest.param("MARK", True, id="code of the module"),
+        pytest.param("def f():\n    MARK\n", False, id="a function that nobody calls"),
+        pytest.param("def f():\n    MARK\nf()\n", True, id="a function that it calls"),
+        pytest.param("class A:\n    def f(self):\n        MARK\n", False, id="a class of which there is no object"),
+        pytest.param("class A:\n    def f(self):\n        MARK\nA().f()\n", True, id="a method that is called"),
+        pytest.param("@hook\ndef f():\n    MARK\n", True, id="a function that a decorator is given"),
+        pytest.param("def f():\n    MARK\nlibrary(f)\n", True, id="a function that a library is given"),
+    ],
+)
+def test_whether_code_of_another_module_may_run(other: str, expected: bool) -> None:  # noqa: FBT001 - expected
+    known, module, node = mark("import other\n", other=other)
+
+    assert may_run(known.flow, known.module, module, node) is expected
+
+
+def test_where_a_function_runs() -> None:
+    known = script("def f():\n    pass\nf()\nif c:\n    f()\n")
+    function = known.module.tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+
+    assert [place(known.flow, each).lines for each in runs(known.flow, function)] == [(3,), (5,)]
+
+
+def test_where_objects_of_a_class_and_its_subclasses_are_made() -> None:
+    known = script("class A:\n    pass\nclass B(A):\n    pass\nclass C:\n    pass\nA()\nB()\nC()\n")
+    class_ = known.module.tree.body[0]
+    assert isinstance(class_, ast.ClassDef)
+
+    assert [ast.unparse(each) for each in makings(known.flow, class_)] == ["A()", "B()"]

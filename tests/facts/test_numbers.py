@@ -1,0 +1,71 @@
+"""Which expressions are tensors without dimensions."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.numbers import is_item_of_number
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+criterion = nn.MSELoss()
+each = nn.MSELoss(reduction="none")
+def mean(x):
+    return torch.mean(x)
+def perhaps(x):
+    return x.mean() if flag else x
+"""
+
+
+def is_item(expression: str, before: str = "pass") -> bool:
+    """Whether an item is asked of a tensor that has none."""
+    known = script(f"{HEAD}{before}\n{expression}\n")
+    last = known.module.tree.body[-1]
+    assert isinstance(last, ast.Expr)
+    (item,) = [each for each in known.module.nodes(ast.Subscript) if last in known.module.ancestors(each)]
+    return is_item_of_number(known.flow, known.module, item)
+
+
+@pytest.mark.parametrize(
+    ("expression", "before"),
+    [
+        ("loss[0]", "loss = criterion(x, y)"),
+        ("loss.data[0]", "loss = criterion(x, y)"),
+        ("loss.data.cpu().numpy()[0]", "loss = criterion(x, y)"),
+        ("loss[0]", "loss = F.cross_entropy(x, y)"),
+        ("loss[0]", "loss = criterion(x, y) + 0.1 * criterion(y, x)"),
+        ("loss[0]", "loss = -criterion(x, y)"),
+        ("loss[0]", "loss = torch.mean(x)"),
+        ("loss[0]", "loss = mean(x)"),
+        ("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = criterion(y, x)"),
+    ],
+)
+def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
+    assert is_item(expression, before)
+
+
+@pytest.mark.parametrize(
+    ("expression", "before"),
+    [
+        pytest.param("loss[0]", "loss = each(x, y)", id="one for each sample"),
+        pytest.param("loss[0]", "loss = criterion(x, y).view(1)", id="it has one dimension"),
+        pytest.param("loss[0]", "loss = torch.mean(x, 1)", id="the mean of each row"),
+        pytest.param("loss[0]", "loss = library(x)", id="what is not known"),
+        pytest.param("loss[0]", "loss = perhaps(x)", id="a function that may return more"),
+        pytest.param("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = x", id="something else on one way"),
+        pytest.param("loss[None]", "loss = criterion(x, y)", id="a new dimension"),
+        pytest.param("loss[...]", "loss = criterion(x, y)", id="all of them"),
+        pytest.param("loss.tolist()[0]", "loss = criterion(x, y)", id="a list"),
+    ],
+)
+def test_what_may_have_items(expression: str, before: str) -> None:
+    assert not is_item(expression, before)
+
+
+def test_what_is_computed_of_itself_is_not_known() -> None:
+    assert not is_item("total[0]", "total = total + 1")
