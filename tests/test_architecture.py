@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -50,6 +52,21 @@ def test_every_fact_has_one_layer() -> None:
     facts = {name for name in MODULES - PACKAGES if name.startswith("codemods/facts/")}
 
     assert sorted(f"codemods/facts/{name.replace('.', '/')}.py" for name in named) == sorted(facts)
+
+
+def test_every_fact_is_asked_by_tests_of_its_own() -> None:
+    """``data/loaders.py`` in test_loaders.py or test_data_loaders.py: that alone, where another module has the name."""
+    facts = [PurePosixPath(name) for name in sorted(MODULES - PACKAGES) if name.startswith("codemods/facts/")]
+    names = Counter(PurePosixPath(name).stem for name in MODULES if name.startswith("codemods/"))
+    files = {path.name for path in (ROOT / "tests" / "facts").glob("test_*.py")}
+    wanted = {
+        fact.as_posix(): [f"test_{fact.parent.name}_{fact.stem}.py"]
+        + ([f"test_{fact.stem}.py"] if names[fact.stem] == 1 else [])
+        for fact in facts
+    }
+
+    assert wanted
+    assert {fact: f"write tests/facts/{some[-1]}" for fact, some in wanted.items() if files.isdisjoint(some)} == {}
 
 
 @pytest.mark.parametrize(
