@@ -2779,3 +2779,23 @@ def test_numbers_are_added_up_beside_a_model() -> None:
     loop = before[before.index("for x, y in loader:\n") : before.index("print(")]
     wrapped = "with torch.no_grad():\n" + "".join(f"    {each}\n" for each in loop.splitlines())
     check_rewrites(NoGradEval, before, before.replace(loop, wrapped))
+
+
+def test_to_freeze_needs_no_gradients() -> None:
+    code = (
+        "import torch\nfrom torch import nn\n\n\n"
+        "def evaluate(model, batches):\n    model.head.requires_grad_(False)\n    for p in model.body.parameters():\n"
+        "        p.requires_grad = False\n    model.eval()\n    for x in batches:\n        print(model(x))\n"
+    )
+    check_rewrites(NoGradEval, code, code.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))
+
+
+def test_nothing_is_said_of_a_frozen_model() -> None:
+    code = (
+        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(4, 1)\nmodel.requires_grad_(False)\n\n\n"
+        "def evaluate(model):\n    for x in torch.randn(3, 8, 4):\n        print(model(x))\n\n\n"
+        "evaluate(model)\nevaluate(model)\n"
+    )
+    check_silent(NoGradEval, code)
+    thawed = code.replace("model.requires_grad_(False)\n", "")
+    check_rewrites(NoGradEval, thawed, thawed.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))

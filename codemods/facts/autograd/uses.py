@@ -67,11 +67,21 @@ def _asks_for_gradients(flow: Flow, node: ast.Attribute, *, in_model: bool) -> b
         node.attr == "requires_grad_" or (node.attr == "requires_grad" and isinstance(node.ctx, ast.Load))
     ):
         return False  # of a state that it starts with, or asked before it is detached: only training comes back to it
+    if node.attr in {"requires_grad", "requires_grad_"} and _freezes(module_of(flow, node).parent(node)):
+        return False
     if node.attr == "register_hook" and in_model and _is_asked_before(flow, node):
         return False
     if node.attr in _NEEDS:
         return not any(each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in flow.values(node))
     return node.attr in {"requires_grad", "grad_fn"}
+
+
+def _freezes(parent: ast.AST | None) -> bool:
+    """``p.requires_grad = False``, ``model.requires_grad_(False)``."""
+    match parent:
+        case ast.Assign(_, value) | ast.Call(ast.Attribute(), [value], []):
+            return _is_false(value)
+    return False
 
 
 def _is_asked_before(flow: Flow, node: ast.AST) -> bool:

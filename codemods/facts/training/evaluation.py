@@ -14,6 +14,7 @@ from codemods.facts.reason import Reason
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.graph_obstacles import GraphObstacles, flag
 from codemods.facts.training.graph_uses import GraphUses, escape
+from codemods.facts.training.graphless import computes_no_graph
 from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import (
     Modes,
@@ -82,7 +83,7 @@ class Evaluations:
 
     def _computes(self, call: ast.Call) -> bool:
         """Whether the call computes a graph where gradients are on, and will do so after the change."""
-        if not self._uses.computes(call):
+        if not self._uses.computes(call) or computes_no_graph(self._flow, call):
             return False
         called = [each for each in called_functions(self._flow, call) if isinstance(each, ast.FunctionDef)]
         regions = [self._region_of(each) for each in called]

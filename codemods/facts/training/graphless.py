@@ -1,0 +1,110 @@
+"""Which calls of models compute no graph, though gradients are on: nothing in them needs a gradient."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
+from codemods.facts.loops import module_of
+from codemods.facts.models.layers import Model
+from codemods.library.kinds import Kind, kind
+from codemods.library.layers import has_no_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+
+_PLAIN_SORTS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.EXTERNAL, Sort.FUNCTION, Sort.METHOD})
+_REGISTERS = frozenset({"register_parameter", "add_module", "register_module"})
+
+
+def computes_no_graph(flow: Flow, call: ast.Call) -> bool:
+    """Whether all models that the call may run have no parameters, or only frozen ones, and are given plain tensors."""
+    values = without_none(flow.values(call.func))
+    return bool(values) and all(
+        kind(flow, each) is Kind.MODEL
+        and (_is_without_parameters(flow, each) or (_is_frozen(flow, each) and _is_given_plain(flow, call)))
+        for each in values
+    )
+
+
+def _is_given_plain(flow: Flow, call: ast.Call) -> bool:
+    """Whether what the model is given surely was computed by no other model."""
+    given = [*call.args, *(each.value for each in call.keywords)]
+    plain = TENSOR_SORTS - {Sort.TENSOR} | _PLAIN_SORTS
+    return all(
+        flow.values(each) and all(value.sort in plain for value in flow.values(each)) for each in given
+    ) and not any(isinstance(each, ast.Starred) for each in given)
+
+
+@lasting
+def _is_without_parameters(flow: Flow, value: Value) -> bool:
+    return all(_has_none(flow, each) for each in Model(flow, value).layers)
+
+
+def _has_none(flow: Flow, layer: Value) -> bool:
+    """Whether a layer has no parameters besides those of the layers in it."""
+    class_ = Model(flow, layer).class_
+    if class_ is None:
+        return layer.sort is Sort.MADE and (has_no_parameters(layer.name) or layer.name == "torch.nn.Sequential")
+    if not all(isinstance(each, ast.ClassDef) or each == "torch.nn.Module" for each in flow.bases(class_)):
+        return False
+    code = (node for base in (class_, *flow.project_bases(class_)) for node in walk(base))
+    names = {each.attr for each in code if isinstance(each, ast.Attribute)}
+    held = (each for values in flow.attributes(class_).values() for each in values)
+    return not names & _REGISTERS and all(each.sort in _PLAIN_SORTS or kind(flow, each) is Kind.MODEL for each in held)
+
+
+@lasting
+def _is_frozen(flow: Flow, value: Value) -> bool:
+    """Whether the model is frozen as a whole where it is made, and nothing in it is thawed."""
+    if not isinstance(value.site, ast.Call):
+        return False
+    module = module_of(flow, value.site)
+    layers = set(Model(flow, value).layers)
+    switches = list(_switches(flow))
+    thawed = (owner for _, owner, needs in switches if needs)
+    if any(not layers.isdisjoint(Model(flow, each).layers) for each in thawed):
+        return False
+    suite = module.suite(module.statement(value.site))
+    return any(not needs and owner == value and statement in suite for statement, owner, needs in switches)
+
+
+@lasting
+def _switches(flow: Flow) -> tuple[tuple[ast.stmt, Value, bool], ...]:
+    """Where it is said of a model's parameters whether they need gradients: the statement, the model, and what."""
+    return tuple(each for module in flow.modules for each in _switches_of(flow, module))
+
+
+def _switches_of(flow: Flow, module: Module) -> Iterator[tuple[ast.stmt, Value, bool]]:
+    """``model.requires_grad_(False)``, ``for p in model.parameters(): p.requires_grad = False``."""
+    for call in module.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
+            says_no = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
+            statement = module.statement(call)
+            # To the flow, an item of several layers may be all of them.
+            is_all = not isinstance(call.func.value, ast.Subscript)
+            for value in flow.values(call.func.value):
+                if kind(flow, value) is Kind.MODEL and (is_all or not says_no):
+                    yield statement, value, not says_no
+    for target in module.nodes(ast.Attribute):
+        if target.attr == "requires_grad" and isinstance(target.ctx, ast.Store):
+            statement = module.statement(target)
+            says_no = isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "False"
+            for value in flow.values(target.value):
+                owner = value.of if value.of is not None and kind(flow, value.of) is Kind.MODEL else None
+                loop = _loop_over_all(flow, module, statement, owner)
+                if owner is not None and (loop is not None or not says_no):
+                    yield loop or statement, owner, not says_no
+
+
+def _loop_over_all(flow: Flow, module: Module, statement: ast.stmt, owner: Value | None) -> ast.For | None:
+    """The loop over all parameters of the model, in which the statement is carried out for each of them."""
+    match module.parent(statement):
+        case ast.For(_, ast.Call(ast.Attribute(ast.Name() | ast.Attribute() as of, "parameters"), [])) as loop:
+            return loop if statement in loop.body and flow.values(of) == {owner} else None
+    return None
