@@ -18,6 +18,7 @@ from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reason import Place, at
+from codemods.facts.target import ASSUMED
 from codemods.library.kinds import Kind, always
 from codemods.library.losses import is_loss_class, is_loss_function
 from codemods.library.removed import (
@@ -27,6 +28,7 @@ from codemods.library.removed import (
     PYTHON,
     STATIC,
     removed,
+    removed_argument,
     removed_modules,
 )
 
@@ -62,6 +64,8 @@ class _Broken:
     subject: str
     """What fails, if others may fail in the same way."""
     what: str
+    since: Version = PYTHON
+    """The torch since which it fails."""
 
 
 def failure(
@@ -77,19 +81,20 @@ def failure(
         flow: What is known of the module's project.
         module: The module.
         entries: The modules of the project that are run as ``__main__``.
-        target: The torch that it is known to be run on: what failed later does not fail there.
+        target: The torch that it is known to be run on: what failed later does not fail there. Where none is known,
+            something has to fail on the one that is assumed; what fails later is then told with it.
         unreadable: Why modules of the project, by their names, are not Python.
     """
     loaded = _surely_loaded(flow, module, target) if module in entries else {module: None}
     course = _Course(flow, (module,), target, loaded) if module in entries else _Course(flow, entries, target)
-    found = [
+    found = [(module, each) for each in _unimportable_here(flow, module, course, unreadable)]
+    found += [
         (where, each)
         for where in loaded
         for each in _broken(flow, where, target)
         if course.surely_runs(where, each.node) and (where is module or not _is_import(where, each.node))
     ]
-    found += [(module, each) for each in _unimportable_here(flow, module, course, unreadable)]
-    if not found:
+    if not found or (target.known is None and all(each.since > ASSUMED for _, each in found)):
         return None
     subjects: dict[str, dict[str, None]] = {}
     for _, each in found:
@@ -163,7 +168,7 @@ def _unimportable(flow: Flow, target: Target, unreadable: tuple[tuple[str, str],
 def _broken(flow: Flow, module: Module, target: Target) -> tuple[_Broken, ...]:
     """What fails in the module if it is evaluated, in the order of the text."""
     found = [
-        _Broken(node, subject, what)
+        _Broken(node, subject, what, since)
         for node in module.nodes(ast.Import, ast.ImportFrom, ast.Call, ast.Subscript, ast.Name)
         for since, subject, what in _failures(flow, module, node)
         if target.may_be(since)
@@ -240,6 +245,7 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
     gone = removed(callee.name) if callee.sort is Sort.EXTERNAL else None
     if gone is not None:
         yield gone.since, f"{callee.name}()", f" fails: {gone.instead}"
+    yield from _failing_arguments(callee.name, node) if callee.sort is Sort.EXTERNAL else ()
     class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
     if class_ is not None and "torch.autograd.Function" in flow.bases(class_):
         forward = flow.method(class_, "forward")
@@ -249,6 +255,15 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
                 "",
                 f"{class_.name} is an autograd function of the old kind: its methods have to be static",
             )
+
+
+def _failing_arguments(name: str, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
+    """Arguments that what is called does not take any more."""
+    for each in node.keywords:
+        gone = removed_argument(name, each.arg) if each.arg is not None else None
+        if gone is not None:
+            since = f" since torch {gone.since[0]}.{gone.since[1]}" if name.startswith("torch.") else ""
+            yield gone.since, "", f"{name.rpartition('.')[2]}() takes no {each.arg}{since}: {gone.instead}"
 
 
 def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:

@@ -66,6 +66,18 @@ _MODULES = """
 2.2     torchvision.transforms.functional_tensor
 0.0     ConfigParser StringIO cPickle urllib2
 """
+_ARGUMENTS = """
+torchvision.utils 2.0   it is called value_range now
+    make_grid.range save_image.range
+torchvision.transforms 2.0  it is called interpolation now
+    RandomAffine.resample RandomRotation.resample
+torchvision.transforms 2.0  it is called fill now
+    RandomAffine.fillcolor
+torch.optim.lr_scheduler 2.7  get_last_lr() says what it printed
+    LambdaLR.verbose MultiplicativeLR.verbose StepLR.verbose MultiStepLR.verbose ConstantLR.verbose LinearLR.verbose
+    ExponentialLR.verbose SequentialLR.verbose CosineAnnealingLR.verbose ReduceLROnPlateau.verbose CyclicLR.verbose
+    CosineAnnealingWarmRestarts.verbose OneCycleLR.verbose PolynomialLR.verbose
+"""
 _STILL_THERE = frozenset(
     {"torch.fft"} | {f"torch.{each}" for each in ("eig", "symeig", "lstsq", "solve", "matrix_rank", "qr", "cholesky")}
 )
@@ -75,6 +87,16 @@ BUILTINS_OF_PYTHON_2 = frozenset({"raw_input", "unicode", "xrange"})
 def removed(name: str) -> Removed | None:
     """What became of the class or function of that qualified name; None where it is still there, as far as is known."""
     return _REMOVED.get(name)
+
+
+def removed_argument(name: str, argument: str) -> Removed | None:
+    """What became of an argument of the class or function of that qualified name; None where it is still there."""
+    return _REMOVED_ARGUMENTS.get(f"{name}.{argument}")
+
+
+def removed_arguments() -> frozenset[str]:
+    """The arguments that are not taken any more, each behind the qualified name of what took it."""
+    return frozenset(_REMOVED_ARGUMENTS)
 
 
 def removed_names() -> frozenset[str]:
@@ -106,6 +128,7 @@ def _read(table: str) -> dict[str, Removed]:
 
 
 _REMOVED = _read(_FUNCTIONS)
+_REMOVED_ARGUMENTS = _read(_ARGUMENTS)
 _REMOVED_MODULES = {
     module: _version(version)
     for version, *modules in map(str.split, _MODULES.strip().splitlines())

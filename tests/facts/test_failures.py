@@ -54,6 +54,32 @@ def test_an_old_torch_may_have_it() -> None:
     assert fails("print(loss[0])", Target((1, 0))) is not None
 
 
+VERBOSE = "torch.optim.lr_scheduler.StepLR(optimizer, 3, verbose=True)\n"
+
+
+def test_arguments_that_are_gone() -> None:
+    found = fails("from torchvision.utils import save_image\nsave_image(x, 'x.png', range=(-1, 1))")
+
+    assert found is not None
+    assert found.because == "save_image() takes no range: it is called value_range now"
+
+
+def test_what_the_torch_that_is_assumed_has_fails_on_a_newer_one_alone() -> None:
+    assert fails(VERBOSE) is None
+    assert fails(VERBOSE, Target((2, 6))) is None
+    found = fails(VERBOSE, Target((2, 7)))
+    assert found is not None
+    assert found.because == "StepLR() takes no verbose since torch 2.7: get_last_lr() says what it printed"
+
+
+def test_it_is_told_beside_what_fails_on_the_assumed_one() -> None:
+    found = fails(VERBOSE + "print(loss[0])\n")
+
+    assert found is not None
+    assert "takes no verbose" in found.because
+    assert len(found.places[0].nodes) == 2
+
+
 def test_a_module_that_it_imports_cannot_be_imported() -> None:
     found = fails("import steps\n", steps="from torchtext.data import Field\n")
 

@@ -8,7 +8,14 @@ import importlib.util
 import pytest
 import torch
 
-from codemods.library.removed import PYTHON, removed, removed_modules, removed_names
+from codemods.library.removed import (
+    PYTHON,
+    removed,
+    removed_argument,
+    removed_arguments,
+    removed_modules,
+    removed_names,
+)
 
 INSTALLED = tuple(int(each) for each in torch.__version__.split(".")[:2])
 
@@ -30,6 +37,31 @@ def test_what_is_gone_cannot_be_called(name: str) -> None:
     for operands in ((torch.eye(3),), (torch.eye(3), torch.eye(3)), (torch.eye(3), 1)):
         with pytest.raises((TypeError, RuntimeError)):
             called(*operands)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", sorted(each for each in removed_arguments() if is_installed(each)))
+def test_what_is_gone_is_no_argument_any_more(name: str) -> None:
+    function, _, argument = name.rpartition(".")
+    row = removed_argument(function, argument)
+    package, _, last = function.rpartition(".")
+    called = getattr(importlib.import_module(package), last)
+
+    assert row is not None
+    if row.since > INSTALLED:
+        pytest.skip(f"this torch still has {name}")
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{argument}'"):
+        called(*given(last), **{argument: (0, 1)})
+
+
+def given(name: str) -> tuple[object, ...]:
+    """What it is called with besides."""
+    if name in {"make_grid", "save_image"}:
+        return torch.rand(2, 3, 4, 4), "unused.png"
+    if name.startswith("Random"):
+        return (10,)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+    more = {"LambdaLR": (float,), "MultiplicativeLR": (float,), "SequentialLR": ([], []), "CyclicLR": (0.1, 1.0)}
+    return (optimizer, *more.get(name, (1, 2)))
 
 
 @pytest.mark.parametrize("name", sorted(removed_modules()))
