@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.values import Value
 
 _REDUCING = words("torch.mean torch.sum")
 _KEEPS_DIMENSIONS = words("abs clone contiguous cpu cuda detach exp log neg sqrt")
@@ -222,18 +223,9 @@ class _Numbers:
         return found
 
     def _call(self, call: ast.Call) -> bool:
-        given = {each.arg for each in call.keywords}
         callees = self._flow.values(call.func)
-        if len(callees) == 1 and not given & {"reduction", "reduce", None}:
-            (callee,) = callees
-            if callee.sort is Sort.EXTERNAL:
-                reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
-                return reduces or is_loss_function(callee.name)
-            if kind(self._flow, callee) is Kind.LOSS and callee.sort is Sort.MADE and isinstance(callee.site, ast.Call):
-                options = {each.arg for each in callee.site.keywords}
-                return (
-                    callee.name != _WITH_OUTPUT and len(callee.site.args) <= 1 and not options & {"reduction", "reduce"}
-                )
+        if callees and all(self._reduces(each, call) for each in callees):
+            return True
         if not isinstance(call.func, ast.Attribute) or call.args or call.keywords:
             return False
         if call.func.attr in _KEEPS_DIMENSIONS:
@@ -241,3 +233,18 @@ class _Numbers:
         return call.func.attr in {"mean", "sum"} and all(
             each.sort in {Sort.TENSOR, Sort.MOVED, Sort.HOST, Sort.BATCH} for each in self._flow.values(call.func.value)
         )
+
+    def _reduces(self, callee: Value, call: ast.Call) -> bool:
+        """Whether what is called surely returns a single number, as losses do that are not told otherwise."""
+        given = {each.arg for each in call.keywords}
+        if given & {"reduction", "reduce", None}:
+            return False
+        if callee.sort is Sort.EXTERNAL:
+            reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
+            return reduces or is_loss_function(callee.name)
+        if kind(self._flow, callee) is not Kind.LOSS or callee.sort is not Sort.MADE:
+            return False
+        made = callee.site
+        if callee.name == _WITH_OUTPUT or not isinstance(made, ast.Call) or len(made.args) > 1:
+            return False
+        return not {each.arg for each in made.keywords} & {"reduction", "reduce"}

@@ -42,6 +42,7 @@ def is_item(expression: str, before: str = "pass") -> bool:
         ("loss[0]", "loss = -criterion(x, y)"),
         ("loss[0]", "loss = torch.mean(x)"),
         ("loss[0]", "loss = mean(x)"),
+        ("loss[0]", "loss = (nn.L1Loss() if flag else nn.MSELoss())(x, y)"),
         ("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = criterion(y, x)"),
     ],
 )
@@ -56,6 +57,7 @@ def test_a_tensor_without_dimensions(expression: str, before: str) -> None:
         pytest.param("loss[0]", "loss = criterion(x, y).view(1)", id="it has one dimension"),
         pytest.param("loss[0]", "loss = torch.mean(x, 1)", id="the mean of each row"),
         pytest.param("loss[0]", "loss = library(x)", id="what is not known"),
+        pytest.param("loss[0]", "loss = (nn.L1Loss() if flag else each)(x, y)", id="one of two losses keeps them"),
         pytest.param("loss[0]", "loss = perhaps(x)", id="a function that may return more"),
         pytest.param("loss[0]", "loss = criterion(x, y)\nif flag:\n    loss = x", id="something else on one way"),
         pytest.param("loss[None]", "loss = criterion(x, y)", id="a new dimension"),
