@@ -48,8 +48,8 @@ class Weights:
         return max(self.narrow, self.wide) if self.per is not Per.NOTHING else 0
 
 
-_CONVOLUTION = re.compile(r"(Lazy)?Conv(?P<transposed>Transpose)?(?P<sides>[123])d")
-_NORM = re.compile(r"((Lazy)?(Batch|Instance)Norm[123]d|SyncBatchNorm|GroupNorm|LayerNorm|RMSNorm)")
+_CONVOLUTION = re.compile(r"Conv(?P<transposed>Transpose)?(?P<sides>[123])d")
+_NORM = re.compile(r"((Batch|Instance)Norm[123]d|SyncBatchNorm|GroupNorm|LayerNorm|RMSNorm)")
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _LARGER = frozenset({"Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d", "PixelShuffle", "Fold", "Unfold"})
 
@@ -79,7 +79,7 @@ def _weights(name: str, given: Given) -> Weights | None:
         count, width = given(0, "num_embeddings", None), given(1, "embedding_dim", None)
         return Weights(count * width if isinstance(count, int) and isinstance(width, int) else None, Per.ITEM)
     if _NORM.fullmatch(name):
-        return Weights(2 * _normalized(name, given))
+        return Weights(_of_norm(name, given))
     if name in _GATES:
         return _recurrent(_GATES[name], given)
     if name == "Parameter":  # what multiplies by it is seen where it is written
@@ -113,6 +113,16 @@ def _convolution(given: Given, sides: int, *, is_transposed: bool) -> Weights:
     products = inputs * outputs * _sides(given(2, "kernel_size", None), sides) // groups
     biases = 0 if given(7, "bias", 1) is False else outputs
     return Weights(products + biases, Per.MORE if is_transposed else Per.PIXEL, products, inputs, outputs)
+
+
+def _of_norm(name: str, given: Given) -> int:
+    """A weight and a bias for each feature; InstanceNorm has them where they are asked for, RMSNorm has no bias."""
+    is_by_element = name in {"LayerNorm", "RMSNorm"}
+    position, argument = (2, "elementwise_affine") if is_by_element else (3, "affine")
+    if given(position, argument, "Instance" not in name) is False:
+        return 0
+    has_bias = name != "RMSNorm" and not (name == "LayerNorm" and given(3, "bias", 1) is False)
+    return (1 + has_bias) * _normalized(name, given)
 
 
 def _normalized(name: str, given: Given) -> int:
