@@ -47,6 +47,12 @@ def twice(body: str, **others: str) -> set[str]:
             {"outer"},
             id="without gradients",
         ),
+        pytest.param(
+            "def through(x):\n    return inner(x)\ny = through(x)\ng = torch.autograd.grad(y, x, create_graph=True)",
+            {"inner"},
+            id="through a function",
+        ),
+        pytest.param("g = torch.autograd.grad(inner.forward(x), x, create_graph=True)", {"inner"}, id="its forward"),
         pytest.param("torch.func.hessian(outer)(x)", {"outer"}, id="a function that is transformed"),
         pytest.param("g = torch.autograd.grad(loss, x, create_graph=True)", {"inner", "outer"}, id="not known"),
     ],

@@ -1,0 +1,49 @@
+"""The tables of torchvision's data sets, held against the installed torchvision."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torchvision  # type: ignore[import-untyped]
+
+from codemods.library.datasets import BY_NAME_ONLY, data_sets, has_one_size, sizes, transform_position
+
+
+@pytest.mark.parametrize("name", sorted(data_sets()))
+def test_where_a_transform_is_given(name: str) -> None:
+    """Of those that hand the arguments on, torchvision's signature says nothing."""
+    parameters = list(inspect.signature(getattr(torchvision.datasets, name)).parameters)
+    position = transform_position(f"torchvision.datasets.{name}")
+
+    assert position == (parameters.index("transform") if "transform" in parameters else BY_NAME_ONLY)
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "expected"),
+    [
+        ("torchvision.datasets.MNIST", "", (60000, 10000, 1, 28)),
+        ("torchvision.datasets.SVHN", "extra", (531131, 0, 3, 32)),
+        ("torchvision.datasets.SVHN", "train", (73257, 26032, 3, 32)),
+        ("torchvision.datasets.ImageNet", "", (1281167, 50000, 3, None)),
+    ],
+)
+def test_how_many_images_there_are(name: str, part: str, expected: tuple[int, int, int, int | None]) -> None:
+    found = sizes(name, part)
+
+    assert found is not None
+    assert (found.training, found.test, found.channels, found.side) == expected
+
+
+def test_what_is_not_torchvision_s_is_not_known() -> None:
+    assert sizes("library.MNIST") is None
+    assert transform_position("library.MNIST") is None
+    assert not has_one_size("library.MNIST")
+
+
+def test_images_of_which_the_size_is_counted_have_one_size() -> None:
+    known = {name for name in data_sets() if (found := sizes(f"torchvision.datasets.{name}")) and found.side}
+
+    assert known
+    assert all(has_one_size(f"torchvision.datasets.{name}") for name in known)
+    assert not has_one_size("torchvision.datasets.ImageFolder")
