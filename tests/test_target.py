@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from autotune_rewrite.project import target
+from autotune_rewrite.project import beside, target
 from codemods.facts.target import Target
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -401,3 +407,20 @@ def test_a_minimum_is_held_against_the_target(given: Target, minimum: tuple[int,
 )
 def test_versions_are_read(text: str, version: tuple[int, int]) -> None:
     assert target.parse(text) == version
+
+
+def test_a_lock_is_read_as_toml_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock has thousands of lines, and to read it as TOML takes longer than to check a script."""
+    write(tmp_path / "uv.lock", '[[package]]\nname = "torch"\nversion = "2.3.1"\n')
+    (tmp_path / ".git").mkdir()
+    read: list[str] = []
+    loads = tomllib.loads
+
+    def counted(text: str) -> dict[str, object]:
+        read.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(tomllib, "loads", counted)
+    beside.tables.cache_clear()
+    assert target.find(tmp_path).known == (2, 3)
+    assert read.count((tmp_path / "uv.lock").read_text()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if sys.version_info >= (3, 11):
@@ -22,6 +23,7 @@ def text(path: Path) -> str | None:
         return None
 
 
+@lru_cache(maxsize=8)  # rules, widths and targets ask the same few files
 def tables(toml: str) -> dict[str, Any]:
     """The tables of a TOML file; none of a broken one (as torchfast's configuration it is reported)."""
     try:

@@ -24,12 +24,18 @@ _INI_SECTIONS = ("flake8", "pycodestyle")
 def find(directory: Path) -> int | None:
     """The widest line that the nearest configuration at or above an absolute directory allows; None where none says."""
     for each in (directory, *directory.parents):
-        widths = [width for width in _said(each) if width > 0]
-        if widths:
-            return widths[0]
+        width = _widest(each)
+        if width is not None:
+            return width
         if (each / ".git").exists():
             break
     return None
+
+
+@cache  # neighbouring directories have the same ones above them
+def _widest(directory: Path) -> int | None:
+    """The widest line that the files of the directory itself allow."""
+    return next((width for width in _said(directory) if width > 0), None)
 
 
 def _said(directory: Path) -> Iterator[int]:
