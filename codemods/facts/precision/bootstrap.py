@@ -7,8 +7,10 @@ bf16 keeps 8 bits: of values about 300 it tells apart those that differ by 2, an
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import Sort
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.training.loss_regions import Phase, Phases
+
+Assignment: TypeAlias = "ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr"
 
 _BOTH = 2
 _DEEPEST = 3
@@ -113,6 +117,33 @@ class _Values:
     asked: list[str] = field(default_factory=list, init=False)
     """Those of which it is not yet certain."""
 
+    @cached_property
+    def _assignments(self) -> Mapping[str, Sequence[tuple[Assignment, ast.expr]]]:
+        """What the scope assigns to each name, or to its elements."""
+        found: defaultdict[str, list[tuple[Assignment, ast.expr]]] = defaultdict(list)
+        for statement in own(self._tree, ast.AST):
+            if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
+                continue
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for target, value in (pair for each in targets for pair in _pairs(each, statement.value)):
+                if value is not None:
+                    found[_root(target)].append((statement, value))
+        return found
+
+    @cached_property
+    def _put_in(self) -> Mapping[str, Sequence[ast.expr]]:
+        """What the scope puts into the list of each name."""
+        found: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        for call in own(self._tree, ast.Call):
+            match call.func:
+                case ast.Attribute(ast.Name(kept), "append" | "insert" | "extend") if call.args:
+                    found[kept].append(call.args[-1])
+        return found
+
+    @property
+    def _tree(self) -> ast.AST:
+        return self.module.tree if self.scope is None else self.scope
+
     def of(self, node: ast.expr) -> _Made:
         """What the expression is made of."""
         match node:
@@ -172,23 +203,12 @@ class _Values:
         return self.known[name] != before
 
     def _given(self, name: str) -> Iterator[_Made]:
-        scope = self.module.tree if self.scope is None else self.scope
-        for statement in own(scope, ast.AST):
-            if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)):
-                continue
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            pairs = (pair for target in targets for pair in _pairs(target, statement.value))
-            for target, value in pairs:
-                if value is None or _root(target) != name:
-                    continue
-                made = self.of(value)
-                if isinstance(statement, ast.AugAssign):
-                    made = self._combined(statement.op, self._name(name), made)
-                yield replace(made, is_cut=made.of_model and (made.is_cut or self._is_without_gradients(statement)))
-        for call in own(scope, ast.Call):
-            match call.func:
-                case ast.Attribute(ast.Name(kept), "append" | "insert" | "extend") if kept == name and call.args:
-                    yield self.of(call.args[-1])
+        for statement, value in self._assignments.get(name, ()):
+            made = self.of(value)
+            if isinstance(statement, ast.AugAssign):
+                made = self._combined(statement.op, self._name(name), made)
+            yield replace(made, is_cut=made.of_model and (made.is_cut or self._is_without_gradients(statement)))
+        yield from map(self.of, self._put_in.get(name, ()))
 
     def _is_without_gradients(self, node: ast.AST) -> bool:
         flow = self.phases.reach.flow
