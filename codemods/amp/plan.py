@@ -16,7 +16,7 @@ from codemods.amp.scaler import Scaling
 from codemods.amp.scaler_scope import Homes
 from codemods.amp.step_obstacles import StepObstacles
 from codemods.dataflow.names import bound_names
-from codemods.dataflow.source import LOOPS
+from codemods.dataflow.source import LOOPS, lasting
 from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.loops import around, place
 from codemods.facts.precision.bootstrap import bootstrapped
@@ -234,17 +234,14 @@ class Site:
 
     def _hazards(self, phase: Phase) -> Iterator[Hazard]:
         """What breaks under autocast in the phase, and beside it."""
-        reach, calls_model, module = self.phases.reach, self.phases.calls_model, self.script.module
-        yield from hazards(reach, module, phase.code)
-        found = (
+        reach, module = self.phases.reach, self.script.module
+        yield from _in_code(self.phases, phase)
+        beside = (
             leak(reach, self.script.modules, module, self._under_autocast),
             without_bf16(reach, self.script.target, module, self._under_autocast),
-            vanishing(reach, calls_model, module, phase.code),
-            narrow_operand(reach, calls_model, module, phase.code),
-            old_against_new(reach, calls_model, module, phase.code),
-            bootstrapped(self.phases, phase),
         )
-        yield from (each for each in found if each is not None)
+        yield from (each for each in beside if each is not None)
+        yield from _in_values(self.phases, phase)
 
     @property
     def _under_autocast(self) -> list[ast.AST]:
@@ -362,3 +359,22 @@ class Site:
         self._edits.append(Wrap(module, block, header))
         self._edits.extend(Insert(module, block[-1], line, "after", outside=False) for line in lines)
         self.validated.append(block)
+
+
+@lasting  # each form asks
+def _in_code(phases: Phases, phase: Phase) -> tuple[Hazard, ...]:
+    """What has no kernel in 16 bits, and the like, in the code of the phase."""
+    return tuple(hazards(phases.reach, phase.module, phase.code))
+
+
+@lasting  # each form asks
+def _in_values(phases: Phases, phase: Phase) -> tuple[Hazard, ...]:
+    """The values that the code of the phase computes and 16 bits are too few for."""
+    reach, calls_model, module = phases.reach, phases.calls_model, phase.module
+    found = (
+        vanishing(reach, calls_model, module, phase.code),
+        narrow_operand(reach, calls_model, module, phase.code),
+        old_against_new(reach, calls_model, module, phase.code),
+        bootstrapped(phases, phase),
+    )
+    return tuple(each for each in found if each is not None)
