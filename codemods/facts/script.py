@@ -292,8 +292,12 @@ class Script:
     @cached_property
     def determinisms(self) -> tuple[tuple[Module, ast.AST], ...]:
         """All places where it does."""
-        modules = dict.fromkeys((self.module, *self.modules))
-        places = ((module, node) for module in modules for node in module.nodes(ast.Assign, ast.Call))
+        return tuple(sorted(self._determinisms, key=lambda each: each[0] is not self.module))
+
+    @cached_property
+    def _determinisms(self) -> tuple[tuple[Module, ast.AST], ...]:
+        """The same in the order of the modules, whichever of them asks."""
+        places = ((module, node) for module in self.modules for node in module.nodes(ast.Assign, ast.Call))
         return tuple((module, node) for module, node in places if self._asks_for_determinism(node))
 
     def _asks_for_determinism(self, node: ast.Assign | ast.Call) -> bool:
@@ -304,7 +308,8 @@ class Script:
             if self.sets_attribute(node, "deterministic"):
                 return self.is_cudnn(node.args[0])
             return not off and bool(names & {"torch.use_deterministic_algorithms", "torch.set_deterministic"})
-        if any(ast.unparse(each).endswith("environ['CUBLAS_WORKSPACE_CONFIG']") for each in node.targets):
+        items = (each for each in node.targets if isinstance(each, ast.Subscript))
+        if any(ast.unparse(each).endswith("environ['CUBLAS_WORKSPACE_CONFIG']") for each in items):
             return True
         return any(
             isinstance(target, ast.Attribute)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import assigned
+from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.loops import module_of
@@ -105,19 +106,23 @@ _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 
-def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, ast.expr | None]]:
+@lasting  # each module asks
+def _settings(script: Script) -> tuple[tuple[Module, ast.AST, ast.expr | None], ...]:
     """Where the flag is set, to what: ``cudnn.benchmark = …``, ``cudnn.flags(…)``."""
-    for module in script.modules:
-        for statement in module.nodes(ast.Assign):
-            for target, value in assigned(statement):
-                if isinstance(target, ast.Attribute) and target.attr == "benchmark" and script.is_cudnn(target.value):
-                    yield module, statement, value
-        for call in module.nodes(ast.Call):
-            named = len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
-            if named and script.sets_attribute(call, "benchmark") and script.is_cudnn(call.args[0]):
-                yield module, call, call.args[2]
-            if any(each.name == "torch.backends.cudnn.flags" for each in script.flow.values(call.func)):
-                yield module, call, next((each.value for each in call.keywords if each.arg == "benchmark"), None)
+    return tuple(each for module in script.modules for each in _settings_in(script, module))
+
+
+def _settings_in(script: Script, module: Module) -> Iterator[tuple[Module, ast.AST, ast.expr | None]]:
+    for statement in module.nodes(ast.Assign):
+        for target, value in assigned(statement):
+            if isinstance(target, ast.Attribute) and target.attr == "benchmark" and script.is_cudnn(target.value):
+                yield module, statement, value
+    for call in module.nodes(ast.Call):
+        named = len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
+        if named and script.sets_attribute(call, "benchmark") and script.is_cudnn(call.args[0]):
+            yield module, call, call.args[2]
+        if any(each.name == "torch.backends.cudnn.flags" for each in script.flow.values(call.func)):
+            yield module, call, next((each.value for each in call.keywords if each.arg == "benchmark"), None)
 
 
 def _is_true(value: ast.expr | None) -> bool:

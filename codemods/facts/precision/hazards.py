@@ -191,6 +191,7 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
     return None
 
 
+@lasting  # each module asks
 def custom_function(script: Script) -> ast.ClassDef | None:
     """A class that derives from ``torch.autograd.Function``, is used, and is not made for autocast."""
     for module in script.modules:
@@ -215,9 +216,13 @@ def _decorators(class_: ast.ClassDef) -> Iterator[ast.expr]:
 
 
 def _last(node: ast.expr) -> str:
+    match node:
+        case ast.Name(name) | ast.Attribute(_, name):
+            return name
     return ast.unparse(node).rpartition(".")[2]
 
 
+@lasting  # each module asks
 def scripted(script: Script) -> ast.expr | None:
     """Where the script has a model or function that TorchScript runs, which has its own rules for autocast."""
     flow = script.flow
@@ -244,6 +249,7 @@ _SCRIPTED = frozenset(
 )
 
 
+@lasting  # each module asks
 def line_search(script: Script) -> ast.Call | None:
     """Where an LBFGS is made that compares losses along a line, which differ too little in 16 bits."""
     for call in (each for module in script.modules for each in module.nodes(ast.Call)):
@@ -254,6 +260,7 @@ def line_search(script: Script) -> ast.Call | None:
     return None
 
 
+@lasting  # each module asks
 def gradient_hook(script: Script) -> ast.Call | None:
     """Where the script hangs a hook on gradients."""
     for module in script.modules:
@@ -263,6 +270,7 @@ def gradient_hook(script: Script) -> ast.Call | None:
     return None
 
 
+@lasting  # each module asks
 def data_parallel(script: Script) -> tuple[ast.Call, str] | None:
     """Where a model is spread over GPUs by threads, and by what: ``nn.DataParallel``, or another library's of the name.
 
