@@ -91,12 +91,12 @@ class GraphUses:
         )
 
     def _makes_graph(self, call: ast.Call) -> bool:
-        if self.modes.runs_without(call):
-            return False
         if not self.modes.calls(call):
             owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
             method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             if method in MODULE_METHODS or not any(kind(self._flow, each) is Kind.MODEL for each in owners):
+                return False
+            if self.modes.runs_without(call):
                 return False
         return not self.modes.without_gradients(module_of(self._flow, call), call)
 
@@ -132,13 +132,12 @@ class GraphUses:
     @cached_property
     def given_graphs(self) -> dict[Callee, frozenset[str]]:
         """The functions that are given what models computed, and by which parameters."""
-        graphs = self.of(self._makes_graph, outside=False)
         for function in self._running_models:
-            graphs.function(function, frozenset())
+            self._of_models.function(function, frozenset())
         for module in self._flow.modules:
             if module.tree.body:
-                graphs.statements(module, module.tree.body)
-        return graphs.entered
+                self._of_models.statements(module, module.tree.body)
+        return self._of_models.entered
 
     def computes(self, call: ast.Call) -> bool:
         """Whether the call computes a graph where gradients are on: of a model, or a function that hands one on."""
