@@ -144,6 +144,20 @@ class Flow:
                     found[value].append((module, node))
         return found
 
+    def calls_of(self, module: Module, names: Collection[str]) -> Sequence[ast.Call]:
+        """The calls of a library's functions, classes or objects of these qualified names, in the order of the text."""
+        found = {call: None for name in names for call in self._calls_by_name(module).get(name, ())}
+        return sorted(found, key=lambda each: (each.lineno, each.col_offset)) if len(found) > 1 else list(found)
+
+    @lasting
+    def _calls_by_name(self, module: Module) -> Mapping[str, Sequence[ast.Call]]:
+        """The calls of a module, by the names of the library's things that they may call."""
+        found: defaultdict[str, list[ast.Call]] = defaultdict(list)
+        for call in module.nodes(ast.Call):
+            for name in {each.name for each in self.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}}:
+                found[name].append(call)
+        return found
+
     def before(self, statement: ast.stmt) -> Mapping[str, Values]:
         """The local names of the statement's unit as they are when it starts; one that is not there is not bound."""
         return self._before.get(statement, _NO_NAMES)

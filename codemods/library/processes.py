@@ -15,9 +15,9 @@ def starts_training(name: str) -> bool:
     return name in _PROCESSES or name in _SPAWNS
 
 
-def sends_arguments(name: str) -> bool:
-    """Whether what the class or function of that qualified name is given goes to other processes."""
-    return starts_training(name) or name in _POOLS
+def sending_arguments() -> frozenset[str]:
+    """The classes and functions that hand what they are given to other processes."""
+    return _PROCESSES | _SPAWNS | _POOLS
 
 
 def threads_and_processes() -> frozenset[str]:

@@ -916,3 +916,10 @@ def test_the_function_that_a_call_runs(called: str, name: str | None) -> None:
     (value,) = found.flow.values(found.module.tree.body[-1].value)  # type: ignore[attr-defined]
     function = found.flow.run_by(value)
     assert getattr(function, "name", None) == name
+
+
+def test_calls_of_a_librarys_function_are_told_in_the_order_of_the_text() -> None:
+    text = "import torch as t\ngrad = t.autograd.grad\ngrad(a, b)\nt.save(a, b)\nt.autograd.grad(c, d)\nprint(t.save)\n"
+    known = script(text)
+    found = known.flow.calls_of(known.module, {"torch.autograd.grad", "torch.save", "torch.load"})
+    assert [each.lineno for each in found] == [3, 4, 5]

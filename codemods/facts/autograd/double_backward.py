@@ -50,11 +50,11 @@ def differentiated_inside(flow: Flow, modules: Iterable[Module], model: Model) -
     The compiled model is one node of autograd's graph: its outputs do not depend on each other there.
     """
     for module in modules:
-        for call in module.nodes(ast.Call):
+        for call in _asking_for_gradients(flow, module):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "retain_grad":
                 if _is_part(flow, module, call.func.value, model):
                     return call
-            elif any(each.name == "torch.autograd.grad" for each in flow.values(call.func)):
+            else:
                 outputs, inputs = _argument(call, 0, "outputs"), _argument(call, 1, "inputs")
                 parts = [each for given in inputs for each in (getattr(given, "elts", None) or [given])]
                 if any(_is_part(flow, module, each, model) for each in parts) and (
@@ -62,6 +62,17 @@ def differentiated_inside(flow: Flow, modules: Iterable[Module], model: Model) -
                 ):
                     return call
     return None
+
+
+@lasting  # each model asks
+def _asking_for_gradients(flow: Flow, module: Module) -> tuple[ast.Call, ...]:
+    """The calls of ``torch.autograd.grad`` and ``retain_grad``."""
+    of_torch = {*flow.calls_of(module, {"torch.autograd.grad"})}
+    return tuple(
+        call
+        for call in module.nodes(ast.Call)
+        if call in of_torch or (isinstance(call.func, ast.Attribute) and call.func.attr == "retain_grad")
+    )
 
 
 def _is_part(flow: Flow, module: Module, node: ast.expr, model: Model) -> bool:

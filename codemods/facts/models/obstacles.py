@@ -176,10 +176,9 @@ def _may_differ(script: Script, _trained: TrainedModel) -> Reason | None:
     unless ``torch.use_deterministic_algorithms(True)`` forbids it.
     """
     if script.determinism is None or any(
-        each.name == "torch.use_deterministic_algorithms" and not _is_switched_off(call)
+        not _is_switched_off(call)
         for module in script.modules
-        for call in module.nodes(ast.Call)
-        for each in script.flow.values(call.func)
+        for call in script.flow.calls_of(module, {"torch.use_deterministic_algorithms"})
     ):
         return None
     where, node = script.determinism

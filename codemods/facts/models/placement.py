@@ -93,15 +93,17 @@ def _moves_in(flow: Flow, module: Module) -> tuple[Transfer, ...]:
     )
 
 
+@lasting  # each model asks
+def _owners_of_parameters(module: Module) -> frozenset[str]:
+    """What the module asks for parameters, as it is written."""
+    asked = (each for each in module.nodes(ast.Attribute) if each.attr in {"parameters", "named_parameters"})
+    return frozenset(ast.unparse(each.value) for each in asked)
+
+
 def unknown_models(flow: Flow, modules: Iterable[Module]) -> Iterator[tuple[str, Transfer]]:
     """What may go to CUDA and has parameters, but is nothing that is known: its name, and the move."""
     modules = tuple(modules)
-    owners = {
-        ast.unparse(each.value)
-        for module in modules
-        for each in module.nodes(ast.Attribute)
-        if each.attr in {"parameters", "named_parameters"}
-    }
+    owners = frozenset[str]().union(*map(_owners_of_parameters, modules))
     for move in (each for module in modules for each in _moves_in(flow, module)):
         bound = _named(move.module, move)
         if bound is None or ast.unparse(bound[1]) not in owners or not move.may_reach_cuda:

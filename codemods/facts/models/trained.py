@@ -15,7 +15,7 @@ from codemods.facts.models.placement import Home, home, wrappings
 from codemods.facts.training.iterations import EventKind
 from codemods.library.hooks import is_of_modules
 from codemods.library.kinds import Kind, described, kind
-from codemods.library.processes import sends_arguments
+from codemods.library.processes import sending_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -172,13 +172,22 @@ def late_hook(
 def traced_by(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
     """Where the model is given to what runs it under ``torch.jit.trace``, which refuses models compiled by then."""
     for module in modules:
-        for call in module.nodes(ast.Call):
-            traces = any(each.name in _TRACES for each in flow.values(call.func))
-            if traces or (isinstance(call.func, ast.Attribute) and call.func.attr in _TRACING_METHODS):
-                given = (*call.args, *(each.value for each in call.keywords))
-                if any(_is_given(flow, each, trained) for each in given) and not _is_before(flow, call, trained.home):
-                    return call
+        for call in _tracings(flow, module):
+            given = (*call.args, *(each.value for each in call.keywords))
+            if any(_is_given(flow, each, trained) for each in given) and not _is_before(flow, call, trained.home):
+                return call
     return None
+
+
+@lasting  # each model asks
+def _tracings(flow: Flow, module: Module) -> tuple[ast.Call, ...]:
+    """The calls that trace what they are given."""
+    traces = {*flow.calls_of(module, _TRACES)}
+    return tuple(
+        call
+        for call in module.nodes(ast.Call)
+        if call in traces or (isinstance(call.func, ast.Attribute) and call.func.attr in _TRACING_METHODS)
+    )
 
 
 def _is_before(flow: Flow, call: ast.Call, place: Home | Reason | None) -> bool:
@@ -189,12 +198,11 @@ def _is_before(flow: Flow, call: ast.Call, place: Home | Reason | None) -> bool:
 def given_to_process(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> ast.Call | None:
     """Where the model is handed to another process, to which it is sent uncompiled."""
     for module in modules:
-        for call in module.nodes(ast.Call):
-            if any(sends_arguments(each.name) for each in flow.values(call.func)):
-                given = (*call.args, *(each.value for each in call.keywords))
-                parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
-                if any(_is_given(flow, each, trained) for each in parts):
-                    return call
+        for call in flow.calls_of(module, sending_arguments()):
+            given = (*call.args, *(each.value for each in call.keywords))
+            parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
+            if any(_is_given(flow, each, trained) for each in parts):
+                return call
     return None
 
 

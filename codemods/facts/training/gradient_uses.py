@@ -39,7 +39,7 @@ def first_use(script: Script, place: ast.AST) -> tuple[GradientUse, Module, ast.
         reference = _kept(script, module)
         if reference is not None:
             return GradientUse.KEPT, module, reference
-        for call in module.nodes(ast.Call):
+        for call in script.flow.calls_of(module, _GRAPHS):
             if any(each.sort is Sort.EXTERNAL and each.name in _GRAPHS for each in script.flow.values(call.func)):
                 return GradientUse.CAPTURED, module, call
     outside = _read_outside(script, place)

@@ -76,13 +76,19 @@ def _why_names_are_changed(code: WorkerCode) -> Reason | None:
 def _why_set_from_outside(code: WorkerCode) -> Reason | None:
     """``data.SCALE = 2`` in another module, ``mock.patch("data.load")``, where a worker reads the name in its own."""
     for module in code.flow.beside(code.loader.module):
-        for node in module.nodes(ast.Attribute, ast.Call):
-            for owner, name in _set_from_outside(node):
-                homes = {each.name for each in code.flow.values(owner)} if owner is not None else None
-                for home, read in code.names_read:
-                    if read == name and (homes is None or (home is not module and home.name in homes)):
-                        return _changed(code, name, node)
+        for node, owner, name in _settings_from_outside(module):
+            homes = {each.name for each in code.flow.values(owner)} if owner is not None else None
+            for home, read in code.names_read:
+                if read == name and (homes is None or (home is not module and home.name in homes)):
+                    return _changed(code, name, node)
     return None
+
+
+@lasting  # each loader asks
+def _settings_from_outside(module: Module) -> tuple[tuple[ast.expr, ast.expr | None, str], ...]:
+    """The nodes of a module that set names in what may be a module."""
+    nodes = module.nodes(ast.Attribute, ast.Call)
+    return tuple((node, owner, name) for node in nodes for owner, name in _set_from_outside(node))
 
 
 def _set_from_outside(node: ast.Attribute | ast.Call) -> Iterator[tuple[ast.expr | None, str]]:
@@ -138,7 +144,7 @@ def _path(node: ast.expr) -> str:
 
 def _why_default_is_lost(code: WorkerCode) -> Reason | None:
     for module in code.flow.beside(code.loader.module):
-        for call in module.nodes(ast.Call):
+        for call in code.flow.calls_of(module, _DEFAULTS):
             names = _names(code.flow, call) & _DEFAULTS
             if names:
                 text = f"workers that are not forked do not see {min(names)}() ({HERE})"
