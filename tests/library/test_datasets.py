@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 
 import pytest
-import torchvision  # type: ignore[import-untyped]
 
 from codemods.library.datasets import BY_NAME_ONLY, data_sets, has_one_size, sizes, transform_position
+
+torchvision = pytest.importorskip("torchvision")
 
 
 @pytest.mark.parametrize("name", sorted(data_sets()))
