@@ -84,7 +84,7 @@ class WorkerFacts:
 
     script: Script
     number: int
-    """The workers that a loader is given where the script has no option for their number; with 0 none is given any."""
+    """The workers that a loader is given where the script has no option for their number."""
     main_guard: bool = True
     """Whether code may go under ``if __name__ == "__main__":``; else workers are forked where that would be needed."""
 
