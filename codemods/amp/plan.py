@@ -20,7 +20,15 @@ from codemods.dataflow.source import LOOPS, lasting
 from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.loops import around, place
 from codemods.facts.precision.bootstrap import bootstrapped
-from codemods.facts.precision.dtypes import Format, Formats, Uses, narrow_operand, old_against_new, vanishing
+from codemods.facts.precision.dtypes import (
+    Format,
+    Formats,
+    Uses,
+    narrow_operand,
+    old_against_new,
+    rounded_bound,
+    vanishing,
+)
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located, without_bf16
 from codemods.facts.reach import own
@@ -373,6 +381,7 @@ def _in_values(phases: Phases, phase: Phase) -> tuple[Hazard, ...]:
     reach, calls_model, module = phases.reach, phases.calls_model, phase.module
     found = (
         vanishing(reach, calls_model, module, phase.code),
+        rounded_bound(reach, calls_model, module, phase.code),
         narrow_operand(reach, calls_model, module, phase.code),
         old_against_new(reach, calls_model, module, phase.code),
         bootstrapped(phases, phase),

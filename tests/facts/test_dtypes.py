@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.precision.dtypes import Format, Formats, Uses, narrow_operand, old_against_new, vanishing
+from codemods.facts.precision.dtypes import (
+    Format,
+    Formats,
+    Uses,
+    narrow_operand,
+    old_against_new,
+    rounded_bound,
+    vanishing,
+)
 from codemods.facts.reach import Reach, is_model_call
 
 if TYPE_CHECKING:
@@ -124,6 +132,22 @@ def why(check: object, body: str) -> str | None:
 )
 def test_a_number_that_fp16_takes_for_zero(body: str, expected: str | None) -> None:
     assert why(vanishing, body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = model(x)\nz = torch.clamp(y, 1e-4, 1.0 - 1e-4)", "1.0 - 0.0001"),
+        ("y = model(x)\nz = y.clamp(1e-4, 0.9999)", "0.9999"),
+        ("y = model(x)\nz = y.clamp_(max=0.999)", "0.999"),
+        ("y = model(x)\neps = 1e-5\nz = y.clamp(eps, 1 - eps)", "1 - eps"),
+        ("y = model(x)\nz = y.clamp(0, 1)", None),
+        ("y = model(x)\nz = y.clamp(0, 0.99)", None),
+        ("y = model(x).float()\nz = y.clamp(0, 0.9999)", None),
+    ],
+)
+def test_a_bound_that_16_bits_round_to_1(body: str, expected: str | None) -> None:
+    assert why(rounded_bound, body) == expected
 
 
 @pytest.mark.parametrize(

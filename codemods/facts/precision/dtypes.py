@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import declared_outer
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
-from codemods.facts.precision.hazards import Hazard, is_tiny
+from codemods.facts.precision.hazards import Hazard, is_tiny, numbers
 from codemods.facts.reach import own, project_functions, stores
 from codemods.library.kinds import Kind, kind
 from codemods.library.operations import Parts, operands, operation, parts
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _DEEPEST = 3
 
+_BELOW_ONE = {"bf16": 2.0**-9, "fp16": 2.0**-12}
+"""How far below 1 a number is at most that is 1 in the format."""
 _CONVERTS = frozenset({"to", "type", "view"})
 _OF_PYTHON = frozenset({"int", "float", "bool"})
 _HALF_TYPES = ("float16", "half", "bfloat16", "HalfTensor")
@@ -459,6 +461,51 @@ def vanishing(
             if is_tiny(where, number) and formats.of(kept) is not Format.OTHER:
                 return Hazard(where, number, f"{where.code(number)} is zero in fp16", only_fp16=True)
     return None
+
+
+def rounded_bound(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a 16-bit tensor is kept off 1 by a bound that is 1 in 16 bits: ``p.clamp(1e-4, 1 - 1e-4)``.
+
+    Of what a function is given it is not known, so it counts as 16 bits wide.
+    """
+    for where, node in reach.code(module, nodes):
+        formats = _formats(reach.flow, calls_model, node, nodes)
+        for kept, bound in _kept_below(node):
+            distance = min((1 - each for each in _differences(where, bound) if 0 < each < 1), default=1.0)
+            if distance <= _BELOW_ONE["bf16"] and formats.of(kept) is not Format.OTHER:
+                only_bf16 = distance > _BELOW_ONE["fp16"]
+                width = "bf16" if only_bf16 else "16 bits"
+                text = f"{where.code(bound)} is 1 in {width}, so that nothing is kept off 1:"
+                remedy = f"give it {where.code(kept)}.float()"
+                return Hazard(where, bound, text, remedy=remedy, only_bf16=only_bf16)
+    return None
+
+
+def _kept_below(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is kept below a bound, and the bound: ``torch.clamp(x, 0, 0.999)``, ``x.clamp_(max=0.999)``."""
+    for call in own(node, ast.Call):
+        name = _last_name(call)
+        if name not in {"clamp", "clamp_", "clip", "clip_", "clamp_max", "clamp_max_", "minimum"}:
+            continue
+        operands = [*call.args]
+        is_method = isinstance(call.func, ast.Attribute) and not (
+            isinstance(call.func.value, ast.Name) and call.func.value.id in {"torch", "np", "numpy"}
+        )
+        if is_method:
+            operands.insert(0, call.func.value)  # type: ignore[attr-defined]
+        bounds = [*operands[1:], *(each.value for each in call.keywords if each.arg == "max")]
+        yield from ((operands[0], each) for each in bounds[-1:] if operands)
+
+
+def _differences(module: Module, node: ast.expr) -> Iterator[float]:
+    """The numbers that an expression may be, which may be written as a difference: ``1 - 1e-4``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        right = [abs(each) for each in numbers(module, node.right)]
+        yield from (one - other for one in numbers(module, node.left) for other in right)
+    else:
+        yield from numbers(module, node)
 
 
 def narrow_operand(
