@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import lasting
+from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, in_order
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
@@ -191,21 +191,49 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
     return None
 
 
+_KEEPING = frozenset(
+    {"save_for_backward", "mark_non_differentiable", "clone", "contiguous", "sigmoid", "tanh", "relu", "neg", "sign"}
+    | {"mul", "add", "sub", "clamp", "where", "zeros_like", "ones_like", "masked_fill", "round", "floor", "abs"}
+)
+"""What is computed in the format of what is given, under autocast as without."""
+_KEEPING_OPERATORS = (ast.Add, ast.Sub, ast.Mult)
+
+
 @lasting  # each module asks
 def custom_function(script: Script) -> ast.ClassDef | None:
-    """A class that derives from ``torch.autograd.Function``, is used, and is not made for autocast."""
+    """A class that derives from ``torch.autograd.Function``, is used, and is not made for autocast.
+
+    One that only computes number by number, as swish does, has one number format all through.
+    """
     for module in script.modules:
         for class_ in module.nodes(ast.ClassDef):
             is_function = any(base == "torch.autograd.Function" for base in script.flow.bases(class_))
             if (
                 is_function
                 and "custom_fwd" not in {_last(each) for each in _decorators(class_)}
+                and not _keeps_format(script, class_)
                 and any(
                     each.id == class_.name and class_ not in module.ancestors(each) for each in module.nodes(ast.Name)
                 )
             ):
                 return class_
     return None
+
+
+def _keeps_format(script: Script, class_: ast.ClassDef) -> bool:
+    """Whether all that the class computes is computed number by number, in the format of what it is given."""
+    for node in walk(class_):
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, _KEEPING_OPERATORS):
+            return False
+        if isinstance(node, ast.Call):
+            callees = script.flow.values(node.func)
+            called = {_last(node.func)} if isinstance(node.func, ast.Attribute) else {each.name for each in callees}
+            if (
+                any(each.sort not in {Sort.EXTERNAL, Sort.METHOD, Sort.UNKNOWN} for each in callees)
+                or called - _KEEPING
+            ):
+                return False
+    return True
 
 
 def _decorators(class_: ast.ClassDef) -> Iterator[ast.expr]:
