@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codemods.amp.reasons import LeftError
+from codemods.facts.models.obstacles import on_old_torch
 from codemods.facts.precision.hazards import (
     capture,
     custom_function,
@@ -20,6 +21,9 @@ from codemods.library.introduced import introduced
 if TYPE_CHECKING:
     from codemods.facts.devices.conditions import Conditions
     from codemods.facts.script import Script
+
+_AUTOCAST = (1, 10)
+"""The torch that has ``torch.autocast``."""
 
 
 def check(script: Script, conditions: Conditions) -> None:
@@ -37,6 +41,8 @@ def check(script: Script, conditions: Conditions) -> None:
         raise LeftError("framework", text, remedy="use its own switch for mixed precision")
     if not conditions.are_about_cuda:
         raise LeftError.of(conditions.why_not or no_cuda(script))
+    if not script.target.allows(_AUTOCAST):
+        raise LeftError.of(on_old_torch(script, _AUTOCAST, "torch.autocast"))
     captured = capture(script)
     if captured is not None:
         raise LeftError.of(captured)

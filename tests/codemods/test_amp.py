@@ -1738,7 +1738,7 @@ class Square(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return x * x
+        return x.pow(2)
 
     @staticmethod
     def backward(ctx, gradient):
@@ -2493,11 +2493,25 @@ DELICATE = {"double backward", "gradients applied by hand"}
 
 
 @pytest.mark.parametrize(
-    ("target", "home"), [((1, 8), "torch.cuda.amp"), ((2, 3), "torch.cuda.amp"), ((2, 4), "torch.amp")]
+    ("target", "home"), [((1, 10), "torch.cuda.amp"), ((2, 3), "torch.cuda.amp"), ((2, 4), "torch.amp")]
 )
 def test_what_decorates_a_function_is_named_as_the_torch_has_it(target: tuple[int, int], home: str) -> None:
     code, reason = LEFT["a custom autograd function"]
     check_leaves(Amp, code, reason.replace("torch.amp", home), target)
+
+
+def test_a_custom_function_that_computes_number_by_number_keeps_its_format() -> None:
+    code = LEFT["a custom autograd function"][0].replace("x.pow(2)", "x * torch.sigmoid(x)")
+
+    assert all(each.rewrites for each in found(code, "auto"))
+
+
+def test_numbers_that_16_bits_do_not_keep_off_1_are_left() -> None:
+    code = HEAD + STEP.replace(
+        "F.cross_entropy(model(x), y)", "torch.log(1 - model(x).sigmoid().clamp(1e-4, 1 - 1e-4)).mean()"
+    )
+    because = "1 - 1e-4 is 1 in 16 bits, so that nothing is kept off 1: give it model(x).sigmoid().float() (line 12)"
+    check_leaves(Amp, code, because)
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -2876,8 +2890,8 @@ def test_before_2_3_the_scaler_has_its_old_name(target: tuple[int, int]) -> None
 def test_before_1_10_there_is_no_autocast_to_16_bits() -> None:
     example = Amp.examples[0]
     assert isinstance(example, Rewrites)
-    because = "needs torch 1.10, and the script may run on an older one: "
+    because = "torch.autocast needs torch 1.10, and the script may run on an older one"
 
-    check_leaves(
-        Amp, example.before, because + "the forward pass runs in 32 bits, without the GPU's 16-bit units", (1, 9)
-    )
+    check_leaves(Amp, example.before, because, (1, 9))
+    # Whatever else stands in the way, it decides.
+    check_leaves(Amp, LEFT["a custom autograd function"][0], because, (1, 9))
