@@ -92,10 +92,16 @@ def test_what_uses_mixed_precision_already(text: str, expected: bool) -> None:  
         ),
         pytest.param(
             custom_function,
-            "class Own(torch.autograd.Function):\n    pass\nOwn.apply(x)",
+            "class Own(torch.autograd.Function):\n    def forward(ctx, x):\n        return x.pow(2)\nOwn.apply(x)",
             "class Own(torch.autograd.Function):\n    @staticmethod\n    @torch.amp.custom_fwd(device_type='cuda')\n"
             "    def forward(ctx, x):\n        return x\nOwn.apply(x)",
             id="a function of its own",
+        ),
+        pytest.param(
+            custom_function,
+            "class Own(torch.autograd.Function):\n    def forward(ctx, x):\n        return x @ torch.sigmoid(x)\nOwn.apply(x)",
+            "class Own(torch.autograd.Function):\n    def forward(ctx, x):\n        return x * torch.sigmoid(x)\nOwn.apply(x)",
+            id="a function of its own that multiplies matrices",
         ),
     ],
 )
