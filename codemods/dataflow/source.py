@@ -301,9 +301,14 @@ def _position(node: ast.AST) -> tuple[int, int]:
     return node.lineno, node.col_offset  # type: ignore[attr-defined]
 
 
+def is_name(node: ast.AST, name: str) -> TypeGuard[ast.Name]:
+    """Whether the node is this name, read or written."""
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def is_main_guard(statement: ast.AST) -> TypeGuard[ast.If]:
     """Whether the statement is ``if __name__ == "__main__":``."""
     if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Compare):
         return False
     sides = (statement.test.left, *statement.test.comparators)
-    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
+    return any(is_name(side, "__name__") for side in sides)

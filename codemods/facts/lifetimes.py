@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import bound_names, declared_outer, decorators, scope_of, words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, lasting, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, lasting, walk
 from codemods.dataflow.values import Sort, Value, in_order
 from codemods.facts.loops import makings, module_of
 from codemods.library.kinds import PROGRESS
@@ -160,7 +160,7 @@ class _Search:
             if module.function(above) is None:
                 return  # a name of the module
             name = "a lambda" if isinstance(above, ast.Lambda) else above.name
-            is_named = any(isinstance(each, ast.Name) and each.id == name for each in walk(above))
+            is_named = any(is_name(each, name) for each in walk(above))
             if self.flow.owner(above) is not None or is_named:
                 yield _unknown(module, above)  # a method, or a function that refers to itself
             yield from self.holders(Value(Sort.FUNCTION, name, above))
@@ -245,7 +245,7 @@ def _unknown(module: Module, node: ast.AST) -> Holder:
 def _is_deleted(module: Module, name: str) -> bool:
     """``del loader`` outside of functions."""
     deleted = (each for statement in module.nodes(ast.Delete) for each in statement.targets)
-    return any(isinstance(each, ast.Name) and each.id == name and module.function(each) is None for each in deleted)
+    return any(is_name(each, name) and module.function(each) is None for each in deleted)
 
 
 @lasting
@@ -258,7 +258,7 @@ def _refers_to_itself(flow: Flow, class_: ast.ClassDef) -> ast.AST | None:
     for method in (each for here in family for each in here.body if isinstance(each, FUNCTIONS)):
         module, this = flow.module_of(method), next(iter(signature(method).positional_names), "")
         for node in walk(method):
-            if isinstance(node, ast.Name) and node.id == this and _is_kept(flow, module, method, node):
+            if is_name(node, this) and _is_kept(flow, module, method, node):
                 return node
     return None
 

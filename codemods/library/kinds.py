@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import words
 from codemods.dataflow.values import Sort, Value, Values, why_unknown, without_none
-from codemods.library.losses import is_loss_class
+from codemods.library.losses import is_loss_class, is_loss_function
 from codemods.library.packages import is_scheduler
 
 if TYPE_CHECKING:
@@ -108,6 +108,14 @@ def kind(flow: Flow, value: Value) -> Kind | None:
         kinds = (_kind_of_base(base) for base in flow.bases(class_) if isinstance(base, str))
         return next((each for each in kinds if each is not None), None)
     return _kind_of_call(value.name) if value.sort is Sort.MADE else None
+
+
+def computes_loss(flow: Flow, call: ast.Call) -> bool:
+    """Whether the call computes a loss of PyTorch's: by an object, ``criterion(x, y)``, or a function."""
+    return any(
+        kind(flow, each) is Kind.LOSS or (each.sort is Sort.EXTERNAL and is_loss_function(each.name))
+        for each in flow.values(call.func)
+    )
 
 
 @lru_cache(maxsize=4096)

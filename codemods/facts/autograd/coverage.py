@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.loops import place
 from codemods.facts.models.layers import Model
@@ -349,10 +349,7 @@ def _is_straight(function: Callee | None) -> bool:
 def _only_value(statements: list[ast.stmt], name: str) -> Iterator[ast.expr]:
     """The value of the name where the statements bind it once only."""
     stores = [
-        each
-        for part in statements
-        for each in walk(part)
-        if isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load)
+        each for part in statements for each in walk(part) if is_name(each, name) and not isinstance(each.ctx, ast.Load)
     ]
     if len(stores) != 1:
         return
@@ -362,7 +359,7 @@ def _only_value(statements: list[ast.stmt], name: str) -> Iterator[ast.expr]:
 
 
 def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
+    return is_name(node, "self")
 
 
 def _cuts(func: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, Value
 from codemods.facts.data.arrays import set_before
 from codemods.facts.devices.devices import DeviceKind
@@ -41,7 +41,7 @@ def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bo
     if _is_passed_on(arrays, module, call, name):
         return True
     scope = module.function(name) or module.tree
-    names = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == name.id]
+    names = [each for each in walk(scope) if is_name(each, name.id)]
     stores = [each for each in names if isinstance(each.ctx, ast.Store)]
     others = [each for each in names if each is not name and each not in stores]
     if len(stores) != 1 or not all(_reads_metadata(module, each) for each in others):
@@ -77,14 +77,10 @@ def _is_passed_on(arrays: Arrays, module: Module, call: ast.Call, name: ast.Name
         next(at for at, each in enumerate(suite) if each is one) for one in (module.statement(made), statement)
     )
     between = [each for part in suite[first + 1 : last + 1] for each in walk(part)]
-    reads = [each for each in between if isinstance(each, ast.Name) and each.id == name.id and each is not name]
-    if any(module.function(each) is not scope for each in walk(scope or module.tree) if _is_named(each, name.id)):
+    reads = [each for each in between if is_name(each, name.id) and each is not name]
+    if any(module.function(each) is not scope for each in walk(scope or module.tree) if is_name(each, name.id)):
         return False  # a function inside reads it whenever it runs
     return all(isinstance(each.ctx, ast.Store) or _only_computes(arrays, module, each) for each in reads)
-
-
-def _is_named(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _only_computes(arrays: Arrays, module: Module, name: ast.Name) -> bool:
@@ -241,7 +237,7 @@ def _is_returned(module: Module, call: ast.Call, function: ast.FunctionDef) -> b
     (target,) = statement.targets
     if not isinstance(target, ast.Name):
         return False
-    uses = [each for each in walk(function) if isinstance(each, ast.Name) and each.id == target.id]
+    uses = [each for each in walk(function) if is_name(each, target.id)]
     returns = [(each, module.statement(each)) for each in uses if each is not target]
     return bool(returns) and all(
         isinstance(last, ast.Return) and _is_item(module, each, last) for each, last in returns

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, walk
 from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
 from codemods.facts.loops import module_of
 from codemods.library.packages import steps_arrays, wraps_environments
@@ -822,7 +822,7 @@ def _stored_before(module: Module, name: ast.Name, runs: Callable[[ast.For], boo
 def _last_store(statements: Sequence[ast.stmt], name: str, runs: Callable[[ast.For], bool] | None) -> ast.Name | None:
     """The name as the statements leave it, where one of them surely binds it last."""
     for each in reversed(statements):
-        stores = [part for part in walk(each) if isinstance(part, ast.Name) and part.id == name]
+        stores = [part for part in walk(each) if is_name(part, name)]
         if isinstance(each, ast.AugAssign) and each.target in stores:
             continue  # in place: it stays what it is
         bound = [part for part in stores if isinstance(part.ctx, ast.Store)]

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.flow import class_of
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, walk
 from codemods.dataflow.values import NONE, Sort, Value, Values, without_none
 from codemods.facts.workers.arguments import options
 
@@ -96,7 +96,7 @@ def _is_stacked(flow: Flow, function: Callee, node: ast.expr | None) -> bool:
 
 
 def _binds(assignment: ast.Assign, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in assignment.targets)
+    return any(is_name(each, name) for each in assignment.targets)
 
 
 # The data sets.

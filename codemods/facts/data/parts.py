@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.devices.transfers import is_value_of_dictionary
 from codemods.facts.reason import Reason
@@ -44,18 +44,14 @@ def is_callers_batch(move: Transfer) -> bool:
         is_numbered = any(each.name == "builtins.enumerate" for each in move.flow.values(iterated.func))
         target = target.elts[-1] if is_numbered and isinstance(target, ast.Tuple) else target
         iterated = iterated.args[0]
-    is_part = isinstance(target, ast.Tuple) and any(_is_named(each, name.id) for each in target.elts)
+    is_part = isinstance(target, ast.Tuple) and any(is_name(each, name.id) for each in target.elts)
     stored = [each for target in statement.targets for each in walk(target)]
-    others = [each for each in walk(statement.value) if _is_named(each, name.id) and each is not name]
-    if not is_part or others or not any(_is_named(each, name.id) for each in stored):
+    others = [each for each in walk(statement.value) if is_name(each, name.id) and each is not name]
+    if not is_part or others or not any(is_name(each, name.id) for each in stored):
         return False
     taken = signature(function)
     required = {each.arg for each in taken.named} - taken.defaults.keys()
     return isinstance(iterated, ast.Name) and iterated.id in required
-
-
-def _is_named(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
-from codemods.dataflow.source import children, lasting, walk
+from codemods.dataflow.source import children, is_name, lasting, walk
 from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
 from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.loops import module_of
@@ -422,7 +422,7 @@ def is_field(module: Module, item: ast.Subscript) -> bool:
 def _binds_key(target: ast.expr, name: str) -> bool:
     """``for name in batch``, ``for name, x in batch.items()``."""
     first = target.elts[0] if isinstance(target, ast.Tuple) else target
-    return isinstance(first, ast.Name) and first.id == name
+    return is_name(first, name)
 
 
 def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) -> bool:
@@ -532,7 +532,7 @@ def _is_next(node: ast.expr) -> bool:
 
 
 def _binds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in walk(target))
+    return any(is_name(each, name) for each in walk(target))
 
 
 def _mentions_mps(flow: Flow, here: Module) -> bool:

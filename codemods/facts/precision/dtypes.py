@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import declared_outer
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
 from codemods.facts.precision.hazards import Hazard, is_tiny, numbers
 from codemods.facts.reach import own, project_functions, stores
@@ -608,7 +608,7 @@ class _Origins:
             return
         for assignment in own(self.scope, ast.Assign):
             targets = [part for each in assignment.targets for part in walk(each)]
-            if any(isinstance(each, ast.Name) and each.id == node.id for each in targets):
+            if any(is_name(each, node.id) for each in targets):
                 yield assignment.value
 
 

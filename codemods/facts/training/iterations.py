@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from codemods.dataflow.source import FUNCTIONS, LOOPS, children, kept, walk
 from codemods.dataflow.values import NOTHING, Sort, Values
-from codemods.library.kinds import Kind, kind, may
-from codemods.library.losses import is_loss_function
+from codemods.library.kinds import Kind, computes_loss, kind, may
 from codemods.library.packages import Trait, packages
 
 if TYPE_CHECKING:
@@ -193,13 +192,11 @@ class Iterations:
             if callee.sort is Sort.EXTERNAL:
                 if callee.name in _CLIPPING or callee.name == "torch.autograd.grad":
                     return EventKind.GRADIENT, NOTHING
-                if is_loss_function(callee.name):
-                    return EventKind.LOSS, callees
                 if callee.name == "builtins.print":
                     return EventKind.LOG, NOTHING
         if any(kind(flow, each) is Kind.MODEL for each in callees):
             return EventKind.FORWARD, callees
-        if any(kind(flow, each) is Kind.LOSS for each in callees):
+        if computes_loss(flow, node):
             return EventKind.LOSS, callees
         if isinstance(node.func, ast.Attribute):
             return self._method_event(node, node.func)

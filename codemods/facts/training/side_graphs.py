@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import module_of
@@ -134,10 +134,10 @@ class SideGraphs:
         given = [
             each.value
             for each in walk(function)
-            if isinstance(each, ast.Assign) and any(_is_name(target, name) for target in each.targets)
+            if isinstance(each, ast.Assign) and any(is_name(target, name) for target in each.targets)
         ]
-        updated = [each for each in walk(function) if isinstance(each, ast.AugAssign) and _is_name(each.target, name)]
-        bound = [each for each in walk(function) if isinstance(each, ast.Name) and each.id == name]
+        updated = [each for each in walk(function) if isinstance(each, ast.AugAssign) and is_name(each.target, name)]
+        bound = [each for each in walk(function) if is_name(each, name)]
         stores = [each for each in bound if isinstance(each.ctx, ast.Store)]
         is_followed = len(stores) == len(given) + len(updated)
         return bool(given) and is_followed and all(self._is_fresh(function, each, followed) for each in given)
@@ -162,10 +162,6 @@ def _is_new(row: Operator | None) -> bool:
 def _makes_memory(name: str) -> bool:
     """Whether a library's function returns new memory; what NumPy takes has no graph."""
     return name.startswith("numpy.") or _is_new(torch_function(name))
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _root(node: ast.expr) -> ast.expr:

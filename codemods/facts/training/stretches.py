@@ -17,8 +17,7 @@ from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.iterations import own
 from codemods.facts.training.modes import functions_of, given_arguments, is_no_evaluation
 from codemods.facts.training.volatile import is_volatile
-from codemods.library.kinds import Kind, kind
-from codemods.library.losses import is_loss_function
+from codemods.library.kinds import computes_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -161,15 +160,11 @@ class Stretches:
             before, names = names, self._uses.outside.statements(module, [statement], names).names
             bound = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
             reads = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Load)} & before
-            if not reads or not (bound & names or any(map(self._is_loss, own(statement, ast.Call)))):
+            is_loss = any(computes_loss(self._flow, each) for each in own(statement, ast.Call))
+            if not reads or not (bound & names or is_loss):
                 break
             found.append(statement)
         return tuple(found)
-
-    def _is_loss(self, call: ast.Call) -> bool:
-        return any(kind(self._flow, each) is Kind.LOSS for each in self._flow.values(call.func)) or any(
-            each.sort is Sort.EXTERNAL and is_loss_function(each.name) for each in self._flow.values(call.func)
-        )
 
     def _models_of(self, call: ast.Call) -> Values:
         values = self._flow.values(call.func)

@@ -6,13 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
 from codemods.facts.loops import loop_around
 from codemods.facts.precision.hazards import is_bce
 from codemods.facts.reach import is_model_call, own, switches_gradients_off, written
 from codemods.facts.training.loss_regions import read
-from codemods.library.kinds import Kind, kind
-from codemods.library.losses import is_loss_function
+from codemods.library.kinds import Kind, computes_loss, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,18 +57,10 @@ def _with_losses(script: Script, first: ast.stmt) -> Block:
     bound = written(first)
     for at in range(index + 1, len(suite)):
         if isinstance(suite[at], (ast.Assign, ast.AugAssign)) and bound & read(suite[at]):
-            if any(_is_loss(script, each) for each in own(suite[at], ast.Call)):
+            if any(computes_loss(script.flow, each) for each in own(suite[at], ast.Call)):
                 last = at
             bound |= written(suite[at])
     return tuple(suite[index : last + 1])
-
-
-def _is_loss(script: Script, call: ast.Call) -> bool:
-    values = script.flow.values(call.func)
-    return any(
-        kind(script.flow, each) is Kind.LOSS or (each.sort is Sort.EXTERNAL and is_loss_function(each.name))
-        for each in values
-    )
 
 
 def _without_gradients(script: Script, node: ast.AST) -> bool:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.models.layers import Model
 from codemods.library.kinds import Kind, always, kind
@@ -254,9 +254,7 @@ def _owners_of(script: Script, loop: ast.For) -> Values:
 def _loop_over(module: Module, statement: ast.stmt, parameter: str) -> ast.For | None:
     """The loop that binds the parameter whose gradient the statement zeroes."""
     for above in module.ancestors(statement):
-        if isinstance(above, ast.For) and any(
-            isinstance(each, ast.Name) and each.id == parameter for each in walk(above.target)
-        ):
+        if isinstance(above, ast.For) and any(is_name(each, parameter) for each in walk(above.target)):
             return above
         if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             break

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of
-from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
+from codemods.dataflow.source import FUNCTIONS, is_main_guard, is_name, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.data.pinning import formats
 from codemods.facts.loops import module_of
@@ -224,7 +224,7 @@ def _why_closed_over(code: WorkerCode, function: Callee) -> Reason | None:
         home = next((each for each in around if node.id in bound_names(each)), None)
         if home is None:
             continue
-        stores = [each for each in walk(home) if isinstance(each, ast.Name) and each.id == node.id]
+        stores = [each for each in walk(home) if is_name(each, node.id)]
         bound = sum(not isinstance(each.ctx, ast.Load) for each in stores)
         values = flow.read("name", home, node.id)
         if bound > 1 or not values or any(each.sort not in _NEVER_CHANGE for each in values):

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
-from codemods.dataflow.source import FUNCTIONS, kept, lasting, walk
+from codemods.dataflow.source import FUNCTIONS, is_name, kept, lasting, walk
 from codemods.dataflow.values import NOTHING, Sort, Value, without_none
 from codemods.library.layers import may_draw
 from codemods.library.operators import Draws, operator
@@ -230,7 +230,7 @@ def _class(value: Value) -> ast.ClassDef | None:
 def _is_inner(module: Module, name: ast.Name) -> bool:
     """Whether a comprehension around the name binds it: ``x`` of ``[x for x in batch]``."""
     return any(
-        isinstance(part, ast.Name) and part.id == name.id
+        is_name(part, name.id)
         for above in module.ancestors(name)
         if isinstance(above, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
         for generator in above.generators

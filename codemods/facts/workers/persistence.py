@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import NONE, Sort
 from codemods.facts.data.reads import How, tops
 from codemods.facts.loops import REPEATING, around, loop_around, module_of, runs
@@ -118,9 +118,7 @@ def _is_once(loop: ast.AST, statement: ast.AST) -> bool:
 
 def _stores(loop: ast.AST, name: str) -> int:
     """How often the loop gives the name a value."""
-    return sum(
-        isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in walk(loop)
-    )
+    return sum(is_name(each, name) and isinstance(each.ctx, ast.Store) for each in walk(loop))
 
 
 def _is_read_again(flow: Flow, reading: Pass, loops: Sequence[ast.AST], loader: Loader) -> bool:
