@@ -188,7 +188,15 @@ class Flow:
         """The project's function that a call of the value runs first: of an object its ``__call__``, or ``forward``."""
         if callee.sort is Sort.INSTANCE and callee.of is not None and isinstance(callee.of.site, ast.ClassDef):
             return self.method(callee.of.site, "__call__") or self.method(callee.of.site, "forward")
-        return callee.site if isinstance(callee.site, CALLEES) else None
+        if callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, CALLEES):
+            return callee.site
+        class_ = _called_through_base(callee)
+        return self.method(class_, "forward") if class_ is not None else None
+
+    def called(self, call: ast.Call) -> Sequence[Callee]:
+        """The project's functions that a call runs first, one for each value that is called, as far as it has one."""
+        functions = (self.run_by(each) for each in self.values(call.func))
+        return [each for each in functions if each is not None]
 
     def owner(self, function: Callee) -> ast.ClassDef | None:
         """The class of which the function is a method; None of one whose definition is never reached."""
@@ -679,6 +687,9 @@ class Flow:
             for name in ("__call__", "forward"):
                 if self._has_method(callee, name):
                     return self._call_method(callee, name, node, arguments)
+        class_ = _called_through_base(callee)
+        if class_ is not None and callee.of is not None and self._has_method(callee.of, "forward"):
+            return self._call_method(callee.of, "forward", node, arguments)
         return self._semantics.call(self, callee, node, arguments)
 
     def partial(self, functions: Values, node: ast.Call, arguments: Arguments) -> Values:
@@ -945,6 +956,13 @@ def class_of(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is, or an object of."""
     class_ = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else value.site
     return class_ if isinstance(class_, ast.ClassDef) and value.sort in {Sort.INSTANCE, Sort.CLASS} else None
+
+
+def _called_through_base(callee: Value) -> ast.ClassDef | None:
+    """The project's class of the object that ``super().__call__`` of a library calls."""
+    is_call = callee.sort is Sort.METHOD and callee.name == "__call__" and callee.site is None
+    is_of_object = callee.of is not None and callee.of.sort is Sort.INSTANCE
+    return class_of(callee.of) if is_call and is_of_object and callee.of is not None else None
 
 
 def _with_parents(name: str) -> Iterator[str]:

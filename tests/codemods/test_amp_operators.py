@@ -177,6 +177,9 @@ class Arrays:
     def last(self, several, tensor):
         return tensor
 
+    def __call__(self, several, tensor):
+        return tensor
+
 
 """
 
@@ -188,6 +191,8 @@ class Arrays:
         pytest.param("Arrays().last(out, x)", [], id="another parameter of it"),
         pytest.param("Arrays.last(Arrays(), x, out)", ["best = best.float()"], id="an object that is given as well"),
         pytest.param("Arrays.of(out)", ["best = best.float()"], id="a method without an object"),
+        pytest.param("Arrays()(x, out)", ["best = best.float()"], id="an object that is called"),
+        pytest.param("Arrays()(out, x)", [], id="another parameter of that"),
         pytest.param("first(out)", ["best = best.float()"], id="one of any number of arguments"),
     ],
 )

@@ -382,6 +382,13 @@ def test_not_compiling_a_forward_that(line: str, because: str) -> None:
     check_leaves(Compile, head + "model = Net().to(device)\n" + TRAINING, because)
 
 
+def test_not_compiling_a_forward_that_calls_an_object_that_does_so() -> None:
+    size = "class Size:\n    def __call__(self, x):\n        return x.sum().item()\n\n\nsize = Size()\n\n\n"
+    head = HEAD.replace("class Net", f"{size}class Net").replace(FORWARD, "        x = x * size(x)\n" + FORWARD)
+    because = "forward has data-dependent Python: .item() (line 10)"
+    check_leaves(Compile, head + "model = Net().to(device)\n" + TRAINING, because)
+
+
 FINE = {
     "the shape of a tensor": "        if x.shape[0] > 4:\n            x = -x\n",
     "whether there is a tensor": "        if x is not None:\n            x = -x\n",

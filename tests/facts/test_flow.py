@@ -899,6 +899,8 @@ def test_attributes_whose_names_are_computed(text: str, expected: set[str]) -> N
         pytest.param("Both()", "__call__", id="of an object __call__, which may call forward or not"),
         pytest.param("Forward()", "forward", id="of a module forward"),
         pytest.param("Derived()", "forward", id="of an object of a derived class, its base's"),
+        pytest.param("Forward().__call__", "forward", id="of a module's own __call__ its forward"),
+        pytest.param("iterator()", None, id="nothing of what a function that yields returns"),
         pytest.param("Neither()", None, id="nothing of an object that cannot be called"),
         pytest.param("Forward", None, id="nothing of a class, which makes an object"),
         pytest.param("len", None, id="nothing of a library's function"),
@@ -912,7 +914,7 @@ def test_the_function_that_a_call_runs(called: str, name: str | None) -> None:
         "Neither": "pass",
     }
     text = "".join(f"class {each}:\n    {body}\n" for each, body in classes.items())
-    found = script(f"from torch import nn\n{text}def f(): pass\nanswer = {called}")
+    found = script(f"from torch import nn\n{text}def f(): pass\ndef iterator(): yield 1\nanswer = {called}")
     (value,) = found.flow.values(found.module.tree.body[-1].value)  # type: ignore[attr-defined]
     function = found.flow.run_by(value)
     assert getattr(function, "name", None) == name
@@ -923,3 +925,20 @@ def test_calls_of_a_librarys_function_are_told_in_the_order_of_the_text() -> Non
     known = script(text)
     found = known.flow.calls_of(known.module, {"torch.autograd.grad", "torch.save", "torch.load"})
     assert [each.lineno for each in found] == [3, 4, 5]
+
+
+def test_what_calls_a_module_s_own_call_runs_its_forward() -> None:
+    text = """
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def __call__(self, x):
+                return super().__call__(x)
+
+            def forward(self, x):
+                return x.cuda()
+
+        answer = Net()(torch.ones(3))
+    """
+    assert answers(text) == [{"moved"}]

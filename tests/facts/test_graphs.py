@@ -149,3 +149,25 @@ def test_code_that_is_not_seen_may_keep_it(strict: bool, expected: bool) -> None
     )
 
     assert (graphs.statements(known.module, known.module.tree.body[-1:]).kept is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        pytest.param("several(model(x))", "returned", id="one of any number of arguments"),
+        pytest.param("Steps.second(Steps(), x, model(x))", "returned", id="a method that is given its object, too"),
+        pytest.param("Steps.second(Steps(), model(x), x)", "", id="another parameter of it"),
+        pytest.param("Steps()(x, model(x))", "returned", id="an object that is called"),
+    ],
+)
+def test_a_graph_goes_on_in_the_parameter_that_is_given_it(call: str, expected: str) -> None:
+    body = f"""\
+def several(*tensors, **more):
+    return tensors
+class Steps:
+    def second(self, t, u):
+        return u
+    def __call__(self, t, u):
+        return u
+return {call}"""
+    assert fate(body) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, children, lasting, walk
+from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import Sort, Value
 from codemods.facts.models.placement import unwrapped
 from codemods.facts.training.iterations import is_backward
@@ -200,8 +200,10 @@ class _Slice:
                 self._found.update(unwrapped(self._flow, callee))
             elif callee.sort is Sort.METHOD and callee.of is not None and kind(self._flow, callee.of) is Kind.MODEL:
                 self._found.add(callee.of)
-            elif callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, FUNCTIONS):
-                self._follow(self._flow.module_of(callee.site), callee.site)
+            else:
+                function = self._flow.run_by(callee)
+                if function is not None:
+                    self._follow(self._flow.module_of(function), function)
 
     def _follow_name(self, module: Module, name: ast.Name | ast.Attribute) -> None:
         """Goes on at the assignments of a name in its function, and at what callers give for a parameter."""

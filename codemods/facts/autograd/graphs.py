@@ -318,7 +318,7 @@ class _Walk(ForwardAnalysis[_Held]):
             if any(self.carries(each) for each in (*receiver, *arguments)):
                 self._trained = self._trained or call
             return
-        functions = list(called_functions(self._flow, call))
+        functions = called_functions(self._flow, call)
         self._change_in_place(call, functions)
         if not any(self.carries(each) for each in arguments):
             return
@@ -369,10 +369,10 @@ class _Walk(ForwardAnalysis[_Held]):
 
     def _course_of(self, function: Callee, call: ast.Call) -> Course:
         """The course of a function's body in a call."""
-        binding = self._flow.signature(function).bind(call)
+        binding = self._flow.bind(function, call)
         if not binding.is_whole:
             return self._graphs.function(function, frozenset(signature(function).names))
-        held = {name: self.of(each) for name, each in binding.given.items()}
+        held = {name: max(map(self.of, candidates)) for name, candidates in binding.filled()}
         outside = frozenset(name for name, each in held.items() if each is _Held.OUTSIDE)
         return self._graphs.function(function, _carrying(held), outside)
 
@@ -441,7 +441,7 @@ class _Walk(ForwardAnalysis[_Held]):
             return True
         callees = self._flow.values(call.func)
         arguments = _arguments(call)
-        functions = list(called_functions(self._flow, call))
+        functions = called_functions(self._flow, call)
         if functions and len(functions) == len(callees):
             return any(self._course_of(each, call).returned is not None for each in functions)
         row = operation(self._flow, call)

@@ -42,7 +42,7 @@ def needs_gradients(flow: Flow, node: ast.AST) -> ast.AST | None:
             if isinstance(inner, ast.Call):
                 if _call_needs_gradients(flow, inner):
                     return inner
-                called = list(called_functions(flow, inner))
+                called = called_functions(flow, inner)
                 models.update(called if here in models else ())
                 todo.extend(called)
                 forwards = list(called_forwards(flow, inner))
@@ -55,11 +55,7 @@ def called_forwards(flow: Flow, call: ast.Call) -> Iterator[Callee]:
     """The forwards of the project's models that the call runs."""
     for callee in flow.values(call.func):
         if kind(flow, callee) is Kind.MODEL:
-            for layer in Model(flow, callee).layers:
-                class_ = Model(flow, layer).class_
-                forward = flow.method(class_, "forward") if class_ is not None else None
-                if forward is not None:
-                    yield forward
+            yield from Model(flow, callee).forwards
 
 
 def _asks_for_gradients(flow: Flow, node: ast.Attribute, *, in_model: bool) -> bool:

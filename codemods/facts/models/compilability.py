@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -72,8 +72,7 @@ def why_not_traced(model: Model) -> Reason | None:
 def _code(model: Model) -> Iterator[Callee]:
     """The functions of the project that calling the model runs, as far as they are known."""
     flow = model.flow
-    classes = [each.of.site for each in model.layers if each.of is not None and isinstance(each.of.site, ast.ClassDef)]
-    todo: list[Callee] = [method for each in classes if (method := flow.method(each, "forward")) is not None]
+    todo: list[Callee] = [*model.forwards]
     seen: set[Callee] = set()
     while todo:
         function = todo.pop(0)
@@ -83,12 +82,7 @@ def _code(model: Model) -> Iterator[Callee]:
         yield function
         for call in walk(function):
             if isinstance(call, ast.Call):
-                called = flow.values(call.func)
-                todo.extend(
-                    each.site
-                    for each in called
-                    if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, FUNCTIONS)
-                )
+                todo.extend(flow.called(call))
 
 
 def _own(function: Callee) -> Iterator[ast.expr | ast.stmt]:

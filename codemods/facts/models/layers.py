@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import FunctionNode
 
 _CONVOLUTIONS = frozenset(
     f"{lazy}Conv{transpose}{n}d" for lazy in ("", "Lazy") for transpose in ("", "Transpose") for n in (1, 2, 3)
@@ -54,6 +55,13 @@ class Model:
         """Its class, where it is the project's."""
         of = self.value.of
         return of.site if of is not None and isinstance(of.site, ast.ClassDef) else None
+
+    @property
+    def forwards(self) -> Iterator[FunctionNode]:
+        """The code of the project that a call of it runs: its own ``forward``, and those of its layers."""
+        classes = (Model(self.flow, each).class_ for each in self.layers)
+        methods = (self.flow.method(each, "forward") for each in classes if each is not None)
+        return (each for each in methods if each is not None)
 
     @cached_property
     def layers(self) -> tuple[Value, ...]:

@@ -410,15 +410,10 @@ class Formats:
             return None
         return Format.NARROW if any(half in text for text in types for half in _HALF_TYPES) else Format.OTHER
 
-    def _run_by(self, call: ast.Call) -> list[Callee]:
+    def _run_by(self, call: ast.Call) -> Sequence[Callee]:
         """The project's functions that the call runs, where they are all that it may run."""
-        values = without_none(self.flow.values(call.func))
-        found: list[Callee] = []
-        for value in values:
-            class_ = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
-            forward = self.flow.method(class_, "forward") if isinstance(class_, ast.ClassDef) else None
-            found.extend([forward] if forward is not None else project_functions([value]))
-        return found if len(found) == len(values) else []
+        found = self.flow.called(call)
+        return found if len(found) == len(without_none(self.flow.values(call.func))) else []
 
     def _returned(self, function: Callee, call: ast.Call) -> Format:
         """What the project's function returns for these arguments."""

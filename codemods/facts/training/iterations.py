@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.dataflow.source import FUNCTIONS, LOOPS, children, kept, walk
-from codemods.dataflow.values import NOTHING, Sort, Values
+from codemods.dataflow.values import NOTHING, Sort, Value, Values
 from codemods.library.kinds import Kind, computes_loss, kind, may
 from codemods.library.packages import Trait, packages
 
@@ -163,13 +163,10 @@ class Iterations:
             if found is not None:
                 yield Event(found[0], around.module, node, found[1], around.conditions, around.loops, around.frame)
             elif isinstance(node, ast.Call) and around.depth:
-                for callee in self._local_callees(node):
+                for callee in called_functions(self._flow, node):
                     body = [callee.body] if isinstance(callee, ast.Lambda) else callee.body
                     where = replace(around, module=self._flow.module_of(callee), frame=callee, depth=around.depth - 1)
                     yield from self._events(body, where)
-
-    def _local_callees(self, call: ast.Call) -> list[Callee]:
-        return list(called_functions(self._flow, call))
 
     def _classified(self, node: ast.AST) -> tuple[EventKind, Values] | None:  # noqa: C901 - a table of cases
         flow = self._flow
@@ -263,7 +260,7 @@ class Iterations:
         return next((each for each in calls if self._trains(each) or self._calls_training(each)), None)
 
     def _calls_training(self, call: ast.Call) -> bool:
-        return any(callee in self.training_functions for callee in self._local_callees(call))
+        return any(callee in self.training_functions for callee in called_functions(self._flow, call))
 
 
 def is_backward(flow: Flow, call: ast.Call) -> bool:
@@ -276,15 +273,20 @@ def is_backward(flow: Flow, call: ast.Call) -> bool:
     return any(each.sort is Sort.EXTERNAL and each.name == "torch.autograd.backward" for each in flow.values(call.func))
 
 
-def called_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
-    """The project's functions that the call runs, methods and ``__call__`` of its objects among them."""
-    for each in flow.values(call.func):
-        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, FUNCTIONS):
-            yield each.site
-        elif each.sort is Sort.INSTANCE and each.of is not None and isinstance(each.of.site, ast.ClassDef):
-            method = flow.method(each.of.site, "__call__")
-            if method is not None:
-                yield method
+def called_functions(flow: Flow, call: ast.Call) -> Sequence[Callee]:
+    """The project's functions that the call runs; of a model that is called, not its ``forward``.
+
+    What a model computes is followed as the model's, whatever its layers are.
+    """
+    functions = ((each, flow.run_by(each)) for each in flow.values(call.func))
+    return [function for each, function in functions if function is not None and not _is_forward(flow, each, function)]
+
+
+def _is_forward(flow: Flow, callee: Value, function: Callee) -> bool:
+    """Whether the function is the ``forward`` of a model, reached by no name of its own."""
+    model = callee if callee.sort is Sort.INSTANCE else callee.of
+    is_model = model is not None and kind(flow, model) is Kind.MODEL
+    return is_model and callee.site is not function and getattr(function, "name", "") == "forward"
 
 
 def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:

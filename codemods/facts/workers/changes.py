@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, without_none
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.obstacles import opens
@@ -176,7 +176,7 @@ class _Changes:
 
     def _returns_shared(self, call: ast.Call, names: frozenset[str]) -> bool:
         """Whether what the call returns may be held, or be in the memory of what is held, by what the names are."""
-        functions = [each.site for each in self._flow.values(call.func) if isinstance(each.site, FUNCTIONS)]
+        functions = self._flow.called(call)
         if functions:
             return any(self._hands_out(each) for each in functions)
         operand, method = self._operand(call)

@@ -252,7 +252,7 @@ def _makes_generator(code: WorkerCode, statement: ast.Assign) -> bool:
         isinstance(each, ast.Attribute) for each in statement.targets
     ):
         return False
-    called = (each.site for each in code.flow.values(statement.value.func) if isinstance(each.site, FUNCTIONS))
+    called = code.flow.called(statement.value)
     return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for function in called for each in walk(function))
 
 
