@@ -76,6 +76,8 @@ def test_what_workers_do_not_see(arguments: dict[str, str], expected: str | None
     ("statement", "expected"),
     [
         pytest.param("data.size = 4", True, id="an attribute"),
+        pytest.param("setattr(data, 'size', 4)", True, id="an attribute by its name"),
+        pytest.param("setattr(other, 'size', 4)", False, id="an attribute of something else"),
         pytest.param("data.resize(4)", True, id="a method that sets one"),
         pytest.param("data.items[0] = 4", True, id="an item"),
         pytest.param("data.items.append(4)", True, id="a list grows"),

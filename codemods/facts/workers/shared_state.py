@@ -204,7 +204,7 @@ def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
 # --- data sets that the script changes ------------------------------------------------------------------------------
 
 
-def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.Attribute]]:
+def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.expr]]:
     """Where the script changes the loader's data set: ``train_set.size = 3``, ``train_set.set_epoch(epoch)``."""
     data = without_none(loader.dataset.values) | set(loader.dataset.parts)
     for module in flow.modules:
@@ -213,6 +213,9 @@ def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.A
                 isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_changed_inside(module, node)
             ):
                 yield module, node
+        for call in module.nodes(ast.Call):
+            if "builtins.setattr" in _names(flow, call) and call.args and data & flow.values(call.args[0]):
+                yield module, call
 
 
 def why_changed_while_read(flow: Flow, loader: Loader) -> Reason | None:
