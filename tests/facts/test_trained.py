@@ -98,3 +98,38 @@ def test_who_else_is_given_the_model(after: str, traced: bool, sent: bool) -> No
     found = (traced_by(known.flow, known.modules, model), given_to_process(known.flow, known.modules, model))
 
     assert tuple(isinstance(each, ast.Call) for each in found) == (traced, sent)
+
+
+WRAPPED = """\
+class Wrapper(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x):
+        return self.net(x)
+class Chosen(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.body = make(name)
+    def forward(self, x):
+        return self.body.forward(x)
+model = {made}.cuda()
+for x in data:
+    model(x).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "is_single"),
+    [
+        pytest.param("Wrapper(nn.Linear(4, 4))", [True], id="a layer in a wrapper"),
+        pytest.param("Wrapper(Net())", [False], id="a network in a wrapper"),
+        pytest.param("Wrapper(Chosen('big'))", [False], id="what is not known, in a wrapper"),
+        pytest.param("Chosen('big')", [False], id="what is not known"),
+    ],
+)
+def test_a_wrapper_is_a_single_layer_where_what_it_holds_is(made: str, is_single: list[bool]) -> None:
+    head = HEAD.partition("model = {made}")[0]
+    known = script(head + WRAPPED.format(made=made))
+
+    assert [each.is_single for each in known.trained_models] == is_single

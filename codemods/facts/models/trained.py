@@ -129,11 +129,27 @@ def _is_network(flow: Flow, value: Value) -> bool:
     calls = [each for each in walk(forward) if isinstance(each, ast.Call)] if forward is not None else []
     layers = len(model.layers) - 1
     if layers == 1 and sum(not _is_view(each) for each in calls) == 1:
-        return False
+        inner = model.layers[1]
+        return Model(flow, inner).class_ is not None and _is_network(flow, inner)
     kept = [each for some in flow.attributes(class_).values() for each in some]
     # `self.features = vgg19().features`: a part of a library's model.
     parts = any(each.sort is Sort.METHOD and each.of is not None and kind(flow, each.of) is Kind.MODEL for each in kept)
+    # A part that is not known may be a whole network: `import_module(name).Net()`.
+    parts = parts or any(_is_unknown_part(flow, each) for each in calls)
     return parts or layers > 0 or any(each.name == "torch.nn.Parameter" for each in kept)
+
+
+def _is_unknown_part(flow: Flow, call: ast.Call) -> bool:
+    """``self.net(x)``, ``self.net.forward(x)``, where nothing is known of what that is."""
+    match call.func:
+        case ast.Attribute(ast.Attribute(ast.Name("self")) as part, "forward"):
+            pass
+        case ast.Attribute(ast.Name("self")) as part:
+            pass
+        case _:
+            return False
+    values = flow.values(part)
+    return bool(values) and all(each.sort is Sort.UNKNOWN for each in values)
 
 
 def _is_view(call: ast.Call) -> bool:
