@@ -605,7 +605,8 @@ LEFT = {
         "model = Net().cuda()\nif __debug__:\n    model = nn.DataParallel(model)\nelse:\n"
         "    model = nn.parallel.DistributedDataParallel(model)\n",
         TRAINING,
-        "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
+        "nn.DataParallel copies the model in each iteration, in one branch (line 20): "
+        "call model.compile() in the others",
     ),
     "wrappers that may be in each other": (
         "class Run:\n    def __init__(self):\n        self.model = Net().cuda()\n        if args.a:\n"

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.data.padding import pads_to_the_longest
@@ -18,7 +18,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
@@ -90,12 +90,35 @@ def _in_threads(script: Script, trained: TrainedModel) -> Reason | None:
     found = [each for each in (*trained.wrappers, *trained.model.layers) if is_in_threads(script.flow, each)]
     if not found:
         return None
+    sites = [each.site for each in found if isinstance(each.site, ast.Call)]
+    if len(sites) == len(found) and _is_in_one_branch(script, sites):
+        text = f"nn.DataParallel copies the model in each iteration, in one branch ({HERE}):"
+        first = min(sites, key=lambda each: each.lineno)
+        return Reason("data-parallel", text, (located(script, first),), "call model.compile() in the others")
     tests = [_test_of(script, each) for each in found]
     test = tests[0] if len({each and ast.unparse(each) for each in tests}) == 1 else None
     where = f" where {ast.unparse(test)} ({HERE})" if test is not None else ""
     places = (located(script, test),) if test is not None else ()
     text = f"nn.DataParallel copies the model in each iteration{where}:"
     return Reason("data-parallel", text, places, "convert to DistributedDataParallel first")
+
+
+def _is_in_one_branch(script: Script, sites: Sequence[ast.Call]) -> bool:
+    """Whether the script wraps the model in one branch of an ``if``, and binds it otherwise in the other one."""
+    module = next((each for each in script.modules if each.holds(sites[0])), None)
+    for above in module.ancestors(sites[0]) if module is not None else ():
+        if isinstance(above, FUNCTIONS) or module is None:
+            return False
+        if isinstance(above, ast.If) and above.orelse:
+            arms = [{each for part in arm for each in walk(part)} for arm in (above.body, above.orelse)]
+            here, other = arms if sites[0] in arms[0] else reversed(arms)
+            if here.issuperset(sites) and _stored(walk(module.statement(sites[0]))) & _stored(other):
+                return True
+    return False
+
+
+def _stored(nodes: Iterable[ast.AST]) -> set[str]:
+    return {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
 
 
 def _test_of(script: Script, wrapper: Value) -> ast.expr | None:
