@@ -21,6 +21,7 @@ from codemods.rules.amp import Amp
 from codemods.rules.as_tensor import AsTensor
 from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
@@ -71,6 +72,7 @@ AmpCommand = command(Amp)
 AsTensorCommand = command(AsTensor)
 CompileCommand = command(Compile)
 CudnnBenchmarkCommand = command(CudnnBenchmark)
+FusedOptimizerCommand = command(FusedOptimizer)
 H2dNonBlockingCommand = command(H2dNonBlocking)
 LoaderPersistentCommand = command(LoaderPersistent)
 LoaderPinCommand = command(LoaderPin)

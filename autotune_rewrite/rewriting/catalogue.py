@@ -9,6 +9,7 @@ from codemods.rules.amp import Amp
 from codemods.rules.as_tensor import AsTensor
 from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
@@ -30,6 +31,7 @@ ROUNDS: Rounds = (
         LoaderPin,
         H2dNonBlocking,
         ZeroGradNone,
+        FusedOptimizer,
         Amp,
         Compile,
         CudnnBenchmark,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Sort
 from codemods.facts.models.layers import Model
+from codemods.facts.models.stepped import given_parameters
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, kind
 
@@ -98,10 +99,7 @@ class Owners:
 
 def parameters_of(optimizer: Value) -> ast.expr | None:
     """The parameters that the optimizer is made with."""
-    call = optimizer.site
-    if not isinstance(call, ast.Call):
-        return None
-    return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
+    return given_parameters(optimizer.site) if isinstance(optimizer.site, ast.Call) else None
 
 
 def _models_of(flow: Flow, values: Iterable[Value], depth: int = 3) -> Iterator[Value]:

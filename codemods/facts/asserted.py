@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Sort
 from codemods.facts.target import Target
+from codemods.library.fused import FUSED
 from codemods.library.introduced import introduced, names
 from codemods.library.kinds import Kind, kind
 
@@ -65,6 +66,9 @@ def newest_used(flow: Flow, modules: Iterable[Module]) -> Version:
         for node in module.nodes(ast.Attribute):
             if node.attr in last:
                 found |= {introduced(_qualified(flow, each)) for each in flow.values(node)}
+        for call in module.nodes(ast.Call):
+            if any(each.arg == "fused" for each in call.keywords):
+                found |= {FUSED[each.name].since for each in flow.values(call.func) if each.name in FUSED}
     return max(found)
 
 

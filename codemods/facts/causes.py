@@ -177,6 +177,13 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "size-not-fixed": "The size of the images is not seen to be fixed, and for each new size all kernels are timed "
         "again. Images that are cropped to one size are seen to be.",
         "torchscript": "The model is traced or scripted, which does not go together with the change.",
+        # Optimizers.
+        "checkpoint-loaded": "A checkpoint is loaded into the optimizer, and says how it steps: that of a plain one "
+        "switches `fused` off again, and a `GradScaler` then fails.",
+        "moved-later": "The model, or a layer of it, may be moved to the device only after the optimizer is made. Move "
+        "the whole model first.",
+        "not-fusible": "Sparse gradients and complex parameters are not taken by a fused step.",
+        "optimizer-state-used": "The script uses the state of the optimizer, which a fused one keeps on the device.",
         # Tensors from arrays.
         "memory-shared": "The tensor would share its memory with an array that is used elsewhere.",
         "nothing-to-gain": "There is nothing to gain: one copy, one layer or one trial is all there is.",

@@ -81,6 +81,9 @@ def test_what_it_demands_narrows_what_is_told(told: Target, bounds: tuple[object
         ("class Keras:\n    pass\nnet = Keras()\nnet.compile()", (0, 0)),
         ("torch.backends.cuda.enable_flash_sdp(False)", (2, 0)),
         ("import re\nre.compile('a')", (0, 0)),
+        pytest.param("torch.optim.Adam([], fused=True)", (2, 0), id="a fused step"),
+        pytest.param("torch.optim.SGD([], lr=1, fused=True)", (2, 3), id="a fused step of an optimizer that had none"),
+        pytest.param("torch.optim.Adam([])", (0, 0), id="a plain step"),
     ],
 )
 def test_what_torch_2_brought_is_known(statement: str, since: tuple[int, int]) -> None:

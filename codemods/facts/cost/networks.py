@@ -55,6 +55,8 @@ _NO_LAYERS = frozenset(
     }
 )
 """What is no layer, nor holds any."""
+_MOST_TENSORS = 18
+"""Tensors of parameters of the layer that has the most: a decoder layer of a transformer."""
 _REPEATS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.GeneratorExp)
 
 
@@ -70,6 +72,14 @@ class Part:
         """Whether 16 bits do not make it faster, however much it computes."""
         limits = {Per.ROW: NARROW, Per.ITEM: NARROW, Per.STEP: NARROW_RECURRENT}
         return self.weights.width <= limits.get(self.weights.per, 0)
+
+    @property
+    def tensors(self) -> int:
+        """How many tensors its parameters are, at the most: weights and biases, or those of all that is inside."""
+        if self.weights.parameters == 0:
+            return 0
+        is_compound = self.weights.per in {Per.ITEM, Per.STEP} and self.weights.products > 0
+        return _MOST_TENSORS if is_compound else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,11 @@ class Sizes:
         """The width of the widest layer that multiplies; None where it is not known."""
         is_known = self.published is None and self.uses is not None
         return max((each.weights.width for each in self.parts), default=0) if is_known else None
+
+    @property
+    def tensors(self) -> int:
+        """How many tensors its parameters are, at the most, where it is none of torchvision: weights and biases."""
+        return sum(each.count * each.tensors for each in self.parts)
 
     @property
     def without_narrow(self) -> Sizes:

@@ -16,6 +16,7 @@ from codemods.facts.training.iterations import EventKind
 from codemods.library.costs import (
     FEW_BATCHES,
     FEW_ITERATIONS,
+    FEW_TENSORS,
     OPERATIONS_A_SECOND,
     OPERATIONS_OF_SMALL,
     SAVED_BY_COMPILING,
@@ -24,6 +25,8 @@ from codemods.library.costs import (
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value, Values
     from codemods.facts.cost.networks import Sizes
@@ -108,6 +111,16 @@ class Worth:
         small = f"an iteration computes at most {_billions(total)} operations that 16 bits could speed up"
         why = small if total else f"no layer is wider than {widest}"
         return Reason(_CODE, f"{why}: casting takes longer than they save", remedy=_WHATEVER)
+
+    def why_not_fused(self, models: Iterable[Value]) -> Reason | None:
+        """Why a step in one kernel saves nothing that could be seen; None where it may, or that is not known."""
+        found = [self.networks.sizes(each) for each in models]
+        known = [each for each in found if each is not None and each.published is None]
+        tensors = sum(each.tensors for each in known)
+        if len(known) < len(found) or tensors >= FEW_TENSORS:
+            return None
+        text = f"it steps at most {tensors} tensors, which takes few launches anyway"
+        return Reason(_CODE, text, remedy=_WHATEVER)
 
     def why_without_workers(self, loader: Loader) -> Reason | None:
         """Why workers take longer to start than they save; None where they may not, or that is not known."""

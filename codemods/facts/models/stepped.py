@@ -1,0 +1,297 @@
+"""Which models' parameters is an optimizer given, and are they on CUDA when it is made?"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.placement import dominates, means_the_same
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import Sort, in_order
+from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.transfers import Transfer
+from codemods.facts.loops import module_of, runs
+from codemods.facts.models.layers import Model
+from codemods.facts.models.order import runs_only_before
+from codemods.facts.models.placement import moves, unwrapped
+from codemods.facts.reach import Reach, own
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import Kind, described, kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import FunctionNode, Module
+    from codemods.dataflow.values import Value, Values
+    from codemods.facts.script import Made, Script
+
+_OF_MODEL = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"})
+_SETTINGS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE})
+"""What stands beside the parameters of a group: a learning rate, a decay."""
+_OTHERS = frozenset({"xpu", "(accelerator)"})
+"""Devices on which an optimizer that is told not to be fused steps tensor by tensor, which it would not do else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """The models whose parameters an optimizer steps, on CUDA when it is made."""
+
+    models: tuple[Value, ...]
+    test: str
+    """The expression, where the optimizer is made, that says whether they are on CUDA; ``True`` where they must be."""
+
+
+def given_parameters(call: ast.Call) -> ast.expr | None:
+    """What an optimizer is given to step."""
+    return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
+
+
+def stepped(script: Script, made: Made) -> Stepped | Reason:
+    """The models of an optimizer, or why it is not known that their parameters are on CUDA when it is made."""
+    given = given_parameters(made.call)
+    if given is None or isinstance(given, ast.Starred):
+        return Reason("unknown-arguments", "what it is given cannot be seen")
+    models = _models(script.flow, script.flow.values(given))
+    if isinstance(models, Reason):
+        return models
+    models = tuple(dict.fromkeys(one for each in models for one in _as_made(script, each)))
+    place = made.module.statement(made.call)
+    tests: dict[str, None] = {}
+    for model in models:
+        test = _test(script, made, model, place)
+        if isinstance(test, Reason):
+            return test
+        tests[test] = None
+    others = [each for each in tests if each != "True"]
+    if len(others) > 1:
+        return Reason("unknown-device", "its models are moved to devices that are named in different ways")
+    return Stepped(models, others[0] if others else "True")
+
+
+def _models(flow: Flow, given: Values) -> tuple[Value, ...] | Reason:
+    """The models that the parameters are of, or why there are others among them."""
+    found: dict[Value, None] = {}
+    todo: list[tuple[Value, bool]] = [(each, False) for each in in_order(given)]
+    seen: set[Value] = set()
+    while todo:
+        value, is_grouped = todo.pop(0)
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.sort is Sort.CONTAINER:
+            is_group = value.name == "dict"
+            todo += [(each, is_group) for each in in_order(flow.items(value))]
+        elif value.of is not None and (value.name in _OF_MODEL or value.sort is Sort.METHOD):
+            if kind(flow, value.of) is not Kind.MODEL:
+                return _not_of_model(value.of)
+            found[value.of] = None
+        elif not (is_grouped and value.sort in _SETTINGS):
+            return _not_of_model(value)
+    return tuple(found) or Reason("unknown-model", "what it steps is not known")
+
+
+def _as_made(script: Script, model: Value) -> tuple[Value, ...]:
+    """The objects that the script makes of the class whose ``self`` the model is."""
+    if model.sort is not Sort.INSTANCE or model.site is not None:
+        return (model,)
+    layers = (layer for each in script.models for layer in each.layers)
+    return tuple(each for each in layers if each.of == model.of and each.site is not None) or (model,)
+
+
+def _not_of_model(value: Value) -> Reason:
+    what = value.name if value.sort is Sort.UNKNOWN and value.name else f"it is given {described(value)}"
+    return Reason("unknown-model", f"not all that it steps is known to be parameters of models: {what}")
+
+
+def _test(script: Script, made: Made, model: Value, place: ast.stmt) -> str | Reason:
+    """The expression that says whether the model is on CUDA when the optimizer is made, or why none is certain."""
+    found = list(_moves(script, model))
+    to_cuda = [each for each in found if each.may_reach_cuda]
+    if not to_cuda:
+        unknown = next((each for each in found if each.device.kind is DeviceKind.UNKNOWN), None)
+        if unknown is not None:
+            text = f"whether its model goes to CUDA is not known ({HERE}): {unknown.device.reason}"
+            return Reason("unknown-device", text, (at(unknown.module, unknown.call),))
+        return Reason("no-cuda", "its model is not moved to CUDA in this file")
+    before = [each for each in to_cuda if _way(script, each, model, to_cuda).has_run(made.module, place)]
+    if not before:
+        last = to_cuda[-1]
+        text = f"its model is not seen to be on the device already when it is made ({HERE}):"
+        return Reason("moved-later", text, (at(last.module, last.call),), "make the optimizer after the model is moved")
+    later = next((each for each in _replaced(script, model) if not _precedes(script, each, before)), None)
+    if later is not None:
+        text = f"a layer is put into its model after that was moved to the device ({HERE}):"
+        return Reason("moved-later", text, (at(module_of(script.flow, later), later),), "move the model after that")
+    if any(each.device.names & _OTHERS for each in before):
+        return Reason("other-accelerator", "its model may be on an accelerator that is not CUDA")
+    return _said(script, made, before, place)
+
+
+def _moves(script: Script, model: Value) -> Iterator[Transfer]:
+    """The moves of the model, and of what it moves with."""
+    for owner in _owners(script, model):
+        yield from moves(script.flow, script.modules, owner)
+
+
+def _owners(script: Script, model: Value) -> tuple[Value, ...]:
+    """The model, what it wraps, and the models that it is a part of."""
+    owners = dict.fromkeys((model, *unwrapped(script.flow, model)))
+    owners.update(dict.fromkeys(each.value for each in script.models if model in each.layers))
+    return tuple(owners)
+
+
+def _said(script: Script, made: Made, before: Sequence[Transfer], place: ast.stmt) -> str | Reason:
+    """How the place can say whether what was moved is on CUDA."""
+    said = {_test_of(script, each, made.module, place) for each in before}
+    (only,) = said if len(said) == 1 else (None,)
+    if only is not None:
+        return only
+    module = made.module
+    receiver = next((each for each in _named_beside(script, made) if _is_known_at(script, module, each, place)), None)
+    if receiver is None:
+        text = f"whether its model is on CUDA cannot be said where it is made ({HERE})"
+        return Reason("no-name", text, (at(before[-1].module, before[-1].call),))
+    return f"next({module.code(receiver)}.parameters()).is_cuda"
+
+
+def _named_beside(script: Script, made: Made) -> Iterator[ast.expr]:
+    """What the script calls the models whose parameters it asks for, in the call and then in its function."""
+    module, function = made.module, made.module.function(made.call)
+    beside = (each for each in module.nodes(ast.Attribute) if module.function(each) is function)
+    inside = (each for each in walk(made.call) if isinstance(each, ast.Attribute))
+    for attribute in (*inside, *beside):
+        is_asked = attribute.attr in {"parameters", "named_parameters"} and _is_plain(attribute.value)
+        if is_asked and any(kind(script.flow, each) is Kind.MODEL for each in script.flow.values(attribute.value)):
+            yield attribute.value
+
+
+def _is_known_at(script: Script, module: Module, name: ast.expr, place: ast.stmt) -> bool:
+    """Whether the name stands in the statement itself, or means the same there."""
+    return any(each is name for each in walk(place)) or means_the_same(script.flow, module, name, place)
+
+
+def _test_of(script: Script, move: Transfer, module: Module, place: ast.stmt) -> str | None:
+    """The expression, valid at the place, that says whether the move goes to CUDA; None where none is certain."""
+    is_certain = move.device.kind is DeviceKind.CUDA and not move.cuda_branches and not move.may_fail_unseen(place)
+    return "True" if is_certain else script.condition_of(move, module, place)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """``model``, ``self.model``."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_plain(node.value))
+
+
+# What has run before.
+
+
+def _lifted(move: Transfer, others: Sequence[Transfer]) -> ast.stmt:
+    """The statement after which the model is on the device wherever that is CUDA.
+
+    It is the ``if use_cuda:`` around the move, and an ``if`` in whose branches the others are moves, too.
+    """
+    module = move.module
+    tests = [each.test for each in move.cuda_branches]
+    statement = module.statement(move.call)
+    while isinstance(parent := module.parent(statement), ast.If):
+        arms = [parent.body, parent.orelse]
+        is_for_cuda = any(each is parent.test for each in tests)
+        if not is_for_cuda and not all(any(_holds(each, other) for other in others for each in arm) for arm in arms):
+            break
+        statement = parent
+    return statement
+
+
+def _holds(statement: ast.stmt, move: Transfer) -> bool:
+    return any(each is move.call for each in walk(statement))
+
+
+def _way(script: Script, move: Transfer, model: Value, others: Sequence[Transfer]) -> _Way:
+    moved = script.flow.values(move.receiver)
+    mine = moved & frozenset(_owners(script, model))
+    return _Way(script.flow, mine or moved, move.module, _lifted(move, others))
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """A statement after which models are on the device."""
+
+    flow: Flow
+    models: Values
+    module: Module
+    anchor: ast.stmt
+
+    def has_run(self, module: Module, place: ast.stmt, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether the statement has certainly run for the models that the place is about."""
+        function = module.function(place)
+        if self.module is module and self.module.function(self.anchor) is function:
+            return dominates(module, self.anchor, place)
+        if function is not None and function not in seen and not self.flow.escapes(function):
+            ways = [(module_of(self.flow, each), each) for each in runs(self.flow, function)]
+            if ways and all(self.has_run(where, where.statement(each), seen | {function}) for where, each in ways):
+                return True
+        mover = self.module.function(self.anchor)
+        if mover is None or isinstance(mover, ast.Lambda) or mover in seen or not self._is_always_run_by(mover):
+            return False
+        return self._hands_on(mover, module, place) or any(
+            each.has_run(module, place, seen | {mover}) for each in self._calls(mover)
+        )
+
+    def _is_always_run_by(self, mover: FunctionNode) -> bool:
+        """Whether the function does not return before the statement has run."""
+        before = [
+            each
+            for each in own(mover, ast.Return)
+            if each is not self.anchor and not dominates(self.module, self.anchor, each)
+        ]
+        return self.anchor in mover.body and not before and not any(own(mover, ast.Yield, ast.YieldFrom))
+
+    def _hands_on(self, mover: FunctionNode, module: Module, place: ast.stmt) -> bool:
+        """Whether the function that moves the models also makes them, and nobody else has them before it returns."""
+        made = [each.site for each in self.models]
+        is_made_there = bool(made) and all(each is not None and self.module.function(each) is mover for each in made)
+        function = module.function(place)
+        is_inside = function is not None and (function is mover or function in Reach(self.flow).functions([mover]))
+        return is_made_there and not is_inside
+
+    def _calls(self, mover: FunctionNode) -> Iterator[_Way]:
+        """The statements that have the function move one model alone: ``model = prepared(Net(), device)``."""
+        for call in self.flow.callers(mover):
+            given = [self.flow.values(each) for each in (*call.args, *(each.value for each in call.keywords))]
+            models = next((each for each in given if each and each <= self.models), None)
+            if models is not None:
+                where = module_of(self.flow, call)
+                yield _Way(self.flow, models, where, where.statement(call))
+
+
+def _replaced(script: Script, model: Value) -> Iterator[ast.stmt]:
+    """Where something that is made, and not moved, is put into a model: ``model.fc = nn.Linear(512, 10)``."""
+    inside = set(Model(script.flow, model).layers)
+    for module in script.modules:
+        for assignment in module.nodes(ast.Assign):
+            for target in assignment.targets:
+                is_own = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+                if not isinstance(target, ast.Attribute) or is_own or _is_moved(script, module, assignment.value):
+                    continue
+                is_model = any(kind(script.flow, each) is Kind.MODEL for each in script.flow.values(assignment.value))
+                if is_model and inside & script.flow.values(target.value):
+                    yield assignment
+
+
+def _is_moved(script: Script, module: Module, node: ast.expr) -> bool:
+    is_move = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"to", "cuda"}
+    return is_move and Transfer(script.flow, module, node).may_reach_cuda  # type: ignore[arg-type]
+
+
+def _precedes(script: Script, assignment: ast.stmt, before: Sequence[Transfer]) -> bool:
+    """Whether the model is moved after the assignment, as it is where that makes it."""
+    moved = [(each.module, each.module.statement(each.call)) for each in before]
+    where = module_of(script.flow, assignment)
+    method = where.function(assignment)
+    maker = where.parent(method) if getattr(method, "name", "") == "__init__" and method is not None else None
+    owners = (each for move in before for each in script.flow.values(move.receiver))
+    layers = (layer for each in owners for layer in Model(script.flow, each).layers)
+    if isinstance(maker, ast.ClassDef) and any(Model(script.flow, each).class_ is maker for each in layers):
+        return True
+    return any(runs_only_before(script.flow, assignment, *each) for each in moved)

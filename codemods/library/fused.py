@@ -1,0 +1,28 @@
+"""Which of torch's optimizers step in one kernel on CUDA, since when, and with the same rounding?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The fused step of an optimizer on CUDA."""
+
+    since: tuple[int, int]
+    """The first torch that has it, together with a gradient scaler."""
+    is_exact: bool
+    """Whether it gives the bits of the plain step, as measured: ``fixtures/results/h100-torch2.11``, stage 4."""
+
+
+FUSED = {
+    "torch.optim.Adam": Fused((2, 0), is_exact=False),
+    "torch.optim.AdamW": Fused((2, 0), is_exact=False),
+    "torch.optim.SGD": Fused((2, 3), is_exact=True),
+    "torch.optim.Adagrad": Fused((2, 15), is_exact=False),
+}
+"""Adagrad's was one for the CPU alone in torch 2.11, and is there for CUDA in 2.15; the others have none."""
+FORMS = frozenset({"fused", "foreach"})
+"""The arguments that choose how an optimizer steps."""
+NOT_FUSED = frozenset({"differentiable", "capturable"})
+"""Those that choose a step for another purpose."""

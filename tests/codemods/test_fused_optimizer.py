@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import pytest
+from kit import ACCELERATED, check_leaves, check_rewrites, check_silent, run
+
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
+from codemods.codemod import Choices, Promise
+from codemods.rules.fused_optimizer import FusedOptimizer
+
+IMPORTS = """\
+import itertools
+import torch
+from torch import nn, optim
+from torchvision.models import resnet18
+
+"""
+DEVICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+TRAIN = """\
+for x in torch.randn(100, 8, 3, 32, 32):
+    optimizer.zero_grad()
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+def check(before: str, after: str) -> None:
+    """Of a script with these lines before its training the rule makes one with those."""
+    check_rewrites(FusedOptimizer, IMPORTS + before + TRAIN, IMPORTS + after + TRAIN)
+
+
+def left(code: str, because: str) -> None:
+    check_leaves(FusedOptimizer, IMPORTS + code + TRAIN, because)
+
+
+# What is written.
+
+CONDITIONS = {
+    "the model is always on CUDA": ("model = resnet18().cuda()\n", "True"),
+    "a torch.device chooses": (DEVICE + "model = resnet18().to(device)\n", 'device.type == "cuda"'),
+    "a text chooses": (
+        'device = "cuda" if torch.cuda.is_available() else "cpu"\nmodel = resnet18().to(device)\n',
+        'device == "cuda"',
+    ),
+    "a flag chooses": (
+        "use_cuda = torch.cuda.is_available()\nmodel = resnet18()\nif use_cuda:\n    model.cuda()\n",
+        "use_cuda",
+    ),
+    "the device has another name where the model is moved": (
+        DEVICE + "def moved(model, where):\n    return model.to(where)\nmodel = moved(resnet18(), device)\n",
+        "next(model.parameters()).is_cuda",
+    ),
+    "it is moved in each of two branches": (
+        "import sys\nmodel = resnet18()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model).cuda()\n"
+        "else:\n    model.to(sys.argv[0])\n",
+        "next(model.parameters()).is_cuda",
+    ),
+    "it is moved to CUDA in each of two branches": (
+        "import sys\nmodel = resnet18()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model).cuda()\n"
+        "else:\n    model.cuda()\n",
+        "True",
+    ),
+    "the function that makes the model moves it": (
+        "def make():\n    model = resnet18()\n    model.cuda()\n    return model\nmodel = make()\n",
+        "True",
+    ),
+    "it is moved where it is returned": ("def make():\n    return resnet18().cuda()\nmodel = make()\n", "True"),
+    "a layer was replaced before": ("model = resnet18()\nmodel.fc = nn.Linear(512, 2)\nmodel.cuda()\n", "True"),
+    "a layer is replaced by one that is moved": (
+        "model = resnet18().cuda()\nmodel.fc = nn.Linear(512, 2).cuda()\n",
+        "True",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "test"), CONDITIONS.values(), ids=CONDITIONS)
+def test_the_argument_says_whether_the_model_is_on_cuda(lines: str, test: str) -> None:
+    check(
+        lines + "optimizer = optim.Adam(model.parameters(), lr=1e-3)\n",
+        lines + f"optimizer = optim.Adam(model.parameters(), lr=1e-3, fused={test})\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "list(model.parameters())",
+        "filter(lambda p: p.requires_grad, model.parameters())",
+        "[p for p in model.parameters() if p.requires_grad]",
+        "itertools.chain(model.parameters(), head.parameters())",
+        '[{"params": model.parameters()}, {"params": head.parameters(), "lr": 0.1}]',
+        "[*model.parameters(), head.weight, head.bias]",
+        "params=model.parameters()",
+    ],
+)
+def test_parameters_are_followed(given: str) -> None:
+    lines = "model = resnet18().cuda()\nhead = nn.Linear(1000, 10).cuda()\n"
+
+    check(lines + f"optimizer = optim.Adam({given})\n", lines + f"optimizer = optim.Adam({given}, fused=True)\n")
+
+
+def test_an_optimizer_is_followed_into_the_function_that_makes_it() -> None:
+    before = """\
+def make_optimizer(model):
+    return optim.AdamW(model.parameters())
+
+model = resnet18().cuda()
+optimizer = make_optimizer(model)
+"""
+    check(before, before.replace("(model.parameters())", "(model.parameters(), fused=True)"))
+
+
+def test_a_model_that_makes_its_optimizer_asks_itself() -> None:
+    before = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = resnet18()
+
+    def forward(self, x):
+        return self.layers(x)
+
+    def make_optimizer(self):
+        decayed = [p for p in self.parameters() if p.dim() > 1]
+        others = [p for p in self.parameters() if p.dim() <= 1]
+        return optim.AdamW([{"params": decayed}, {"params": others, "weight_decay": 0.0}])
+
+def train(model, device):
+    model.to(device)
+    optimizer = model.make_optimizer()
+    for x in torch.randn(100, 8, 3, 32, 32):
+        optimizer.zero_grad()
+        model(x.to(device)).sum().backward()
+        optimizer.step()
+
+"""
+    call = "train(Net(), torch.device('cuda' if torch.cuda.is_available() else 'cpu'))\n"
+    after = before.replace(
+        '"weight_decay": 0.0}])',
+        '"weight_decay": 0.0}],\n                           fused=next(self.parameters()).is_cuda)',
+    )
+
+    check_rewrites(FusedOptimizer, IMPORTS + before + call, IMPORTS + after + call)
+
+
+def test_methods_are_followed() -> None:
+    before = """\
+class Trainer:
+    def __init__(self, device):
+        self.device = device
+        self.model = resnet18().to(self.device)
+        self.optimizer = optim.Adam(self.model.parameters())
+
+    def train(self, images):
+        for x in images:
+            self.optimizer.zero_grad()
+            self.model(x.to(self.device)).sum().backward()
+            self.optimizer.step()
+
+"""
+    run_it = DEVICE + "Trainer(device).train(torch.randn(100, 8, 3, 32, 32))\n"
+    after = before.replace(".parameters())", '.parameters(), fused=self.device.type == "cuda")')
+
+    check_rewrites(FusedOptimizer, IMPORTS + before + run_it, IMPORTS + after + run_it)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "scaler", "promise"),
+    [
+        pytest.param("SGD", "", Promise.BITWISE, id="SGD gives the same bits"),
+        pytest.param("SGD", "scaler = torch.amp.GradScaler()\n", Promise.PRECISION, id="not where it unscales"),
+        pytest.param("Adam", "", Promise.PRECISION, id="Adam rounds otherwise"),
+    ],
+)
+def test_the_promise(optimizer: str, scaler: str, promise: Promise) -> None:
+    code = f"model = resnet18().cuda()\n{scaler}optimizer = optim.{optimizer}(model.parameters(), lr=0.1)\n"
+
+    (site,) = run(FusedOptimizer, IMPORTS + code + TRAIN).sites
+
+    assert site.rewrites
+    assert site.promise is promise
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "target", "is_written"),
+    [
+        ("Adam", (2, 0), True),
+        ("SGD", (2, 2), False),
+        ("SGD", (2, 3), True),
+        ("Adam", (1, 13), False),
+        ("Adagrad", (2, 14), False),
+    ],
+)
+def test_each_has_a_torch_that_it_needs(optimizer: str, target: tuple[int, int], *, is_written: bool) -> None:
+    code = f"model = resnet18().cuda()\noptimizer = optim.{optimizer}(model.parameters(), lr=0.1)\n"
+
+    (site,) = run(FusedOptimizer, IMPORTS + code + TRAIN, target).sites
+
+    assert site.rewrites is is_written
+    assert site.code == ("" if is_written else "older-torch")
+
+
+# What is left.
+
+MODEL = "model = resnet18().cuda()\n"
+ADAM = "optimizer = optim.Adam(model.parameters())\n"
+LATER = "make the optimizer after the model is moved"
+LEFT = {
+    "the model is moved later": (
+        "model = resnet18()\n" + ADAM + "model.cuda()\n",
+        f"its model is not seen to be on the device already when it is made (line 8): {LATER}",
+    ),
+    "the model is perhaps moved": (
+        "import sys\nmodel = resnet18()\nif len(sys.argv) > 1:\n    model.cuda()\n" + ADAM,
+        f"its model is not seen to be on the device already when it is made (line 9): {LATER}",
+    ),
+    "the function that makes the optimizer is called before the model is moved": (
+        "def make(model):\n    return optim.Adam(model.parameters())\nmodel = resnet18()\noptimizer = make(model)\n"
+        "model.cuda()\n",
+        f"its model is not seen to be on the device already when it is made (line 10): {LATER}",
+    ),
+    "a layer is replaced later": (
+        MODEL + "model.fc = nn.Linear(512, 2)\n" + ADAM,
+        "a layer is put into its model after that was moved to the device (line 7): move the model after that",
+    ),
+    "a tensor is stepped, too": (
+        MODEL + "weight = torch.zeros(1, requires_grad=True)\noptimizer = optim.Adam([*model.parameters(), weight])\n",
+        "not all that it steps is known to be parameters of models: it is given a value",
+    ),
+    "a checkpoint is loaded into it": (
+        MODEL + ADAM + 'optimizer.load_state_dict(torch.load("last.pt"))\n',
+        "a checkpoint is loaded into it, which decides how it steps (line 8)",
+    ),
+    "a function that is not read may load one": (
+        "from helpers import resume\n" + MODEL + ADAM + "resume(model, optimizer)\n",
+        "helpers.resume(), which was not read, may load a checkpoint into it (line 9)",
+    ),
+    "its state is used": (
+        MODEL + ADAM + "print(optimizer.state)\n",
+        "its state is used, in which the count of steps would be on the device (line 8)",
+    ),
+    "a hook runs with its steps": (
+        MODEL + ADAM + "optimizer.register_step_pre_hook(print)\n",
+        "a hook runs with its steps, and may meet gradients that are scaled (line 8)",
+    ),
+    "the script captures a graph": (
+        MODEL + ADAM + "graph = torch.cuda.CUDAGraph()\n",
+        "the script captures CUDA graphs itself (line 8)",
+    ),
+    "apex has it": (
+        "from apex import amp\n" + MODEL + ADAM + "model, optimizer = amp.initialize(model, optimizer)\n",
+        "apex changes how optimizers step (line 9)",
+    ),
+    "parameters are added to it": (
+        MODEL + ADAM + 'optimizer.add_param_group({"params": nn.Linear(2, 2).parameters()})\n',
+        "parameters are added to it, which may be on another device (line 8)",
+    ),
+    "gradients may be sparse": (
+        "table = nn.Embedding(10, 2, sparse=True)\n" + MODEL + "optimizer = optim.SGD(model.parameters(), lr=0.1)\n",
+        "gradients may be sparse, which no fused step takes (line 6)",
+    ),
+    "parameters may be complex": (
+        "phase = torch.zeros(2, dtype=torch.complex64)\n" + MODEL + ADAM,
+        "parameters may be complex, which no fused step takes (line 6)",
+    ),
+    "another step is chosen": (
+        MODEL + "optimizer = optim.Adam(model.parameters(), capturable=True)\n",
+        "capturable is given (line 7)",
+    ),
+    "the arguments cannot be seen": (
+        "import json\noptions = json.load(open('adam.json'))\n"
+        + MODEL
+        + "optimizer = optim.Adam(model.parameters(), **options)\n",
+        "the arguments come through * or **, and may choose how it steps",
+    ),
+    "it derives from torch's": (
+        "class Projected(optim.Adam):\n    pass\n" + MODEL + "optimizer = Projected(model.parameters())\n",
+        "Projected derives from torch.optim.Adam, and may step in a way of its own",
+    ),
+    "which one it is, is chosen when the script runs": (
+        "import sys\n" + MODEL + "optimizer = getattr(optim, sys.argv[1])(model.parameters())\n",
+        "it may be an optimizer that has no fused form",
+    ),
+    "it may be one without a fused form": (
+        "import sys\nmake = optim.Adam if len(sys.argv) > 1 else optim.RMSprop\n"
+        + MODEL
+        + "optimizer = make(model.parameters())\n",
+        "it may be an optimizer that has no fused form",
+    ),
+    "another model is moved by the same function": (
+        "def moved(model):\n    return model.cuda()\nother = moved(resnet18())\nmodel = resnet18()\n"
+        + ADAM
+        + "model = moved(model)\n",
+        f"its model is not seen to be on the device already when it is made (line 7): {LATER}",
+    ),
+    "the device may be of another maker": (
+        "device = torch.accelerator.current_accelerator()\nmodel = resnet18().to(device)\n" + ADAM,
+        "its model may be on an accelerator that is not CUDA",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
+def test_it_is_left(code: str, because: str) -> None:
+    left(code, because)
+
+
+def test_accelerate_moves_the_model_later() -> None:
+    check_leaves(FusedOptimizer, ACCELERATED, "Accelerate prepares the optimizer and moves the model")
+
+
+def test_without_cuda_there_is_nothing_to_gain() -> None:
+    code = "import torch\nmodel = torch.nn.Linear(2, 2)\noptimizer = torch.optim.Adam(model.parameters())\n"
+
+    check_leaves(FusedOptimizer, code, "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
+
+
+SILENT = {
+    "it is written": "optimizer = optim.Adam(model.parameters(), fused=False)\n",
+    "another form is": "optimizer = optim.Adam(model.parameters(), foreach=True)\n",
+    "it has no fused form": "optimizer = optim.RMSprop(model.parameters())\n",
+}
+
+
+@pytest.mark.parametrize("line", SILENT.values(), ids=SILENT)
+def test_nothing_is_said(line: str) -> None:
+    check_silent(FusedOptimizer, IMPORTS + MODEL + line + TRAIN)
+
+
+@pytest.mark.parametrize(
+    ("layers", "is_weighed", "is_written"),
+    [
+        pytest.param("nn.Linear(8, 4), nn.Linear(4, 1)", True, False, id="four tensors take few launches"),
+        pytest.param("nn.Linear(8, 4), nn.Linear(4, 1)", False, True, id="asked for by name"),
+        pytest.param("nn.Linear(8, 4), nn.Linear(4, 4), nn.Linear(4, 1)", True, True, id="six were seen to gain"),
+        pytest.param("nn.TransformerEncoderLayer(8, 2)", True, True, id="one layer that holds many"),
+    ],
+)
+def test_few_tensors_do_not_pay(layers: str, *, is_weighed: bool, is_written: bool) -> None:
+    text = f"{IMPORTS}model = nn.Sequential({layers}).cuda()\noptimizer = optim.Adam(model.parameters())\n{TRAIN}"
+    rule = FusedOptimizer.name()
+    choices = Choices(weighed=frozenset({rule} if is_weighed else ()))
+
+    result = rewrite("train.py", text, Settings(frozenset({rule}), Promise.TRAINING, choices=choices))
+
+    assert [site.code for site in result.sites] == ["" if is_written else "never-pays-back"]

@@ -1,0 +1,124 @@
+"""Which models' parameters an optimizer is given, and whether they are on CUDA when it is made."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.models.stepped import Stepped, given_parameters, stepped
+from codemods.facts.reason import Reason
+
+IMPORTS = "import torch\nfrom torch import nn, optim\n"
+SGD = "optimizer = optim.SGD(model.parameters(), lr=0.1)\n"
+
+
+def of_last(text: str, **others: str) -> Stepped | Reason:
+    """What is known of the optimizer that the script makes last."""
+    known = script(IMPORTS + text, **others)
+    return stepped(known, known.optimizers[-1])
+
+
+def test_the_models_are_those_whose_parameters_are_given() -> None:
+    found = of_last(
+        "a, b, c = nn.Linear(1, 2).cuda(), nn.Conv2d(1, 2, 3).cuda(), nn.Embedding(3, 2).cuda()\n"
+        "optimizer = optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)\n"
+    )
+
+    assert isinstance(found, Stepped)
+    assert [each.name for each in found.models] == ["torch.nn.Linear", "torch.nn.Conv2d"]
+    assert found.test == "True"
+
+
+@pytest.mark.parametrize(
+    ("text", "test"),
+    [
+        pytest.param("model = nn.Linear(1, 2).cuda()\n", "True", id="always"),
+        pytest.param(
+            "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nmodel = nn.Linear(1, 2).to(device)\n",
+            "device.type == 'cuda'",
+            id="where there is a device",
+        ),
+        pytest.param(
+            "def moved(model, device):\n    return model.to(device)\n"
+            "model = moved(nn.Linear(1, 2), 'cuda' if torch.cuda.is_available() else 'cpu')\n",
+            "next(model.parameters()).is_cuda",
+            id="where no name says so",
+        ),
+        pytest.param(
+            "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        self.layer = nn.Linear(1, 2)\nmodel = nn.DataParallel(Net().cuda())\n",
+            "True",
+            id="in a wrapper",
+        ),
+    ],
+)
+def test_it_is_said_whether_they_are_on_cuda(text: str, test: str) -> None:
+    found = of_last(text + SGD)
+
+    assert isinstance(found, Stepped)
+    assert found.test == test
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param("model = nn.Linear(1, 2)\n" + SGD, "no-cuda", id="they stay on the host"),
+        pytest.param("model = nn.Linear(1, 2)\n" + SGD + "model.cuda()\n", "moved-later", id="they are moved later"),
+        pytest.param(
+            "for i in range(2):\n    model = nn.Linear(1, 2)\n    if i:\n        model.cuda()\n    " + SGD,
+            "moved-later",
+            id="perhaps they are moved",
+        ),
+        pytest.param(
+            "def train(model, device):\n    model.to(device)\n    " + SGD + "train(nn.Linear(1, 2), input())\n",
+            "unknown-device",
+            id="the device is not known",
+        ),
+        pytest.param("import nets\nmodel = nets.make().cuda()\n" + SGD, "unknown-model", id="the model is not known"),
+        pytest.param("optimizer = optim.SGD(lr=0.1)\n", "unknown-arguments", id="nothing is given"),
+        pytest.param(
+            "import sys\na = nn.Linear(1, 2)\nif sys.argv[1:]:\n    pass\nb = nn.Linear(1, 2).cuda()\n"
+            "optimizer = optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)\n",
+            "no-cuda",
+            id="one of them is not moved",
+        ),
+    ],
+)
+def test_it_is_not_known(text: str, code: str) -> None:
+    found = of_last(text)
+
+    assert isinstance(found, Reason)
+    assert found.code == code
+
+
+def test_devices_that_are_named_in_two_ways_have_no_one_test() -> None:
+    found = of_last(
+        "first = torch.device('cuda:0' if torch.cuda.is_available() else 'cpu')\n"
+        "second = torch.device('cuda:1' if torch.cuda.is_available() else 'cpu')\n"
+        "a, b = nn.Linear(1, 2).to(first), nn.Linear(1, 2).to(second)\n"
+        "optimizer = optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)\n"
+    )
+
+    assert isinstance(found, Reason)
+    assert found.code == "unknown-device"
+
+
+def test_a_model_is_followed_into_another_module() -> None:
+    optimizers = "from torch import optim\ndef make(model):\n    return optim.SGD(model.parameters(), lr=0.1)\n"
+
+    found = of_last(
+        "from steps import make\nmodel = nn.Linear(1, 2).cuda()\noptimizer = make(model)\n", steps=optimizers
+    )
+
+    assert isinstance(found, Stepped)
+    assert found.test == "True"
+
+
+def test_parameters_are_given_by_position_or_by_name() -> None:
+    text = (
+        IMPORTS + "model = nn.Linear(1, 2)\noptim.SGD(model.parameters())\noptim.SGD(lr=1, params=model.parameters())\n"
+    )
+
+    given = [given_parameters(each.call) for each in script(text).optimizers]
+
+    assert all(each is not None for each in given)
