@@ -295,11 +295,15 @@ class _Editor(cst.CSTTransformer):
     def _suite(self, original: Sequence[cst.CSTNode], updated: Sequence[Statement], indent: str) -> Suite:
         suite = Suite(updated, indent, self.tree.default_indent)
         at_start = {self.starts[node]: index for index, node in enumerate(original)}
+        apart: set[tuple[int, str, bool]] = set()
         for index, node in enumerate(original):
             for edit in self.statements.get(node, ()):
                 match edit:
                     case Insert(_, _, code, where, outside):
-                        suite.slots[index, where, outside] += self._code(code, indent=indent)
+                        # Of several that an empty line sets apart from the statement, the first one has it.
+                        slot, is_apart = (index, where, outside), code.startswith("\n")
+                        suite.slots[slot] += self._code(code[slot in apart and is_apart :], indent=indent)
+                        apart |= {slot} if is_apart else set()
                     case Wrap(module, statements, header, takes_along):
                         last = at_start[module.span(statements[-1])[0]]
                         suite.wraps.insert(0, Around(index, last, header, takes_along))

@@ -780,6 +780,14 @@ def test_an_import_goes_beside_the_imports(before: str, after: str) -> None:
     assert edited(before, lambda module: [Import(module, code)]) == after.replace("NEW", code)
 
 
+def test_one_empty_line_sets_several_insertions_apart() -> None:
+    def edits(module: Module) -> list[Edit]:
+        imported = module.tree.body[0]
+        return [Insert(module, imported, code, "after") for code in ("\none = 1", "\ntwo = 2")]
+
+    assert edited("import re\n\nf()\n", edits) == "import re\n\none = 1\ntwo = 2\n\nf()\n"
+
+
 def test_an_import_comes_before_what_is_inserted_beside_it() -> None:
     def edits(module: Module) -> list[Edit]:
         first = module.tree.body[0]
