@@ -109,6 +109,8 @@ class Finding:
     """Whether ``torchfast check`` exits with 1 because of it; always false where there are no edits."""
     after: str = ""
     """The rule that this finding builds on: where it leaves the same node, this one leaves it, too."""
+    unless: str = ""
+    """The rule beside which this finding brings nothing: where it leaves no site of the script, this one is left."""
     redraws: bool = False
     """Whether the rewritten code draws other random numbers, which a farther promise does not say."""
     because: Reason | None = None
@@ -205,6 +207,7 @@ class Codemod(ABC):
         gain: str | None = None,
         fails: bool = True,
         after: str = "",
+        unless: str = "",
         redraws: bool = False,
         since: Version | None = None,
         needs: Need | None = None,
@@ -220,8 +223,9 @@ class Codemod(ABC):
         since = self.min_torch if since is None else since
         if needs is None:
             needs = "cuda" if self.needs_cuda else ""
+        name = self.name()
         return Finding(
-            self.name(), module, node, why, promise, gain, edits, fails, after, redraws, since=since, needs=needs
+            name, module, node, why, promise, gain, edits, fails, after, unless, redraws, since=since, needs=needs
         )
 
     def left(self, module: Module, node: ast.AST, because: Reason) -> Finding:

@@ -27,6 +27,7 @@ from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
 from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.tf32_matmul import Tf32Matmul
 from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
@@ -78,4 +79,5 @@ LoaderPersistentCommand = command(LoaderPersistent)
 LoaderPinCommand = command(LoaderPin)
 LoaderWorkersCommand = command(LoaderWorkers)
 NoGradEvalCommand = command(NoGradEval)
+Tf32MatmulCommand = command(Tf32Matmul)
 ZeroGradNoneCommand = command(ZeroGradNone)

@@ -15,6 +15,7 @@ from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
 from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.tf32_matmul import Tf32Matmul
 from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ ROUNDS: Rounds = (
         Amp,
         Compile,
         CudnnBenchmark,
+        Tf32Matmul,
         NoGradEval,
         AsTensor,
     ),

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
 _OLDER = "older-torch"
+_WITHOUT_WORK = frozenset({"no-cuda", "never-pays-back"})
+"""Why sites are left at which there is little to compute on CUDA, whatever computes it."""
 _TOO_DEEP = "nested too deeply to be understood"
 _TOO_DEEP_TOGETHER = "the modules of its project are nested too deeply to be understood together; please report this"
 
@@ -124,6 +126,18 @@ def _is_too_deep(text: Text) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chosen:
+    """What is done to a module in a round, as far as it is decided."""
+
+    text: Text
+    script: Script
+    original_lines: tuple[int, ...] | None
+    accepted: conflicts.Accepted = field(default_factory=conflicts.Accepted)
+    waiting: list[Finding] = field(default_factory=list)
+    """Findings that depend on what another rule does to the script."""
+
+
 class _Work:
     """The modules of a project on their way through the rounds."""
 
@@ -144,6 +158,7 @@ class _Work:
                 self._original[text] = text.parsed(self._current[text])
         for number, group in enumerate(self._rounds, start=1):
             modules = self._modules()
+            chosen: list[_Chosen] = []
             whole: Whole | None = None
             shared: dict[tuple[Module, ...], Script] = {}
             for text, module in modules.items():
@@ -154,9 +169,13 @@ class _Work:
                         continue
                     whole = whole or Whole.of(tuple(modules.values()), self._unreadable())
                     script = _script(text, modules, whole, shared)
-                    edits = self._find(text, script, rules, suppressions)
-                    if edits and not (self._check and number == len(self._rounds)):
-                        self._current[text] = _apply(module, edits)
+                    chosen.append(self._find(text, script, rules, suppressions))
+            is_last = number == len(self._rounds)
+            for each in chosen:
+                with self._fault(each.text):
+                    self._decide(each)
+                    if each.accepted.edits and not (self._check and is_last):
+                        self._current[each.text] = _apply(each.script.module, each.accepted.edits)
 
     def _modules(self) -> dict[Text, Module]:
         """The modules as they are now."""
@@ -181,15 +200,13 @@ class _Work:
         settings = text.settings
         return [] if settings is None else [rule for rule in group if rule.name() in settings.rules]
 
-    def _find(
-        self, text: Text, script: Script, rules: Sequence[type[Codemod]], suppressions: Suppressions
-    ) -> Sequence[Edit]:
-        """Notes the sites of a module, and returns the edits that are carried out there."""
+    def _find(self, text: Text, script: Script, rules: Sequence[type[Codemod]], suppressions: Suppressions) -> _Chosen:
+        """Notes the sites of a module, but those that depend on the sites of others, and chooses what is done there."""
         settings = text.settings
         assert settings is not None  # noqa: S101 - for mypy: only such modules get here
         self._targets[text] = script.target
         original_lines = None if self._is_original(text) else _original_lines(self._original[text], script.module)
-        accepted = conflicts.Accepted()
+        chosen = _Chosen(text, script, original_lines)
         rewritten: set[tuple[str, ast.AST]] = set()
         newest: Version = (0, 0)
         findings = [finding for rule in rules for finding in rule(settings.choices).sites(script)]
@@ -199,13 +216,33 @@ class _Work:
             reason = _objection(finding, settings, script.target, suppressions) if finding.rewrites else None
             if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
                 reason = Reason("left-with-another", f"{finding.after} leaves it")
+            if reason is None and finding.unless and finding.rewrites:
+                chosen.waiting.append(finding)
+                continue
             if reason is None:
-                reason = accepted.add(finding.edits)
+                reason = chosen.accepted.add(finding.edits)
             if reason is None and finding.rewrites:
                 rewritten.add((finding.rule, finding.node))
                 newest = max(newest, finding.since)
             self._sites[text].append(_site(finding if reason is None else _left(finding, reason), original_lines))
-        return accepted.edits
+        return chosen
+
+    def _decide(self, chosen: _Chosen) -> None:
+        """Notes the sites that depend on what another rule does to the script, wherever that is."""
+        modules = {each.path for each in chosen.script.modules}
+        for finding in chosen.waiting:
+            sites = [site for text, some in self._sites.items() if text.path in modules for site in some]
+            others = [site for site in sites if site.rule == finding.unless and site.code not in _WITHOUT_WORK]
+            reason: Reason | None = None
+            if others and all(site.rewrites for site in others):
+                reason = Reason(
+                    "idle-beside",
+                    f"{finding.unless}, in the same rewrite, leaves it nothing to do",
+                    remedy=f"--ignore {finding.unless} has it written",
+                )
+            reason = reason or chosen.accepted.add(finding.edits)
+            done = finding if reason is None else _left(finding, reason)
+            self._sites[chosen.text].append(_site(done, chosen.original_lines))
 
     @contextlib.contextmanager
     def _fault(self, text: Text) -> Iterator[None]:

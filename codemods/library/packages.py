@@ -27,6 +27,8 @@ class Trait(enum.Enum):
     """Its functions compute gradients of what they are given, whatever the script trains."""
     SEEDS = "seeds"
     """Its functions that seed, or make computation deterministic, leave cuDNN alone."""
+    EXACT = "exact"
+    """Its functions solve equations to a tolerance, or invert matrices of kernels."""
 
 
 _TABLE = """
@@ -55,6 +57,7 @@ file: datasets netCDF4 sqlite3 tables
 forgetful: pickle
 gradients: advertorch art captum cleverhans foolbox higher learn2learn pytorch_grad_cam shap torchattacks torchcam
 graphless: datetime re wandb
+exact: botorch gpytorch torchdiffeq torchsde
 kernels: apex dgl MinkowskiEngine mmcv spconv torch_cluster torch_geometric torch_scatter torch_sparse
     torch_spline_conv
 seeds: accelerate gym gymnasium ignite jax lightning pytorch_lightning tensorflow

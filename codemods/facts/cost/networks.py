@@ -102,6 +102,13 @@ class Sizes:
         return max((each.weights.width for each in self.parts), default=0) if is_known else None
 
     @property
+    def of_matrices(self) -> Sizes:
+        """The model without the layers that TF32 does not make faster than they are: cuDNN's, and narrow ones."""
+        cudnn = {Per.PIXEL, Per.MORE, Per.STEP}
+        parts = (each for each in self.without_narrow.parts if each.weights.per not in cudnn)
+        return replace(self, parts=tuple(parts))
+
+    @property
     def tensors(self) -> int:
         """How many tensors its parameters are, at the most, where it is none of torchvision: weights and biases."""
         return sum(each.count * each.tensors for each in self.parts)

@@ -112,6 +112,22 @@ class Worth:
         why = small if total else f"no layer is wider than {widest}"
         return Reason(_CODE, f"{why}: casting takes longer than they save", remedy=_WHATEVER)
 
+    def why_without_tf32(self, models: Iterable[Value]) -> Reason | None:
+        """Why faster products of matrices save nothing that could be seen; None where they may, or it is not known."""
+        total = 0
+        for model in models:
+            sizes = self.networks.sizes(model)
+            parts = sizes.of_matrices if sizes is not None else None
+            operations = self.networks.operations(model, parts, self.iterations(model)) if parts is not None else None
+            if operations is None:
+                return None
+            total += operations
+        if total > OPERATIONS_OF_SMALL:
+            return None
+        small = f"an iteration computes at most {_billions(total)} operations that TF32 could speed up"
+        text = small if total else "no layer is wide enough for TF32 to speed up its products"
+        return Reason(_CODE, text, remedy=_WHATEVER)
+
     def why_not_fused(self, models: Iterable[Value]) -> Reason | None:
         """Why a step in one kernel saves nothing that could be seen; None where it may, or that is not known."""
         found = [self.networks.sizes(each) for each in models]

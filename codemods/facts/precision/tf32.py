@@ -1,0 +1,234 @@
+"""What does a script say of the precision of its matrix products in 32 bits, and what needs all of it?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import assigned
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.facts.autograd.double_backward import keeps_graph
+from codemods.facts.devices.devices import branches, for_cuda
+from codemods.facts.loops import may_run
+from codemods.facts.models.layers import Model
+from codemods.facts.precision.bootstrap import bootstrapped
+from codemods.facts.precision.gram import expanded_distances
+from codemods.facts.precision.hazards import line_search, located, mixed_precision_present, other_precision
+from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.loss_regions import Phases
+from codemods.library.kinds import Kind, kind
+from codemods.library.packages import Trait, has
+from codemods.library.precise import PRECISE_METHODS, compares, is_precise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.script import Script
+
+_SETTER = "torch.set_float32_matmul_precision"
+_OLD, _NEW = "allow_tf32", "fp32_precision"
+_OF_PRODUCTS = "torch.backends.cuda.matmul"
+_VARIABLES = frozenset({"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"})
+_ON = frozenset({"high", "medium", "tf32", True})
+_LINEAR = frozenset({"Linear", "LazyLinear", "Bilinear"})
+_ATTENTION = ("Transformer", "MultiheadAttention")
+_PRODUCTS = frozenset(
+    {f"torch.{name}" for name in ("matmul", "mm", "bmm", "einsum", "baddbmm", "addmm", "tensordot")}
+    | {f"torch.nn.functional.{name}" for name in ("linear", "bilinear", "scaled_dot_product_attention")}
+    | {"torch.nn.functional.multi_head_attention_forward"}
+)
+_METHODS = frozenset({"matmul", "mm", "bmm", "baddbmm", "addmm"})
+_LAST_LAYERS = 2
+"""Linear layers for each convolution that are still the last ones of a convolutional network, and compute little."""
+_OWN_PACKAGES = frozenset({"torch", "torchvision", "timm"})
+_TRANSFORMERS = (
+    "vit_",
+    "swin_",
+    "maxvit",
+    "mlp_mixer",
+    "mixer_",
+    "deit_",
+    "beit_",
+    "eva_",
+    "cait_",
+    "xcit_",
+    "ViT",
+    "VisionT",
+    "Swin",
+)
+
+
+# What the script says.
+
+
+def is_allowed(script: Script) -> bool:
+    """Whether the script lets matrix products use TF32 already, whatever its options."""
+    return any(
+        is_on and not any(for_cuda(script.flow, each.test) is not each.holds for each in branches(module, node))
+        for module, node, is_on in _settings(script)
+        if is_on is not None
+    )
+
+
+def why_decided(script: Script) -> Reason | None:
+    """Why the precision of matrix products is for the script to say: it says so, or trains in another one."""
+    for module, node, _ in _settings(script):
+        text = f"the script chooses the precision of products itself ({HERE})"
+        return Reason("script-decides", text, (at(module, node),))
+    other = other_precision(script)
+    if other is not None:
+        node, what = other
+        return Reason("other-precision", f"{what} ({HERE})", (located(script, node),))
+    present = mixed_precision_present(script)
+    if present is not None:
+        where, found = present
+        name = (HERE, (at(where, found),)) if isinstance(found, (ast.expr, ast.stmt)) else (where.path, ())
+        return Reason("done-already", f"mixed precision computes products in 16 bits already ({name[0]})", name[1])
+    return None
+
+
+def _settings(script: Script) -> Iterator[tuple[Module, ast.AST, bool | None]]:
+    """Where a precision is chosen, and whether it allows TF32 in matrix products; None where it is about others."""
+    for module in script.modules:
+        if not any(each in module.text for each in (_OLD, _NEW, "matmul_precision", "TF32")):
+            continue
+        for statement in module.nodes(ast.Assign):
+            for target, value in assigned(statement):
+                if isinstance(target, ast.Attribute) and target.attr in {_OLD, _NEW}:
+                    yield module, statement, _allows(script, target.value, value)
+        yield from ((module, call, is_on) for call, is_on in _calls(script, module))
+        yield from ((module, each, None) for each in module.nodes(ast.Constant) if each.value in _VARIABLES)
+
+
+def _calls(script: Script, module: Module) -> Iterator[tuple[ast.Call, bool | None]]:
+    for call in module.nodes(ast.Call):
+        names = {each.name for each in script.flow.values(call.func)}
+        if _SETTER in names:
+            given = [*call.args, *(each.value for each in call.keywords)][:1]
+            yield call, bool(given) and _is_on(given[0])
+        elif _sets_backend(script, call, names):
+            yield call, None
+
+
+def _sets_backend(script: Script, call: ast.Call, names: set[str]) -> bool:
+    """``setattr(torch.backends.cuda.matmul, "allow_tf32", x)``, ``torch.backends.cudnn.flags(allow_tf32=x)``."""
+    if any(script.sets_attribute(call, each) for each in (_OLD, _NEW)):
+        return bool(_backend(script, call.args[0]))
+    is_flags = any(each.startswith("torch.backends.") for each in names)
+    return is_flags and any(each.arg in {_OLD, _NEW} for each in call.keywords)
+
+
+def _allows(script: Script, owner: ast.expr, value: ast.expr | None) -> bool | None:
+    is_of_products = _OF_PRODUCTS in _backend(script, owner)
+    return _is_on(value) if is_of_products else None
+
+
+def _backend(script: Script, owner: ast.expr) -> frozenset[str]:
+    values = script.flow.values(owner)
+    return frozenset(
+        each.name for each in values if each.sort is Sort.EXTERNAL and each.name.startswith("torch.backends")
+    )
+
+
+def _is_on(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value in _ON
+
+
+# What needs 32 bits.
+
+
+def why_precise(script: Script) -> Reason | None:
+    """What in the script needs products of 24 bits, of which TF32 keeps 11."""
+    search = line_search(script)
+    if search is not None:
+        text = f"the line search of LBFGS compares losses that differ by little ({HERE})"
+        return Reason("needs-precision", text, (located(script, search),))
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            what = _needs_precision(script, call)
+            if what is not None and any(may_run(script.flow, each, module, call) for each in script.entries):
+                return Reason("needs-precision", f"{what} ({HERE})", (at(module, call),))
+        distance = next(expanded_distances(script.flow, module, module.tree), None) or next(
+            (
+                each
+                for function in module.nodes(ast.FunctionDef)
+                for each in expanded_distances(script.flow, module, function)
+            ),
+            None,
+        )
+        if distance is not None:
+            text = (
+                f"{module.code(distance)} is part of an expanded distance, a small difference of large numbers ({HERE})"
+            )
+            return Reason("needs-precision", text, (at(module, distance),))
+    return _why_bootstrapped(script)
+
+
+def _needs_precision(script: Script, call: ast.Call) -> str | None:
+    """Why a call needs precise products: it solves, compares, or differentiates again."""
+    values = script.flow.values(call.func)
+    for each in values:
+        if each.sort in {Sort.EXTERNAL, Sort.MADE} and is_precise(each.name):
+            return f"{each.name}() loses digits, and needs them all"
+        if each.sort in {Sort.EXTERNAL, Sort.MADE} and has(each.name, Trait.EXACT):
+            return f"{each.name}() solves to a tolerance that TF32 may not reach"
+        if each.sort is Sort.EXTERNAL and compares(each.name):
+            return f"{each.name}() compares numbers closely"
+    if isinstance(call.func, ast.Attribute) and call.func.attr in PRECISE_METHODS:
+        owners = script.flow.values(call.func.value)
+        if owners and all(each.sort in TENSOR_SORTS for each in owners):
+            return f"{call.func.attr}() loses digits, and needs them all"
+    if keeps_graph(script.flow, call):
+        return "gradients are differentiated again"
+    return None
+
+
+def _why_bootstrapped(script: Script) -> Reason | None:
+    for module in dict.fromkeys(each.module for each in script.iterations):
+        phases = Phases(script.seen_from(module, script.told))
+        for phase in phases.all:
+            hazard = bootstrapped(phases, phase)
+            if hazard is not None:
+                text = f"a network learns from targets that it estimates itself, as Q-learning does ({HERE})"
+                return Reason("needs-precision", text, (at(hazard.module, hazard.node),))
+    return None
+
+
+# What multiplies matrices.
+
+
+def multiplies(script: Script, model: Value) -> bool:
+    """Whether products of matrices are more than a last layer of the model: convolutions use TF32 already."""
+    known = Model(script.flow, model)
+    linear = convolved = 0
+    for layer in known.layers:
+        package, _, name = layer.name.rpartition(".")
+        if layer.sort is Sort.MADE and package == "torch.nn":
+            if name.startswith(_ATTENTION):
+                return True
+            linear += name in _LINEAR
+            convolved += "Conv" in name
+        elif layer.sort is Sort.MADE and kind(script.flow, layer) is Kind.MODEL and not package.startswith("torch.nn"):
+            if package.partition(".")[0] not in _OWN_PACKAGES or name.startswith(_TRANSFORMERS):
+                return True
+            convolved += Model(script.flow, layer).has_convolution
+        class_ = Model(script.flow, layer).class_
+        if class_ is not None and _has_products(script, class_):
+            return True
+    return linear > _LAST_LAYERS * convolved
+
+
+def _has_products(script: Script, class_: ast.ClassDef) -> bool:
+    """Whether the class multiplies matrices by itself, as attention does."""
+    for node in walk(class_):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            return True
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+                return True
+            if any(each.sort is Sort.EXTERNAL and each.name in _PRODUCTS for each in script.flow.values(node.func)):
+                return True
+    return False

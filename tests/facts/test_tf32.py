@@ -1,0 +1,84 @@
+"""What a script says of the precision of its matrix products in 32 bits, and what needs all of it."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.precision.tf32 import is_allowed, multiplies, why_decided, why_precise
+
+IMPORTS = "import os\nimport torch\nfrom torch import nn\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed", "code"),
+    [
+        pytest.param("", False, "", id="nothing is said"),
+        pytest.param("torch.set_float32_matmul_precision('high')\n", True, "script-decides", id="it is allowed"),
+        pytest.param(
+            "if os.environ.get('FAST'):\n    torch.set_float32_matmul_precision('high')\n",
+            False,
+            "script-decides",
+            id="it is allowed where something else holds",
+        ),
+        pytest.param(
+            "if torch.cuda.is_available():\n    torch.backends.cuda.matmul.allow_tf32 = True\n",
+            True,
+            "script-decides",
+            id="it is allowed where there is a device",
+        ),
+        pytest.param("torch.backends.cudnn.allow_tf32 = True\n", False, "script-decides", id="for convolutions"),
+        pytest.param("print('allow_tf32')\n", False, "", id="it is spoken of"),
+        pytest.param("nn.Linear(1, 2).double()\n", False, "other-precision", id="the model has 64 bits"),
+        pytest.param("with torch.autocast('cuda'):\n    pass\n", False, "done-already", id="there are 16 bits"),
+    ],
+)
+def test_what_the_script_says(text: str, *, allowed: bool, code: str) -> None:
+    known = script(IMPORTS + text)
+    reason = why_decided(known)
+
+    assert is_allowed(known) is allowed
+    assert ("" if reason is None else reason.code) == code
+
+
+def test_another_module_may_say_it() -> None:
+    settings = "import torch\ntorch.backends.cuda.matmul.allow_tf32 = True\n"
+
+    assert is_allowed(script("import settings\n", settings=settings))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_precise"),
+    [
+        pytest.param("torch.linalg.norm(torch.ones(2))\n", False, id="a norm"),
+        pytest.param("torch.linalg.solve(torch.eye(2), torch.ones(2))\n", True, id="a solver"),
+        pytest.param("torch.eye(2).inverse()\n", True, id="a method of a tensor"),
+        pytest.param("class Gate:\n    def inverse(self): ...\nGate().inverse()\n", False, id="a method of its own"),
+        pytest.param("torch.autograd.gradcheck(print, ())\n", True, id="a check"),
+        pytest.param("torch.equal(torch.ones(2), torch.ones(2))\n", False, id="a comparison of labels"),
+        pytest.param("torch.ones(2).sum().backward(create_graph=True)\n", True, id="second derivatives"),
+        pytest.param("torch.ones(2).sum().backward(create_graph=False)\n", False, id="first derivatives"),
+    ],
+)
+def test_what_needs_precision(text: str, *, is_precise: bool) -> None:
+    reason = why_precise(script(IMPORTS + text))
+
+    assert (reason is not None) is is_precise
+    assert reason is None or reason.code == "needs-precision"
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param("nn.Linear(1, 2)", True, id="linear layers"),
+        pytest.param("nn.MultiheadAttention(8, 2)", True, id="attention"),
+        pytest.param("nn.Conv2d(1, 2, 3)", False, id="convolutions"),
+        pytest.param("nn.LSTM(1, 2)", False, id="recurrent layers"),
+        pytest.param("nn.Sequential(nn.Conv2d(1, 2, 3), nn.Linear(2, 2))", False, id="the last layer of convolutions"),
+        pytest.param("__import__('torchvision').models.resnet18()", False, id="what is not known"),
+    ],
+)
+def test_what_multiplies_matrices(model: str, *, expected: bool) -> None:
+    known = script(f"{IMPORTS}model = {model}\n")
+
+    assert any(multiplies(known, each.value) for each in known.models) is expected
