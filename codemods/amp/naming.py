@@ -171,8 +171,8 @@ class Wording:
 
     def _take(self, function: FunctionNode, name: str, type_: str, meaning: str) -> None:
         """The function takes another parameter, before those with defaults where no call passes these by position."""
-        known, is_method = function.args, self.script.flow.owner(function) is not None
-        required = len(known.posonlyargs) + len(known.args) - len(known.defaults) - is_method
+        taken = self.script.flow.signature(function)
+        required = sum(each not in taken.defaults for each in taken.positional_names)
         is_free = all(
             len(each.args) <= required and not any(isinstance(given, ast.Starred) for given in each.args)
             for each in self.script.flow.callers(function)

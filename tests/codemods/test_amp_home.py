@@ -305,3 +305,21 @@ def test_a_function_takes_the_scaler_as_a_colleague_would_write_it(before: str, 
         for each in calls
     ]
     assert result.endswith("".join(f"{each}\n" for each in passed))
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "after"),
+    [
+        pytest.param("def train(self, model", "Steps().train(model", "def train(self, model", id="a method"),
+        pytest.param(
+            "@staticmethod\n    def train(model", "Steps.train(model", "@staticmethod\n    def train(model", id="static"
+        ),
+    ],
+)
+def test_a_method_takes_the_scaler_before_its_defaults(before: str, call: str, after: str) -> None:
+    code = f"{HEAD}class Steps:\n    {before}, optimizer, epochs=3):\n{loop(2)}\n\n{MADE}{call}, optimizer)\n"
+
+    result = run(Amp, code).after
+
+    assert f"    {after}, optimizer, scaler, epochs=3):\n" in result
+    assert result.endswith(f"{call}, optimizer, scaler=scaler)\n")

@@ -912,6 +912,41 @@ REWRITES = {
         iteration(loader, train=False)
         """,
     ),
+    "V2: a parameter that is given by position alone says whether it trains": (
+        """\
+        def iteration(batches, train=True, /):
+            total = 0
+            for x, y in batches:
+                out = model(x)
+                loss = criterion(out, y)
+                if train:
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                total += loss.item()
+            return total
+
+        iteration(loader)
+        iteration(loader, False)
+        """,
+        """\
+        def iteration(batches, train=True, /):
+            total = 0
+            for x, y in batches:
+                with torch.set_grad_enabled(train):
+                    out = model(x)
+                    loss = criterion(out, y)
+                if train:
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                total += loss.item()
+            return total
+
+        iteration(loader)
+        iteration(loader, False)
+        """,
+    ),
     "the discriminator's step does not train the generator": (
         """\
         critic = nn.Linear(3, 1)

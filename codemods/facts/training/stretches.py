@@ -8,6 +8,7 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.autograd.uses import needs_gradients
@@ -237,8 +238,7 @@ class Stretches:
 
     def _switched_off(self, function: FunctionNode) -> Iterator[str]:
         """The parameters that are only read, and are True in some calls and False in others."""
-        arguments = function.args
-        names = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+        names = [each.arg for each in signature(function).named]
         stored = {each.id for each in own(function, ast.Name) if not isinstance(each.ctx, ast.Load)}
         for name in names:
             values = self._flow.before(function.body[0]).get(name, frozenset())
