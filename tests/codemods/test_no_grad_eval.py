@@ -2834,3 +2834,23 @@ def test_nothing_is_said_of_a_frozen_model() -> None:
     check_silent(NoGradEval, code)
     thawed = code.replace("model.requires_grad_(False)\n", "")
     check_rewrites(NoGradEval, thawed, thawed.replace("def evaluate", "@torch.no_grad()\ndef evaluate"))
+
+
+@pytest.mark.parametrize(
+    ("made", "helper", "promise"),
+    [
+        pytest.param("nn.Linear(4, 1)", "model(x)", Promise.BITWISE, id="the same bits"),
+        pytest.param("nn.LSTM(4, 1)", "model(x)", Promise.PRECISION, id="another kernel on the CPU"),
+        pytest.param("nn.Linear(4, 1)", "library.scaled(model(x))", Promise.PRECISION, id="code that is not known"),
+    ],
+)
+def test_what_a_function_runs_decides_what_is_promised(made: str, helper: str, promise: Promise) -> None:
+    code = (
+        f"import library\nimport torch\nfrom torch import nn\n\nmodel = {made}\n\n\n"
+        f"def predict(x):\n    return {helper}\n\n\n"
+        "def evaluate(batches):\n    for x in batches:\n        print(predict(x)[0].max())\n\n\n"
+        "for x in torch.randn(3, 8, 4):\n    predict(x)[0].sum().backward()\n"
+    )
+    sites = run(NoGradEval, code).sites
+
+    assert [each.promise for each in sites if each.line == 12] == [promise]

@@ -135,16 +135,19 @@ class Model:
                 not base.startswith("torch.nn.") or base.rpartition(".")[2].startswith(_ROUNDS_OTHERWISE)
             ):
                 return False
-        for node in walk(class_):
-            for callee in self.flow.values(node.func) if isinstance(node, ast.Call) else ():
-                if callee.sort is Sort.UNKNOWN or (callee.sort is Sort.MADE and kind(self.flow, callee) is None):
-                    return False
-                package, _, name = callee.name.partition(".")
-                if callee.sort is Sort.EXTERNAL and (
-                    package not in _KNOWN or name.rpartition(".")[2].startswith(_FUSED)
-                ):
-                    return False
-        return True
+        return calls_only_known(self.flow, class_)
+
+
+def calls_only_known(flow: Flow, code: ast.AST) -> bool:
+    """Whether all that the code calls, beside models and functions of the project, rounds alike without gradients."""
+    for node in walk(code):
+        for callee in flow.values(node.func) if isinstance(node, ast.Call) else ():
+            if callee.sort is Sort.UNKNOWN or (callee.sort is Sort.MADE and kind(flow, callee) is None):
+                return False
+            package, _, name = callee.name.partition(".")
+            if callee.sort is Sort.EXTERNAL and (package not in _KNOWN or name.rpartition(".")[2].startswith(_FUSED)):
+                return False
+    return True
 
 
 def held(flow: Flow, value: Value) -> Iterator[Value]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, without_none
-from codemods.facts.models.layers import Model
+from codemods.facts.models.layers import Model, calls_only_known
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Collection
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
     from codemods.dataflow.values import Value
     from codemods.facts.reason import Reason
+
+_DEEPEST = 4
+"""Functions that call functions are followed so far."""
 
 Kept: TypeAlias = "tuple[Module, Reason]"
 """A module that keeps tensors, and what does."""
@@ -68,7 +72,26 @@ class EvaluationRegion:
         """Whether every model it calls is known to compute the same bits with gradients and without."""
         if not self.calls and self.function is not None:
             return True
-        values = {value for call in self.calls for value in without_none(self.flow.values(call.func))}
-        owners = {value.of if value.sort is Sort.METHOD else value for value in values}
-        known = {model.value for model in self.models}
-        return bool(owners) and owners <= known and all(model.is_exact_without_gradients for model in self.models)
+        return bool(self.calls) and all(self._is_exact(call, _DEEPEST) for call in self.calls)
+
+    def _is_exact(self, call: ast.Call, depth: int) -> bool:
+        values = without_none(self.flow.values(call.func))
+        return bool(values) and all(self._runs_exact(each, depth) for each in values)
+
+    def _runs_exact(self, value: Value, depth: int) -> bool:
+        """Whether all models that the value runs when it is called are known to be exact: itself, or in its code."""
+        owner = value.of if value.sort is Sort.METHOD else value
+        if owner is not None and kind(self.flow, owner) is Kind.MODEL:
+            return Model(self.flow, owner).is_exact_without_gradients
+        function = value.site
+        if value.sort is not Sort.FUNCTION or not isinstance(function, FUNCTIONS) or not depth:
+            return False
+        inner = (each for each in walk(function) if isinstance(each, ast.Call))
+        return calls_only_known(self.flow, function) and all(
+            self._is_exact(each, depth - 1) for each in inner if self._runs_project(each)
+        )
+
+    def _runs_project(self, call: ast.Call) -> bool:
+        """Whether the call may run a model or a function of the project."""
+        values = self.flow.values(call.func)
+        return any(isinstance(each.site, FUNCTIONS) or kind(self.flow, each) is Kind.MODEL for each in values)
