@@ -134,6 +134,19 @@ def test_what_lies_beside_the_script_comes_first(tree: Path) -> None:
     assert together(projects(["tools/train.py"])) == [{"tools/train.py", "tools/data.py"}]
 
 
+def test_a_directory_beside_the_script_hides_a_package_farther_up(tree: Path) -> None:
+    write(tree, old__train="import data.make", old__data__make="", data__make="", data__init="")
+
+    assert together(projects(["old/train.py"])) == [{"old/train.py", "old/data/make.py"}]
+
+
+@pytest.mark.parametrize("text", ["import data.read", "from data import read", "import data"])
+def test_a_directory_that_lacks_what_is_asked_for_hides_no_package(tree: Path, text: str) -> None:
+    write(tree, old__train=text, old__data__make="", data__read="", data__init="")
+
+    assert "data/__init__.py" in together(projects(["old/train.py"]))[0]
+
+
 def test_nothing_is_sought_above_the_top_of_the_project(tree: Path) -> None:
     write(tree.parent, data="")
     write(tree, train="import data")

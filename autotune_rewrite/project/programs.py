@@ -250,8 +250,14 @@ class _Tree:
     def _is_library(self, place: str) -> bool:
         return os.path.basename(place) in _LIBRARIES or self._directories.get(place, 0) > _FILES_OF_A_LIBRARY  # noqa: PTH119
 
-    def _found(self, head: str, search: _Search) -> str | None:
-        """The path, without suffix, of what the first part of a dotted name leads to in the project."""
+    def _found(self, head: str, search: _Search, below: tuple[str, ...]) -> str | None:
+        """The path, without suffix, of what the first part of a dotted name leads to in the project.
+
+        Args:
+            head: The first part.
+            search: Where imports are searched.
+            below: What is asked for in it.
+        """
         top = search.top
         if head in _LIBRARIES:
             return None
@@ -262,7 +268,13 @@ class _Tree:
             around.append(os.path.join(top, "src"))  # noqa: PTH118 - from where packages are installed
             around = [*search.before, *around, *search.after]
         places = [os.path.join(each, head) for each in around]  # noqa: PTH118
-        regular = (each for each in places if self._module(each) is not None)
+        # A directory without `__init__.py` beside the script hides packages farther up, where nobody searches.
+        hidden = os.path.join(search.directory, head)  # noqa: PTH118
+        is_beside = any(self._module(os.path.join(hidden, each)) is not None for each in below)  # noqa: PTH118
+        sure = {os.path.join(each, head) for each in (*search.before, *search.after)}  # noqa: PTH118
+        regular = (
+            each for each in places if self._module(each) is not None and (not is_beside or each in {hidden, *sure})
+        )
         place = next(regular, None) or next((each for each in places if each in self._directories), None)
         return None if place is None or self._is_library(place) else place
 
@@ -279,7 +291,7 @@ class _Tree:
                     yield from self._run(place, head)
             else:
                 head = parts[0]
-                start = self._found(head, search)
+                start = self._found(head, search, parts[1:2] or names)
                 if start is None:
                     continue
                 self._note(file.path, head, start)
