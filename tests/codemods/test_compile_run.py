@@ -181,6 +181,13 @@ USELESS = {
         "forward counts in self.calls, and each new value compiles it anew (line 18)",
         "it is captured again",
     ),
+    "forward moves on in a ring": (
+        COUNTING.replace("self.calls += 1", "self.calls = (self.calls + len(x)) % 64")
+        + MODEL
+        + TRAINING.replace("0.1", "0.001"),
+        "forward counts in self.calls, and each new value compiles it anew (line 18)",
+        "it is captured again",
+    ),
 }
 """Scripts that compiling does not help, why they are left, and what is seen when the model is compiled after all."""
 

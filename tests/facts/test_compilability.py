@@ -25,7 +25,10 @@ class Net(nn.Module):
         super().__init__()
         self.layer = {layer}
         self.count = 0
+        self.scale = 1.0
         self.table = torch.zeros(3)
+    def tick(self):
+        self.count = self.count + 1
     def forward(self, x):
         y = self.layer(x)
 {body}
@@ -48,6 +51,10 @@ def model(body: str, layer: str = "nn.Linear(4, 4)") -> Model:
         pytest.param("if x is None:\n    y = y + 1", id="a branch on whether it is there"),
         pytest.param("if self.training:\n    y = y + 1", id="a branch on the mode"),
         pytest.param("self.table += 1", id="a tensor is counted up"),
+        pytest.param("self.table = self.table + 1", id="a tensor is computed from itself"),
+        pytest.param("self.count = self.count + y.sum()", id="a number becomes a tensor"),
+        pytest.param("self.count = y.size(0)", id="a number is kept that is not computed from itself"),
+        pytest.param("self.scale = self.scale * 0.5", id="a fraction is computed from itself"),
         pytest.param("n = int(y.size(0))", id="a size is converted"),
     ],
 )
@@ -65,6 +72,9 @@ def test_it_is_one_graph(body: str) -> None:
         pytest.param("y = y * helper(y)", "graph-break", id="in a function that it calls"),
         pytest.param("print(y)", "graph-break", id="it prints"),
         pytest.param("self.count += 1", "graph-break", id="it counts"),
+        pytest.param("self.count = (self.count + y.size(0)) % 64", "graph-break", id="it moves on in a ring"),
+        pytest.param("at = self.count\nend = at + len(x)\nself.count = end", "graph-break", id="it counts by names"),
+        pytest.param("self.tick()", "graph-break", id="a method of its own counts"),
         pytest.param("y = Variable(y)", "graph-break", id="a Variable"),
         pytest.param("z = torch.zeros(3, requires_grad=True)", "graph-break", id="a leaf"),
         pytest.param("z = torch.FloatTensor(y.size())", "inductor-fault", id="a size that is taken for data"),

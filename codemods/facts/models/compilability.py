@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
+from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.loops import module_of
+from codemods.facts.models.counting import counted
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.drawing import call_draws, layer_draws
 from codemods.library.kinds import described
@@ -97,15 +98,10 @@ def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
         return _call_breaks(flow, node)
     if isinstance(node, (ast.If, ast.While, ast.IfExp)) and _is_decided_by_tensor(flow, node.test):
         return Reason("graph-break", "forward has data-dependent Python: it branches on a tensor")
-    if (
-        isinstance(node, ast.AugAssign)
-        and isinstance(node.target, ast.Attribute)
-        and isinstance(node.target.value, ast.Name)
-    ):
-        values = without_none(flow.values(node.target))
-        if node.target.value.id == "self" and not any(each.sort in TENSOR_SORTS for each in values):
-            text = f"forward counts in {ast.unparse(node.target)}, and each new value compiles it anew"
-            return Reason("graph-break", text)
+    number = counted(flow, node)
+    if number is not None:
+        text = f"forward counts in {ast.unparse(number)}, and each new value compiles it anew"
+        return Reason("graph-break", text)
     return None
 
 

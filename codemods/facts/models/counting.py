@@ -1,0 +1,112 @@
+"""Which assignments of a model change a whole number that the model keeps: ``self.at = (self.at + n) % self.size``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
+from codemods.facts.loops import module_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.values import Value
+
+_OF_NUMBERS = frozenset({"builtins.int", "builtins.len", "builtins.min", "builtins.max"})
+_SIZES = frozenset({"size", "numel"})
+_DEEPEST = 3
+"""Names are followed back so far."""
+
+
+def counted(flow: Flow, node: ast.AST) -> ast.Attribute | None:
+    """The attribute of ``self`` that the statement gives another number or, by ``=``, another whole number.
+
+    TorchDynamo takes fractions that change for inputs of the graph, and compiles each whole number anew.
+    """
+    match node:
+        case ast.AugAssign(ast.Attribute(ast.Name("self")) as target):
+            values = without_none(flow.values(target))
+            return None if any(each.sort in TENSOR_SORTS for each in values) else target
+        case ast.Assign(targets, given):
+            kept = (each for each in targets if isinstance(each, ast.Attribute))
+            return next((each for each in kept if _is_next(flow, each, given)), None)
+    return None
+
+
+def _is_next(flow: Flow, target: ast.Attribute, given: ast.expr) -> bool:
+    """Whether the attribute of ``self`` is a whole number, and is given one that is computed from itself."""
+    is_own = isinstance(target.value, ast.Name) and target.value.id == "self"
+    if not is_own or not _reads(flow, given, ast.unparse(target), _DEEPEST) or not _is_whole(flow, given, _DEEPEST):
+        return False
+    values = [value for each in _others(flow, target) for value in without_none(flow.values(each))]
+    return any(map(_is_integer, values)) and all(map(_may_be_integer, values))
+
+
+def _others(flow: Flow, target: ast.Attribute) -> Iterator[ast.expr]:
+    """What else the class of a method, or a base of it, assigns to an attribute of ``self``."""
+    module = module_of(flow, target)
+    class_ = next((each for each in module.ancestors(target) if isinstance(each, ast.ClassDef)), None)
+    written = ast.unparse(target)
+    for each in flow.project_bases(class_) if class_ is not None else ():
+        for node in walk(each):
+            if not isinstance(node, ast.Assign) or target in node.targets:
+                continue
+            if any(ast.unparse(one) == written for one in node.targets):
+                yield node.value
+
+
+def _reads(flow: Flow, node: ast.expr, attribute: str, depth: int) -> bool:
+    """Whether the expression is computed from the attribute, there or through names."""
+    for each in walk(node):
+        if isinstance(each, ast.Attribute) and ast.unparse(each) == attribute:
+            return True
+        if isinstance(each, ast.Name) and depth:
+            before = (given for given in _assigned(flow, each) if given is not node)
+            if any(_reads(flow, given, attribute, depth - 1) for given in before):
+                return True
+    return False
+
+
+def _is_whole(flow: Flow, node: ast.expr, depth: int) -> bool:
+    """Whether the expression is a whole number; an attribute is one unless it is known to be something else."""
+    match node:
+        case ast.Constant(value):
+            return type(value) is int
+        case ast.Attribute():
+            return all(map(_may_be_integer, without_none(flow.values(node))))
+        case ast.Name():
+            values, given = flow.values(node), list(_assigned(flow, node))
+            if values and all(_is_integer(each) for each in values):
+                return True
+            return bool(given and depth) and all(_is_whole(flow, each, depth - 1) for each in given)
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod(), right):
+            return _is_whole(flow, left, depth) and _is_whole(flow, right, depth)
+        case ast.Call(ast.Attribute(_, name)) if name in _SIZES:
+            return bool(node.args) or name == "numel"
+        case ast.Call(func):
+            return any(each.name in _OF_NUMBERS for each in flow.values(func))
+        case ast.Subscript(ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), []), index):
+            return not isinstance(index, ast.Slice)
+    return False
+
+
+def _is_integer(value: Value) -> bool:
+    return value.sort is Sort.LITERAL and type(value.literal) is int
+
+
+def _may_be_integer(value: Value) -> bool:
+    return _is_integer(value) or value.sort not in {Sort.LITERAL, *TENSOR_SORTS}
+
+
+def _assigned(flow: Flow, name: ast.Name) -> Iterator[ast.expr]:
+    """What the name is assigned in its function."""
+    module = module_of(flow, name)
+    for store in module.stores.get(name.id, ()):
+        statement = module.statement(store)
+        if not isinstance(statement, ast.Assign) or store not in statement.targets:
+            continue
+        if module.function(store) is module.function(name):
+            yield statement.value

@@ -1,0 +1,50 @@
+"""Which assignments of a model change a whole number that the model keeps."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.models.counting import counted
+
+HEAD = """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, size=8):
+        super().__init__()
+        self.size = size
+        self.at = 0
+        self.share = 0.5
+        self.table = torch.zeros(3)
+    def forward(self, x):
+        {line}
+        return x
+model = Net()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("self.at += 1", "self.at", id="in place"),
+        pytest.param("self.at = self.at + 1", "self.at", id="by itself"),
+        pytest.param("self.at = (self.at + len(x)) % self.size", "self.at", id="in a ring"),
+        pytest.param("self.at = min(self.at + x.shape[0], 64)", "self.at", id="up to a limit"),
+        pytest.param("self.at = x.size(0)", None, id="from something else"),
+        pytest.param("self.at = self.at + x.mean()", None, id="plus a tensor"),
+        pytest.param("self.at = self.at / 2", None, id="a fraction of itself"),
+        pytest.param("self.share = self.share * 2", None, id="a fraction"),
+        pytest.param("self.table = self.table + 1", None, id="a tensor"),
+        pytest.param("self.table += 1", None, id="a tensor in place"),
+        pytest.param("x.at = self.at + 1", None, id="of something else"),
+    ],
+)
+def test_what_is_counted(line: str, expected: str | None) -> None:
+    known = script(HEAD.format(line=line))
+    forward = next(each for each in known.module.nodes(ast.FunctionDef) if each.name == "forward")
+    found = counted(known.flow, forward.body[0])
+
+    assert (None if found is None else ast.unparse(found)) == expected
