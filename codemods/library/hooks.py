@@ -18,6 +18,11 @@ def is_given_outputs(name: str) -> bool:
     return name in _OF_MODULES
 
 
+def is_given_inputs_alone(name: str) -> bool:
+    """Whether what it hangs up is given the inputs of a module, and not yet what that computes of them."""
+    return name in _OF_MODULES and name.endswith("_pre_hook")
+
+
 def is_given_gradients(name: str) -> bool:
     """Whether it hangs up a hook that is given gradients."""
     return name in _OF_GRADIENTS or name in _OF_TENSORS

@@ -97,6 +97,21 @@ answer = model.first.weight.grad.tolist()
         "a gradient with respect to what is computed inside model: a compiled model has no graph there (line 25)",
         "appears to not have been used in the graph",
     ),
+    "a gradient is asked for of what a hook kept": (
+        HEAD
+        + MODEL
+        + """\
+kept, answer = {}, []
+model.first.register_forward_hook(lambda module, given, output: kept.update(inner=output))
+for x in torch.randn(4, 6, 8, device=device):
+    out = model(x)
+    slope = torch.autograd.grad(out.sum(), kept["inner"], retain_graph=True)[0]
+    out.sum().backward()
+    answer.append(float(slope.sum()))
+""",
+        "a gradient with respect to what is computed inside model: a compiled model has no graph there (line 25)",
+        "appears to not have been used in the graph",
+    ),
     "the gradient of one of its outputs is kept": (
         KEPT + MODEL + PARTS.format(use="inner.retain_grad()", answer="inner.grad.sum()"),
         "a gradient with respect to what is computed inside model: a compiled model has no graph there (line 25)",

@@ -134,3 +134,68 @@ def test_a_gradient_by_what_the_model_computes_on_the_way(body: str, expected: s
     found = differentiated_inside(known.flow, known.modules, model)
 
     assert (None if found is None else ast.unparse(found)) == expected
+
+
+HOOKED = """\
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+other = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+kept, means = {{}}, {{}}
+tensors, last = [], None
+def keep(module, given, output):
+    {keep}
+{hang}
+y = model(x)
+{ask}
+"""
+HANG = "model[0].register_forward_hook(keep)"
+ASK = "torch.autograd.grad(y.sum(), kept['a'])"
+
+
+@pytest.mark.parametrize(
+    ("keep", "hang", "ask", "expected"),
+    [
+        pytest.param("kept['a'] = output", HANG, ASK, True, id="in a dict"),
+        pytest.param("kept['a'] = given[0]", HANG, ASK, True, id="what the layer is given"),
+        pytest.param("out = output * 1\n    kept['a'] = out", HANG, ASK, True, id="by a name"),
+        pytest.param("tensors.append(output)", HANG, "torch.autograd.grad(y.sum(), tensors)", True, id="in a list"),
+        pytest.param("tensors.append(output)", HANG, "tensors[0].retain_grad()", True, id="its gradient is kept"),
+        pytest.param(
+            "global last\n    last = output", HANG, "torch.autograd.grad(y.sum(), last)", True, id="in a global name"
+        ),
+        pytest.param(
+            "kept['a'] = output",
+            HANG,
+            "inner = kept['a']\ntorch.autograd.grad(y.sum(), inner)",
+            True,
+            id="asked by a name",
+        ),
+        pytest.param(
+            "pass",
+            "def hook(name):\n    def inside(module, given, output):\n        kept[name] = output\n    return inside\n"
+            "for name, each in model.named_modules():\n    each.register_forward_hook(hook(name))",
+            ASK,
+            True,
+            id="by a function that is returned",
+        ),
+        pytest.param(
+            "pass",
+            "class Keeper:\n    def keep(self, module, given, output):\n        self.output = output\n"
+            "keeper = Keeper()\nmodel[0].register_forward_hook(keeper.keep)",
+            "torch.autograd.grad(y.sum(), keeper.output)",
+            True,
+            id="by a method, in an attribute",
+        ),
+        pytest.param("kept['a'] = output.detach()", HANG, ASK, False, id="detached"),
+        pytest.param("means['a'] = output", HANG, ASK, False, id="in another dict"),
+        pytest.param("kept['a'] = output", HANG, "torch.autograd.grad(y.sum(), x)", False, id="by the input"),
+        pytest.param("kept['a'] = output", "other[0].register_forward_hook(keep)", ASK, False, id="of another model"),
+        pytest.param("kept['a'] = output", "pass", ASK, False, id="the hook is not hung up"),
+    ],
+)
+def test_a_gradient_by_what_a_hook_keeps(keep: str, hang: str, ask: str, expected: bool) -> None:  # noqa: FBT001
+    known = script(HOOKED.format(keep=keep, hang=hang, ask=ask))
+    model = next(each for each in known.models if len(each.layers) > 2)
+
+    assert (differentiated_inside(known.flow, known.modules, model) is not None) is expected

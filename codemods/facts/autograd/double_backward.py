@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import Sort, Value
+from codemods.facts.autograd.hooked import kept_by_hooks
 from codemods.facts.models.placement import unwrapped
 from codemods.facts.training.iterations import is_backward
 from codemods.library.kinds import Kind, kind
@@ -76,7 +77,9 @@ def _asking_for_gradients(flow: Flow, module: Module) -> tuple[ast.Call, ...]:
 
 
 def _is_part(flow: Flow, module: Module, node: ast.expr, model: Model) -> bool:
-    """Whether the expression is something that the model kept when it ran, or one of several things it returned."""
+    """Whether the expression is something that the model or a hook on it kept, or one of several things it returned."""
+    if _is_hooked(flow, module, node, model):
+        return True
     if isinstance(node, ast.Attribute):
         return model.value in flow.values(node.value) and _is_kept(flow, model, node.attr)
     if not isinstance(node, ast.Name):
@@ -95,6 +98,42 @@ def _is_part(flow: Flow, module: Module, node: ast.expr, model: Model) -> bool:
             if model.value in called:
                 return True
     return False
+
+
+def _is_hooked(flow: Flow, module: Module, node: ast.expr, model: Model) -> bool:
+    """Whether the expression comes from what a hook keeps that hangs on the model or a layer, as far as is seen."""
+    parts = {model.value, *model.layers}
+    kept = [
+        each
+        for where in flow.modules
+        for each in kept_by_hooks(flow, where)
+        if not each.owners or each.owners & parts or any(kind(flow, one) is not Kind.MODEL for one in each.owners)
+    ]
+    return bool(kept) and any(each.is_named(flow, one) for one in _sources(flow, module, node) for each in kept)
+
+
+def _sources(flow: Flow, module: Module, node: ast.expr) -> Iterator[ast.AST]:
+    """What an expression is made of: there, where its names are assigned, and where callers give them."""
+    todo, seen = [(module, node, _DEEPEST)], {node}
+    while todo:
+        where, given, depth = todo.pop()
+        for each in walk(given):
+            yield each
+            scope = where.function(each)
+            if not isinstance(each, ast.Name) or not depth:
+                continue
+            before = [(where, one) for one in _assigned(where, each)]
+            before += _arguments(flow, scope, each.id) if scope is not None else ()
+            todo += ((*one, depth - 1) for one in before if one[1] not in seen)
+            seen.update(one for _, one in before)
+
+
+def _assigned(module: Module, name: ast.Name) -> Iterator[ast.expr]:
+    """What a name is assigned in its function."""
+    for target in module.stores.get(name.id, ()):
+        statement = module.statement(target)
+        if isinstance(statement, ast.Assign) and module.function(target) is module.function(name):
+            yield statement.value
 
 
 def _models_in(flow: Flow, value: Value) -> Iterator[Value]:
