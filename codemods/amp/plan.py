@@ -31,13 +31,14 @@ from codemods.facts.precision.dtypes import (
 )
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located, without_bf16
+from codemods.facts.precision.saturation import log_of_rest, makes_probabilities, rounds_probabilities
 from codemods.facts.reach import own
-from codemods.facts.reason import HERE, Reason, Words, at
+from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
 from codemods.library.kinds import Kind, why
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.amp.checkpoints import End
     from codemods.amp.naming import Names
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
 
 _OF_A_TRAINING = 2
 """Loops around the steps of a training: over epochs, over batches."""
-_SATURATED = "gradients of binary_cross_entropy of a sigmoid are no numbers in fp16"
+_IN_FP16 = "gradients of binary_cross_entropy of a sigmoid are no numbers in fp16 ({});"
+_IN_BF16 = "probabilities above 0.998 are 1 in bf16, where binary_cross_entropy ({}) has no gradient;"
 
 
 @dataclass(eq=False)
@@ -73,8 +75,6 @@ class Site:
     """The blocks of validation that run its models."""
     only_wide: bool = False
     """Whether there is mixed precision only where there is bf16, as fp16 would not do."""
-    only_half: bool = False
-    """Whether it is fp16 that something computes in, whatever is asked for."""
     validated: list[Block] = field(default_factory=list, init=False)
     """Those of them that run in mixed precision too."""
     _edits: list[Edit] = field(default_factory=list, init=False)
@@ -87,29 +87,25 @@ class Site:
         """
         self._check()
         scaling, home = self._scaling, None
-        bce = self._bce()
-        if bce is not None and self.form == "fp16":
-            text, remedy = f"{_SATURATED} ({HERE});", WITH_LOGITS if self.only_half else f"{WITH_LOGITS}, or --amp bf16"
-            raise LeftError("loss-of-probabilities", text, located(self.script, bce), remedy=remedy)
-        form = "bf16" if bce is not None else self.form
-        if form != "bf16":
-            home = self._home(scaling)
         blocks = Blocks(self.script, self.phases)
         pieces = [(phase, piece) for phase in self.group for piece in blocks.of(phase)]
+        self._check_probabilities(piece for _, piece in pieces)
+        if self.form != "bf16":
+            home = self._home(scaling)
         validations = list(self._certain())
         validated = [block[0] for block, _ in validations]
         inline = [phase.statement for phase in self.group if phase.is_inline]
         places = [*(piece.anchor for _, piece in pieces), *inline, *validated]
         wording = Wording(
             self.script,
-            form,
+            self.form,
             self.names,
             self.conditions,
             home,
             places,
             validated,
             self.phases.reach,
-            only_wide=self.is_only_wide,
+            only_wide=self.only_wide,
         )
         kept = self._kept(scaling, wording)
         wording.write()
@@ -123,19 +119,6 @@ class Site:
             self._edits.extend(scaling.edits(wording.scaler_at))
             self._edits.extend(checkpoints(self.script, kept, wording.scaler_at))
         return (*wording.edits, *self._edits)
-
-    @property
-    def is_only_wide(self) -> bool:
-        """Whether there is mixed precision only where there is bf16, chosen here and not by the user."""
-        return self.only_wide or (self.form == "auto" and self._bce() is not None)
-
-    @property
-    def note(self) -> Words:
-        """Why it is written for bf16 alone where any form would do, as the end of a message."""
-        bce = self._bce() if self.form == "auto" else None
-        if bce is None:
-            return Words("")
-        return Words(f"; for bf16 alone: {_SATURATED} ({HERE})", (located(self.script, bce),))
 
     @property
     def is_delicate(self) -> bool:
@@ -190,15 +173,25 @@ class Site:
             return ()
         return found
 
-    def _bce(self) -> ast.Call | None:
-        """A ``binary_cross_entropy`` of probabilities.
+    def _check_probabilities(self, pieces: Iterable[Piece]) -> None:
+        """Leaves a ``binary_cross_entropy`` of probabilities that a block rounds, or that are not seen to be made.
 
-        A sigmoid of fp16 is exactly 1 from 8.3 on. There the gradient does not fit fp16 and is multiplied by 0: each
-        such batch would be skipped, until the scale is nothing. bf16 has the range for it.
+        A sigmoid of bf16 is exactly 1 from 6.2 on: there it has no gradient, and the sample is learned no more. One of
+        fp16 is so from 8.3 on, where the gradient does not fit fp16, is multiplied by 0, and the scaler skips the step.
         """
-        parts = self.phases.reach.code(self.script.module, [node for phase in self.group for node in phase.code])
-        calls = (call for _, part in parts for call in own(part, ast.Call))
-        return next((call for call in calls if is_bce(self.script.flow, call)), None)
+        reach, module = self.phases.reach, self.script.module
+        code = [node for phase in self.group for node in phase.code]
+        calls = (call for _, part in reach.code(module, code) for call in own(part, ast.Call))
+        bce = next((call for call in calls if is_bce(self.script.flow, call)), None)
+        if bce is None:
+            return
+        inside = [each for piece in pieces for each in (*piece.statements, *(hoist.node for hoist in piece.hoists))]
+        is_seen = makes_probabilities(reach, module, code)
+        if not is_seen or rounds_probabilities(reach, self.phases.calls_model, module, inside):
+            text = (_IN_FP16 if self.form == "fp16" else _IN_BF16).format(HERE)
+            raise LeftError(
+                "loss-of-probabilities", text, located(self.script, bce), remedy=f"return the logits and {WITH_LOGITS}"
+            )
 
     def _aligned(self) -> Iterator[Phase]:
         """The phases, in the order and with the events of this iteration: they may have been found in another one's."""
@@ -275,7 +268,10 @@ class Site:
     def _wrapped(self, phase: Phase, piece: Piece, uses: Uses, wording: Wording, *, with_loss: bool) -> Iterator[Edit]:
         module = self.script.module
         header = wording.block(piece.statements[0] if piece.statements else piece.anchor)
-        lines = [f"{each.name} = {module.code(each.node)}.float()" for each in piece.hoists]
+        formats = Formats(self.script.flow, self.phases.calls_model)
+        formats.run(piece.statements)
+        wide = {each: "" if formats.of(each.node) is Format.OTHER else ".float()" for each in piece.hoists}
+        lines = [f"{each.name} = {module.code(each.node)}{wide[each]}" for each in piece.hoists]
         for hoist in piece.hoists:
             yield Replace(module, hoist.node, hoist.name)
         if not piece.statements:
@@ -382,6 +378,7 @@ def _in_values(phases: Phases, phase: Phase) -> tuple[Hazard, ...]:
     found = (
         vanishing(reach, calls_model, module, phase.code),
         rounded_bound(reach, calls_model, module, phase.code),
+        log_of_rest(reach, calls_model, module, phase.code),
         narrow_operand(reach, calls_model, module, phase.code),
         old_against_new(reach, calls_model, module, phase.code),
         bootstrapped(phases, phase),

@@ -154,8 +154,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "`torch.amp.custom_fwd` and `custom_bwd`, which are in `torch.cuda.amp` before torch 2.4.",
         "fp16-range": "A number does not fit fp16. `--amp bf16` has the range of 32 bits.",
         "leaves-in-16-bits": "What is computed in 16 bits is used where 32 bits are expected. Write `.float()` there.",
-        "loss-of-probabilities": "`binary_cross_entropy` of probabilities is refused by autocast. Use "
-        "`binary_cross_entropy_with_logits`.",
+        "loss-of-probabilities": "Probabilities near 1 are 1 in 16 bits, where the logarithm in the loss has no "
+        "gradient. Return the logits, and use `binary_cross_entropy_with_logits`.",
         "no-place-for-scaler": "No place is found where a `GradScaler` is seen by all that has to use it. Make the "
         "optimizer in the function that trains; `--amp bf16` needs no scaler.",
         "other-precision": "The script chooses another number format itself.",

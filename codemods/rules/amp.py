@@ -37,15 +37,15 @@ class Amp(Codemod):
         memory. Autocast chooses for each operation whether 16 bits are enough. bf16, on capability 8 and above, has the
         range of fp32; fp16, below, needs the loss scaled so that small gradients survive. Without CUDA nothing changes.
         Where fp16 or its scaler would not be right there is bf16 or nothing: a step with a closure, optimizers that
-        step at different rates or come from elsewhere, masks with -1e9, ``BCELoss`` (in fp16 a sigmoid of more than 8
-        is exactly 1, where gradients are no numbers). ``DataParallel`` and cuDNN's recurrent layers, which compute in
-        fp16 whatever they are told, get fp16 and the scaler on every GPU.
+        step at different rates or come from elsewhere, masks with -1e9. ``DataParallel`` and cuDNN's recurrent layers,
+        which compute in fp16 whatever they are told, get fp16 and the scaler on every GPU.
 
     When it is left:
         The script never uses CUDA, or chooses its precision itself. A framework runs the training step, or the forward
         pass is not seen. The model does what 16 bits cannot: custom autograd functions, linear algebra, Fourier
-        transforms, masked assignment. Gradients are differentiated again or applied by hand, unless ``--amp bf16`` asks
-        for it. With ``--amp fp16``: whatever needs bf16.
+        transforms, masked assignment, ``BCELoss`` of a sigmoid (one of more than 6 is exactly 1 in bf16, and has no
+        gradient). Gradients are differentiated again or applied by hand, unless ``--amp bf16`` asks for it. With
+        ``--amp fp16``: whatever needs bf16.
 
         It cannot pay, as far as the script shows: no layer is wider than 64, or an iteration computes at most 10
         billion operations that 16 bits could speed up. Casting then takes longer than it saves; ``--select amp`` does
@@ -171,37 +171,6 @@ scaler = torch.amp.GradScaler("cuda", enabled=amp_dtype is torch.float16)
 train(model, torch.randn(4, 16, 8), optimizer, scaler=scaler)
 """,
         ),
-        Rewrites(
-            before="""\
-import torch
-from torch import nn
-
-discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
-criterion = nn.BCELoss()
-optimizer = torch.optim.Adam(discriminator.parameters())
-for images in torch.randn(4, 16, 8).cuda():
-    optimizer.zero_grad()
-    real_loss = criterion(discriminator(images), torch.ones(16, 1).cuda())
-    real_loss.backward()
-    optimizer.step()
-""",
-            after="""\
-import torch
-from torch import nn
-
-discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
-criterion = nn.BCELoss()
-optimizer = torch.optim.Adam(discriminator.parameters())
-use_amp = torch.cuda.get_device_capability()[0] >= 8
-for images in torch.randn(4, 16, 8).cuda():
-    optimizer.zero_grad()
-    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=use_amp):
-        real_output = discriminator(images).float()
-    real_loss = criterion(real_output, torch.ones(16, 1).cuda())
-    real_loss.backward()
-    optimizer.step()
-""",
-        ),
         Leaves(
             code="""\
 import torch
@@ -229,6 +198,23 @@ for x in torch.randn(4, 16, 8).cuda():
     optimizer.step()
 """,
             because="torch.fft.fft has no 16-bit kernel (line 8)",
+        ),
+        Leaves(
+            code="""\
+import torch
+from torch import nn
+
+discriminator = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.Adam(discriminator.parameters())
+for images in torch.randn(4, 16, 8).cuda():
+    optimizer.zero_grad()
+    real_loss = criterion(discriminator(images), torch.ones(16, 1).cuda())
+    real_loss.backward()
+    optimizer.step()
+""",
+            because="probabilities above 0.998 are 1 in bf16, where binary_cross_entropy (line 9) has no gradient; "
+            "return the logits and use its with_logits form",
         ),
     )
 
@@ -271,7 +257,7 @@ for x in torch.randn(4, 16, 8).cuda():
             reason = half.followed(";", remedy="--amp fp16 is right there")
             return self.left(site.script.module, site.group[0].statement, reason), site
         if site.form == "auto" and half is not None:
-            site = replace(site, form="fp16", only_half=True)
+            site = replace(site, form="fp16")
             finding = self._rewritten(site)
             if not finding.rewrites and self._rewritten(replace(site, form="bf16")).rewrites:
                 reason = in_fp16(finding.because).followed(f"; {half.text}", *half.places)
@@ -279,7 +265,7 @@ for x in torch.randn(4, 16, 8).cuda():
             return finding, site
         if site.form != "auto":
             return self._rewritten(site), site
-        finding = self._rewritten(site, site.note)
+        finding = self._rewritten(site)
         if finding.rewrites or site.is_delicate:
             return finding, site
         # Without fp16 there is no scaler, and GPUs without bf16 go on in 32 bits.
@@ -290,7 +276,7 @@ for x in torch.randn(4, 16, 8).cuda():
     def _rewritten(self, site: Site, note: Words | None = None) -> Finding:
         module, place = site.script.module, site.group[0].statement
         try:
-            needs: Need = "bf16" if site.is_only_wide else "cuda"
+            needs: Need = "bf16" if site.only_wide else "cuda"
             since = None if site.form == "bf16" else min_of_scaler(site.script)
             why = (note or Words("")).following(_MESSAGE)
             return self.rewrites(module, place, why, *site.edits(), needs=needs, since=since)

@@ -409,9 +409,9 @@ OPTION = CHOSEN.replace(
     "import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--workers', type=int, default=2)\n"
     "args = parser.parse_args()\ndevice = ",
 )
-PROBABILITIES = CHOSEN.replace("nn.Linear(784, 10))", "nn.Linear(784, 1), nn.Sigmoid())").replace(
+MASKED = CHOSEN.replace(
     "nn.functional.cross_entropy(model(images), labels)",
-    "nn.functional.binary_cross_entropy(model(images).squeeze(1), labels.float())",
+    "nn.functional.cross_entropy(model(images).masked_fill(labels[:, None] < 0, -1e9), labels)",
 )
 CPU: Environment = {"cuda": False}
 VOLTA: Environment = {"cuda": True, "capability": "7.0"}
@@ -437,9 +437,9 @@ AMPERE: Environment = {"cuda": True, "capability": "8.0"}
         ),
         pytest.param(TWO_LOADERS, ("loader-persistent",), VOLTA, (), id="both loaders with CUDA"),
         pytest.param(CHOSEN, ("amp",), VOLTA, (), id="fp16 where there is no bf16"),
-        pytest.param(PROBABILITIES, ("amp",), VOLTA, ("amp",), id="bf16 alone, and there is none"),
-        pytest.param(PROBABILITIES, ("amp",), AMPERE, (), id="bf16 alone, and there is some"),
-        pytest.param(PROBABILITIES, ("amp",), CPU, ("amp",), id="no CUDA"),
+        pytest.param(MASKED, ("amp",), VOLTA, ("amp",), id="bf16 alone, and there is none"),
+        pytest.param(MASKED, ("amp",), AMPERE, (), id="bf16 alone, and there is some"),
+        pytest.param(MASKED, ("amp",), CPU, ("amp",), id="no CUDA"),
         pytest.param(CHOSEN, ("compile", "zero-grad-none"), CPU, ("compile",), id="one of two rules"),
     ],
 )
@@ -458,7 +458,7 @@ def test_what_cannot_act_is_told_by_site_and_device(
     [pytest.param("7.0", ("amp",), id="there is no bf16"), pytest.param("9.0", (), id="there is some")],
 )
 def test_a_simulated_device_has_a_capability(naive: Path, capability: str, idle: tuple[str, ...]) -> None:
-    naive.write_text(PROBABILITIES)
+    naive.write_text(MASKED)
     options = Options(select=("amp",))
     result = tried(naive, Verifier(lambda _: GOOD), options=options, device="simulated", capability=capability)
     assert result.judgement is not None

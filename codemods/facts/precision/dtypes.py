@@ -451,7 +451,7 @@ def vanishing(
     Of what a function is given it is not known, so it counts as 16 bits wide.
     """
     for where, node in reach.code(module, nodes):
-        formats = _formats(reach.flow, calls_model, node, nodes)
+        formats = formats_in(reach.flow, calls_model, node, nodes)
         for kept, number in _kept_from_zero(node):
             if is_tiny(where, number) and formats.of(kept) is not Format.OTHER:
                 return Hazard(where, number, f"{where.code(number)} is zero in fp16", only_fp16=True)
@@ -466,7 +466,7 @@ def rounded_bound(
     Of what a function is given it is not known, so it counts as 16 bits wide.
     """
     for where, node in reach.code(module, nodes):
-        formats = _formats(reach.flow, calls_model, node, nodes)
+        formats = formats_in(reach.flow, calls_model, node, nodes)
         for kept, bound in _kept_below(node):
             distance = min((1 - each for each in _differences(where, bound) if 0 < each < 1), default=1.0)
             if distance <= _BELOW_ONE["bf16"] and formats.of(kept) is not Format.OTHER:
@@ -514,7 +514,7 @@ def narrow_operand(
         for call in own(node, ast.Call):
             if not call.args or not _is_only_wide(reach.flow, call):
                 continue
-            if _formats(reach.flow, calls_model, node, nodes).of(call.args[0]) is not Format.OTHER:
+            if formats_in(reach.flow, calls_model, node, nodes).of(call.args[0]) is not Format.OTHER:
                 text = (
                     f"{where.code(call.func)} has no 16-bit kernel on CUDA, and autocast does not widen what it gets:"
                 )
@@ -529,7 +529,7 @@ def _is_only_wide(flow: Flow, call: ast.Call) -> bool:
     )
 
 
-def _formats(flow: Flow, calls_model: Callable[[ast.Call], bool], node: ast.AST, nodes: Sequence[ast.AST]) -> Formats:
+def formats_in(flow: Flow, calls_model: Callable[[ast.Call], bool], node: ast.AST, nodes: Sequence[ast.AST]) -> Formats:
     """The formats in a function or a block; the arguments of a function count as 16 bits wide."""
     formats = Formats(flow, calls_model)
     if isinstance(node, FUNCTIONS):

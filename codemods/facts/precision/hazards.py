@@ -395,7 +395,7 @@ def without_bf16(reach: Reach, target: Target, module: Module, nodes: Iterable[a
     """What the nodes, and the code they reach, compute for which the script's torch may have no kernel in bf16."""
     for where, node in reach.code(module, nodes):
         for call in own(node, ast.Call):
-            for name in sorted(_names_of_layers(reach.flow, call)):
+            for name in sorted(names_of_layers(reach.flow, call)):
                 since = bf16_since(name)
                 if since is not None and not target.allows(since):
                     version = ".".join(map(str, since))
@@ -405,7 +405,7 @@ def without_bf16(reach: Reach, target: Target, module: Module, nodes: Iterable[a
     return None
 
 
-def _names_of_layers(flow: Flow, call: ast.Call) -> set[str]:
+def names_of_layers(flow: Flow, call: ast.Call) -> set[str]:
     """The qualified names of torch's functions and layers that the call runs."""
     values = flow.values(call.func)
     of_torch = [each for each in values if each.sort in {Sort.EXTERNAL, Sort.MADE}]
