@@ -30,7 +30,15 @@ from codemods.facts.precision.dtypes import (
     vanishing,
 )
 from codemods.facts.precision.escapes import leak
-from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, line_search, located, without_bf16
+from codemods.facts.precision.hazards import (
+    bce_in_model,
+    hazards,
+    is_bce,
+    line_search,
+    located,
+    quasi_newton,
+    without_bf16,
+)
 from codemods.facts.precision.saturation import log_of_rest, makes_probabilities, rounds_probabilities
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
@@ -206,6 +214,10 @@ class Site:
         if search is not None:
             text = f"the line search of LBFGS needs losses of 32 bits ({HERE})"
             raise LeftError("breaks-in-16-bits", text, located(self.script, search))
+        made = quasi_newton(self.script)
+        if made is not None:
+            text = f"LBFGS learns the curvature from differences of gradients, for which 16 bits are too few ({HERE})"
+            raise LeftError("breaks-in-16-bits", text, located(self.script, made))
         for phase in self.group:
             reason = phase.why_not or self._why_unseen(phase)
             if reason is not None:

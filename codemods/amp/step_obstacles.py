@@ -50,13 +50,12 @@ class StepObstacles:
         )
 
     def _why_closure(self) -> Reason | None:
-        """A backward in a function that is handed to ``optimizer.step``, or a step that asks for one."""
+        """A backward in a function that is handed to ``optimizer.step``."""
         closures = {phase.function for phase in self._scaling.phases} - {None}
         for call in self._module.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
                 handed = [value for each in arguments(call) for value in self._flow.values(each)]
-                is_lbfgs = any(each.name == "torch.optim.LBFGS" for each in self._flow.values(call.func.value))
-                if is_lbfgs or any(each.site in closures for each in handed):
+                if any(each.site in closures for each in handed):
                     text = f"optimizer.step(closure) is not supported by GradScaler ({HERE})"
                     return Reason("step-closure", text, (at(self._module, call),))
         return None

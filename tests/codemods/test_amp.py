@@ -1781,7 +1781,7 @@ import torch.nn.functional as F
 torch.manual_seed(0)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
-optimizer = torch.optim.LBFGS(model.parameters())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
     x, y = x.to(device), y.to(device)
 

@@ -19,6 +19,7 @@ from codemods.facts.precision.hazards import (
     no_cuda,
     numbers,
     other_precision,
+    quasi_newton,
     scripted,
     without_bf16,
 )
@@ -80,6 +81,12 @@ def test_what_uses_mixed_precision_already(text: str, expected: bool) -> None:  
             "torch.optim.LBFGS(model.parameters(), line_search_fn='strong_wolfe')",
             "torch.optim.LBFGS(model.parameters(), line_search_fn=None)",
             id="a search along a line",
+        ),
+        pytest.param(
+            quasi_newton,
+            "torch.optim.LBFGS(model.parameters())",
+            "torch.optim.SGD(model.parameters()).step(lambda: 0)",
+            id="curvature from gradients",
         ),
         pytest.param(
             gradient_hook, "model.register_full_backward_hook(f)", "model.register_forward_hook(f)", id="a hook"

@@ -289,6 +289,15 @@ def line_search(script: Script) -> ast.Call | None:
 
 
 @lasting  # each module asks
+def quasi_newton(script: Script) -> ast.Call | None:
+    """Where an LBFGS is made: differences of gradients tell it the curvature, and those are too small for 16 bits."""
+    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
+        if any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
+            return call
+    return None
+
+
+@lasting  # each module asks
 def gradient_hook(script: Script) -> ast.Call | None:
     """Where the script hangs a hook on gradients."""
     for module in script.modules:
