@@ -149,3 +149,8 @@ def test_the_numbers_that_an_expression_stands_for(text: str, expected: list[flo
 def test_what_is_said_where_nothing_is_moved() -> None:
     assert no_cuda(script(HEAD)).code == "no-cuda"
     assert no_cuda(script(f"{HEAD}torch.set_default_device('cuda')\n")).code == "unknown-device"
+
+
+@pytest.mark.parametrize(("kept", "expected"), [("{}", []), ("torch.zeros(4)", ["kept[x > 0] = x.mean()"])])
+def test_a_dict_takes_values_of_any_format(kept: str, expected: list[str]) -> None:
+    assert [node for node, _ in found(f"kept = {kept}\nkept[x > 0] = x.mean()\n")] == expected

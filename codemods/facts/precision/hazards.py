@@ -596,7 +596,7 @@ def _is_converted(node: ast.expr) -> bool:
 
 def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterator[_Wrong]:
     for target in assignment.targets:
-        if isinstance(target, ast.Subscript) and _is_mask(flow, target.slice):
+        if isinstance(target, ast.Subscript) and _is_mask(flow, target.slice) and not _is_container(flow, target.value):
             if _is_too_large(module, assignment.value):
                 yield "a number that does not fit fp16 is assigned", True, ""
             elif (
@@ -623,6 +623,12 @@ def _is_mask(flow: Flow, index: ast.expr) -> bool:
         isinstance(each, ast.Compare) or any(value.sort in TENSOR_SORTS for value in flow.values(each))
         for each in parts
     )
+
+
+def _is_container(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is a dict or list of Python, which takes anything."""
+    values = flow.values(node)
+    return bool(values) and all(each.sort is Sort.CONTAINER for each in values)
 
 
 def _is_too_large(module: Module, node: ast.expr, largest: float = _LARGEST_HALF) -> bool:
