@@ -43,7 +43,7 @@ class StepObstacles:
         return (
             self._why_closure()
             or self._why_not_simple_steps()
-            or self._why_double_backward()
+            or self._why_gradients_asked_for()
             or self._why_order_unknown()
             or self._why_without_gradients()
             or self._why_several_optimizers()
@@ -88,17 +88,23 @@ class StepObstacles:
 
     @property
     def differentiates_gradients(self) -> bool:
-        """Whether gradients are differentiated again: a gradient penalty."""
-        return self._why_double_backward() is not None
+        """Whether gradients are differentiated again, as by a gradient penalty, or asked for beside the step."""
+        return self._why_gradients_asked_for() is not None
 
-    def _why_double_backward(self) -> Reason | None:
+    def _why_gradients_asked_for(self) -> Reason | None:
         for event in self._scaling.events:
             if event.kind not in {EventKind.GRADIENT, EventKind.BACKWARD} or not isinstance(event.node, ast.Call):
                 continue
             differentiates = any(each.name == "torch.autograd.grad" for each in self._flow.values(event.node.func))
-            if differentiates or keeps_graph(self._flow, event.node):
+            here = (located(self._script, event.node),)
+            if keeps_graph(self._flow, event.node):
                 text = f"double backward ({HERE}): a gradient penalty would be scaled twice"
-                return Reason("double-backward", text, (located(self._script, event.node),))
+                return Reason("double-backward", text, here)
+            if differentiates:
+                text = (
+                    f"nothing scales what torch.autograd.grad differentiates ({HERE}): small gradients are zero in fp16"
+                )
+                return Reason("gradients-read", text, here)
         return None
 
     def _why_order_unknown(self) -> Reason | None:

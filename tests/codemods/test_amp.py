@@ -1808,6 +1808,20 @@ for x, y in zip(torch.randn(6, 16, 8), torch.randint(4, (6, 16))):
 """,
         "double backward (line 13): a gradient penalty would be scaled twice; --amp bf16 needs no scaler",
     ),
+    "gradients that are only measured": (
+        HEAD
+        + DATA
+        + """\
+    x.requires_grad_()
+    output = model(x)
+    (gradient,) = torch.autograd.grad(output.sum(), x, retain_graph=True)
+    loss = F.cross_entropy(output, y)
+    print(gradient.norm())
+    loss.backward()
+    optimizer.step()
+""",
+        "nothing scales what torch.autograd.grad differentiates (line 13): small gradients are zero in fp16; --amp bf16 needs no scaler",
+    ),
     "gradients applied by hand": (
         """\
 import torch
@@ -2462,6 +2476,7 @@ for epoch in range(2):
 BF16_CAN = {
     "a closure",
     "double backward",
+    "gradients that are only measured",
     "gradients applied by hand",
     "a step that is not seen",
     "another step that is not known",
@@ -2486,7 +2501,7 @@ BF16_CAN = {
 }
 
 
-DELICATE = {"double backward", "gradients applied by hand"}
+DELICATE = {"double backward", "gradients applied by hand", "gradients that are only measured"}
 """Only ``--amp bf16`` asks for 16 bits in these."""
 
 
