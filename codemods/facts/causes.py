@@ -133,6 +133,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "inner-gradient": "A gradient is asked for of what the model computes on the way, of which a compiled model "
         "has no graph.",
         "needs-gradients": "The code needs gradients itself.",
+        "retained-graph": "A backward keeps the graph of the model, and another one may not have kept it. A backward "
+        "that is compiled without keeping it refuses to keep it later.",
         "captured": "The script captures its training as a CUDA graph itself. What is captured must not wait for the "
         "device, as a gradient scaler does. Make the change by hand, before the capture.",
         "compiles-nothing": "Compiled in place, a model that holds nothing but torch's own modules is not compiled "

@@ -77,8 +77,8 @@ class Compile(Codemod):
         """
         captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework
         graph-break inductor-fault inner-gradient late-hook left-with-another made-in-loop never-pays-back no-cuda
-        no-name not-called nothing-to-gain other-process own-method recurrent-model torchscript unknown-device
-        unknown-model
+        no-name not-called nothing-to-gain other-process own-method recurrent-model retained-graph torchscript
+        unknown-device unknown-model
         """
     )
     tolerance = 1e-3  # kernels with TF32 may be chosen

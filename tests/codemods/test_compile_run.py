@@ -97,6 +97,14 @@ answer = model.first.weight.grad.tolist()
         "a gradient with respect to what is computed inside model: a compiled model has no graph there (line 25)",
         "appears to not have been used in the graph",
     ),
+    "the graph is kept in some iterations": (
+        HEAD.replace("F.relu(self.first(x))", "torch.sigmoid(F.relu(self.first(x)))")
+        + MODEL
+        + TRAINING.replace("loss.backward()", "loss.backward(retain_graph=len(answer) > 1)"),
+        "the graph of model is kept (line 26), which fails once a compiled backward has not kept it: give "
+        "retain_graph=True to the first backward of each iteration",
+        "non-empty donated buffers",
+    ),
     "a gradient is asked for of what a hook kept": (
         HEAD
         + MODEL

@@ -163,6 +163,20 @@ def _twice_in(flow: Flow, module: Module) -> tuple[tuple[ast.Call, set[Value]], 
     return tuple(found)
 
 
+@lasting  # each model asks
+def differentiated(flow: Flow, module: Module, call: ast.Call) -> frozenset[Value]:
+    """The models through which a call computes gradients, as far as they are seen."""
+    return frozenset(_Slice(flow).models(module, call, *_outputs_and_inputs(flow, call)))
+
+
+def _outputs_and_inputs(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]]:
+    """What a call differentiates, and with respect to what."""
+    is_function = any(each.sort is Sort.EXTERNAL and each.name in _POSITIONS for each in flow.values(call.func))
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and not is_function:
+        return [call.func.value], []
+    return _argument(call, 0, "outputs") or _argument(call, 0, "tensors"), _argument(call, 1, "inputs")
+
+
 def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
     """What is differentiated so that it can be differentiated again, and with respect to what; None for other calls."""
     names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
@@ -293,15 +307,38 @@ def keeps_graph(flow: Flow, call: ast.Call) -> bool:
 
     What is handed on from a parameter counts by what its default and its callers say.
     """
-    given = [each.value for each in call.keywords if each.arg == "create_graph"]
+    values, is_open = _given(flow, call, "create_graph", 0)
+    return is_open or (values is not None and not _all_say(values, wanted=False))
+
+
+def retains(flow: Flow, call: ast.Call) -> bool:
+    """Whether a call that computes gradients may keep the graph: ``retain_graph=True``, or what needs it."""
+    values, is_open = _given(flow, call, "retain_graph", 1)
+    return is_open or (values is not None and not _all_say(values, wanted=False)) or keeps_graph(flow, call)
+
+
+def surely_retains(flow: Flow, call: ast.Call) -> bool:
+    """Whether it keeps the graph whenever it is called."""
+    values, _ = _given(flow, call, "retain_graph", 1)
+    return values is not None and _all_say(values, wanted=True)
+
+
+def _all_say(values: list[Value], *, wanted: bool) -> bool:
+    return bool(values) and all(each.sort is Sort.LITERAL and bool(each.literal) is wanted for each in values)
+
+
+def _given(flow: Flow, call: ast.Call, name: str, before: int) -> tuple[list[Value] | None, bool]:
+    """What a call that computes gradients is given by that name, so far before ``create_graph``.
+
+    None where it is given nothing; and whether what it unpacks may give it something.
+    """
+    given = [each.value for each in call.keywords if each.arg == name]
     position = _position(flow, call)
+    is_open = False
     if position is not None:
-        given += call.args[position : position + 1]
-        if any(each.arg is None and _may_name(flow, each.value, "create_graph") for each in call.keywords):
-            return True
-    values = [value for each in given for value in flow.values(each)]
-    is_off = bool(values) and all(each.sort is Sort.LITERAL and not each.literal for each in values)
-    return bool(given) and not is_off
+        given += call.args[position - before : position - before + 1]
+        is_open = any(each.arg is None and _may_name(flow, each.value, name) for each in call.keywords)
+    return [value for each in given for value in flow.values(each)] if given else None, is_open
 
 
 def _position(flow: Flow, call: ast.Call) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
+from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
 from codemods.facts.models.compilability import why_not_traced, why_recompiled
 from codemods.facts.models.layers import Model, is_in_threads
@@ -168,6 +169,15 @@ def _differentiated_inside(script: Script, trained: TrainedModel) -> Reason | No
     return Reason("inner-gradient", text, (located(script, inside),))
 
 
+def _retained(script: Script, trained: TrainedModel) -> Reason | None:
+    kept = retained_at_times(script.flow, script.modules, script.iterations, trained.model.value)
+    if kept is None:
+        return None
+    text = f"the graph of {trained.name} is kept ({HERE}), which fails once a compiled backward has not kept it:"
+    remedy = "give retain_graph=True to the first backward of each iteration"
+    return Reason("retained-graph", text, (located(script, kept),), remedy)
+
+
 def _called_by_its_own(script: Script, trained: TrainedModel) -> Reason | None:
     class_ = trained.model.class_
     if class_ is None or script.flow.method(class_, "__call__") is None:
@@ -252,6 +262,7 @@ OBSTACLES = (
     Obstacle(_scripted),
     Obstacle(_differentiated_twice, reference="pytorch/pytorch 91469"),
     Obstacle(_differentiated_inside),
+    Obstacle(_retained),
     Obstacle(_called_by_its_own),
     Obstacle(_traced),
     Obstacle(_sent_away),
