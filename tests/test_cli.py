@@ -200,10 +200,10 @@ def test_output_writes_another_file(torchfast: Run, naive: Path) -> None:
 
 
 def test_output_is_written_also_where_nothing_changes(torchfast: Run, tmp_path: Path) -> None:
-    (tmp_path / "plain.py").write_bytes(b"print 'h\xe9llo'\r\n")
+    (tmp_path / "plain.py").write_bytes(b"# coding: latin-1\r\nprint('h\xe9llo')\r\n")
 
     assert torchfast("rewrite", "plain.py", "--output", "copy.py").code == 0
-    assert (tmp_path / "copy.py").read_bytes() == b"print 'h\xe9llo'\r\n"
+    assert (tmp_path / "copy.py").read_bytes() == b"# coding: latin-1\r\nprint('h\xe9llo')\r\n"
 
 
 def test_output_names_the_other_files_that_could_be_rewritten(torchfast: Run, naive: Path) -> None:
@@ -304,6 +304,56 @@ def test_a_broken_file_is_one_line_and_holds_up_no_other(torchfast: Run, naive: 
     assert answer.err.count("\n") == 1
     assert rule_lines(answer.out) == SITES
     assert (naive.parent / name).read_bytes() == data
+
+
+NO_TORCH_NO_PYTHON = {
+    "syntax.py": (b"def f(:\n    pass\n", "syntax.py:1: not Python 3"),
+    "python2.py": (b'x = 1\nprint "hello"\n', "python2.py:2: not Python 3"),
+    "cut.ipynb": (b'{"cells": [\n', "cut.ipynb:"),
+    "latin.py": (b"x = 1\n# \xe9\n", "latin.py:2: not utf-8"),
+}
+
+
+@pytest.mark.parametrize("command", ["check", "rewrite", "facts"])
+@pytest.mark.parametrize("name", NO_TORCH_NO_PYTHON)
+def test_a_broken_file_that_is_named_is_told_of_without_torch(
+    torchfast: Run, tmp_path: Path, command: str, name: str
+) -> None:
+    data, line = NO_TORCH_NO_PYTHON[name]
+    (tmp_path / name).write_bytes(data)
+
+    answers = [torchfast(command, name), torchfast(command, name)]
+
+    for answer in answers:  # the second may be remembered
+        assert answer.code == 2
+        assert answer.err.removeprefix("Error: ").startswith(line)
+        assert answer.err.count("\n") == 1
+        assert answer.out == ""
+
+
+def test_below_a_directory_what_is_broken_without_torch_is_nobodys_question(torchfast: Run, naive: Path) -> None:
+    for name, (data, _) in NO_TORCH_NO_PYTHON.items():
+        (naive.parent / name).write_bytes(data)
+
+    answer = torchfast("check", ".", *BITWISE)
+
+    assert (answer.code, answer.err) == (1, "")
+    assert rule_lines(answer.out) == SITES
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("check", ""), ("rewrite", ""), ("rewrite", "train.py", "", "--apply"), ("verify", "", "train.py"), ("facts", "")],
+    ids=" ".join,
+)
+def test_an_empty_path_is_refused_before_anything_is_read(
+    torchfast: Run, naive: Path, arguments: tuple[str, ...]
+) -> None:
+    answer = torchfast(*arguments)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "Error: a path is empty: name a file or a directory ('.' is the current one)\n"
+    assert naive.read_text() == NAIVE
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import Fault, not_empty
 from autotune_rewrite.errors import FileError
 
 
 @click.command()
-@click.argument("script")
+@click.argument("script", callback=not_empty)
 def facts(script: str) -> None:
     """Print what is understood of a script, line by line."""
     from autotune_rewrite.rewriting import batch

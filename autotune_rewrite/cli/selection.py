@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import Fault, not_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         command(chosen=Chosen(select, ignore, level, target_torch, workers, amp, main_guard), **others)
 
     selection = (
-        click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
+        click.argument("paths", nargs=-1, required=True, metavar="PATH...", callback=not_empty),
         click.option(
             "--level",
             metavar="LEVEL",

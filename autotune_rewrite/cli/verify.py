@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import Fault, not_empty
 from autotune_rewrite.cli.running import (
     Running,
     ScriptCommand,
@@ -22,7 +22,7 @@ from autotune_rewrite.errors import FileError
 
 
 @click.command(cls=ScriptCommand)
-@click.argument("scripts", nargs=-1, metavar="ORIGINAL REWRITTEN")
+@click.argument("scripts", nargs=-1, metavar="ORIGINAL REWRITTEN", callback=not_empty)
 @click.option(
     "--promise",
     type=click.Choice(["bitwise", "random", "precision"]),

@@ -17,7 +17,7 @@ from autotune_rewrite.project import files
 from autotune_rewrite.project.programs import Part, Project, projects
 from autotune_rewrite.rewriting import config
 from autotune_rewrite.rewriting.results import Rewrite
-from autotune_rewrite.rewriting.rewrite import Text, describe, rewrite_project
+from autotune_rewrite.rewriting.rewrite import Text, describe, parse, rewrite_project
 from codemods.codemod import Promise
 
 if TYPE_CHECKING:
@@ -98,10 +98,37 @@ def run(paths: Iterable[str], options: Options, *, check: bool, follow: bool = T
 def found(paths: Iterable[str], *, follow: bool = True) -> tuple[list[FileError], list[Project]]:
     """What is wrong with some paths, and the projects of the files there."""
     paths = list(paths)
-    names = list(files.python_files(paths))
     tops = [each for each in paths if Path(each).is_dir()]
+    broken = {each: fault for each in paths if each not in tops and (fault := _fault_of_named(each)) is not None}
+    names = [broken.get(each, each) if isinstance(each, str) else each for each in files.python_files(paths)]
     groups = projects([each for each in names if isinstance(each, str)], tops, follow=follow)
     return [each for each in names if isinstance(each, FileError)], groups
+
+
+def _fault_of_named(path: str) -> FileError | None:
+    """What is wrong with the text of a file that the user named, where it does not mention torch.
+
+    What is wrong with others is found when they are put through the rules.
+    """
+    try:
+        source = files.read(path)
+    except FileError:
+        return None
+    try:
+        refuse_broken(source)
+    except FileError as error:
+        return error
+    return None
+
+
+def refuse_broken(source: Source) -> None:
+    """Refuse what is no Python, and does not mention torch, either: else nobody would parse it.
+
+    Raises:
+        FileError: where it stops being Python.
+    """
+    if not source.mentions_torch:
+        parse(source.path, files.decode(source.path, source.data, as_text=True).text)
 
 
 def in_turn(work: Callable[[Project], list[One]], groups: Sequence[Project]) -> Iterator[list[One | FileError]]:
@@ -164,8 +191,10 @@ def read_project(path: str, *, follow: bool = True) -> Read:
     (project,) = projects([path], follow=follow)
     parts = read(project)
     for part, source in parts:
-        if part.path == path and isinstance(source, FileError):
-            raise source
+        if part.path == path:
+            if isinstance(source, FileError):
+                raise source
+            refuse_broken(source)
     return parts
 
 
