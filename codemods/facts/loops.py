@@ -49,13 +49,13 @@ def around(
             if above not in seen:
                 seen.add(above)
                 for place in runs(flow, above):
-                    if given is None or _may_give(flow, above, node, place, given):
+                    if given is None or may_give(flow, above, node, place, given):
                         yield from around(flow, module_of(flow, place), place, seen, given)
             return
         below = above
 
 
-def _may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value: Value) -> bool:
+def may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value: Value) -> bool:
     """Whether the function's node may have the value where the place runs it: not where it comes as an argument."""
     parameters = {each.arg for each in signature(function).named}
     of_call = (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ()

@@ -89,3 +89,14 @@ def test_another_module_reads_it_when_it_is_imported() -> None:
 
     assert found is not None
     assert [ast.unparse(each) for each in found.where.nodes] == ["steps.run(loader)"]
+
+
+def test_a_script_that_gives_its_own_loader_to_the_same_function_is_no_obstacle() -> None:
+    known = script(
+        f"{HEAD}import steps\ndef main():\n    steps.run(DataLoader([1]))\nif __name__ == '__main__':\n    main()\n",
+        steps="def run(loader):\n    for x in loader:\n        pass\n",
+        tune="import steps\nfrom torch.utils.data import DataLoader\nsteps.run(DataLoader([2]))\n",
+    )
+    loader = next(each for each in known.loaders if each.module is known.module)
+
+    assert unguarded(known, loader, [worker_code(known.flow, loader)]) is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_main_guard
 from codemods.dataflow.values import Sort
-from codemods.facts.loops import module_of, runs
+from codemods.facts.loops import may_give, module_of, runs
 from codemods.library.kinds import PROGRESS
 
 if TYPE_CHECKING:
@@ -132,8 +132,18 @@ class Top:
     """Whether it stands under the main guard, and so runs only where the module is run."""
 
 
-def tops(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None) -> Iterator[Top]:
-    """The statements of the modules that run the node, through whatever calls."""
+def tops(
+    flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = None, given: Value | None = None
+) -> Iterator[Top]:
+    """The statements of the modules that run the node, through whatever calls.
+
+    Args:
+        flow: The values of the project.
+        module: Where the node stands.
+        node: What runs.
+        seen: Functions that are looked into already.
+        given: What it has to run with: a call of its function that gives it something else does not count.
+    """
     seen = set() if seen is None else seen
     top = node
     is_guarded = False
@@ -143,7 +153,8 @@ def tops(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST] | None = 
             if above not in seen:
                 seen.add(above)
                 for place in runs(flow, above):
-                    yield from tops(flow, module_of(flow, place), place, seen)
+                    if given is None or may_give(flow, above, node, place, given):
+                        yield from tops(flow, module_of(flow, place), place, seen, given)
             return
         if isinstance(above, ast.Module) and isinstance(top, ast.stmt):
             yield Top(module, top, is_guarded)

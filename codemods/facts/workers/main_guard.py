@@ -77,7 +77,7 @@ def unguarded(script: Script, loader: Loader, codes: Sequence[WorkerCode]) -> Un
     module = script.module
     running = _running(script, loader)
     # No worker imports a notebook, which is no file of Python.
-    tops = {top: None for code in codes for top in _read_by(script, code) if not top.module.notebook}
+    tops = {top: None for code in codes for top in _reading(script, code.loader) if not top.module.notebook}
     reading = [top for top in tops if not top.is_guarded and (top.module in running or not _is_run(script, top))]
     elsewhere = next((top for top in reading if not _is_run(script, top)), None)
     if elsewhere is not None:
@@ -96,14 +96,14 @@ def _is_run(script: Script, top: Top) -> bool:
 
 def _running(script: Script, loader: Loader) -> set[Module]:
     """The modules that are run, as ``__main__``, in processes that make and read the loader."""
-    flow = script.flow
-    nodes = [(loader.module, loader.call), *((each.module, each.node) for each in loader.passes)]
-    return {top.module for module, node in nodes for top in tops(flow, module, node)} & set(script.entries)
+    found = (*tops(script.flow, loader.module, loader.call), *_reading(script, loader))
+    return {top.module for top in found} & set(script.entries)
 
 
-def _read_by(script: Script, code: WorkerCode) -> Iterator[Top]:
-    for each in code.loader.passes:
-        yield from tops(script.flow, each.module, each.node)
+def _reading(script: Script, loader: Loader) -> Iterator[Top]:
+    """The statements that read the loader, not those that give another one to the same function."""
+    for each in loader.passes:
+        yield from tops(script.flow, each.module, each.node, given=loader.value)
 
 
 def _unguarded(script: Script, codes: Sequence[WorkerCode], reading: Sequence[ast.stmt]) -> Unguarded:
