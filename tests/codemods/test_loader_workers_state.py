@@ -337,6 +337,64 @@ BATCHES = {
 }
 
 
+STORE = """\
+class Store:
+    def __init__(self, path):
+        self.file = open(path, "rb")
+
+    def {method}(self, index):
+        self.file.seek(index)
+        return self.file.read(1)
+
+
+class Bytes(Dataset):
+    def __init__(self, path):
+        self.store = Store(path)
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return torch.tensor(int(self.store{read})), index
+
+
+data = Bytes("a.bin")
+loader = DataLoader(data, 64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "read"),
+    [("get", ".get(index)"), ("__getitem__", "[index]"), ("__call__", "(index)")],
+    ids=["a method", "an item", "a call"],
+)
+def test_what_reads_through_an_open_file_is_not_in_memory(method: str, read: str) -> None:
+    left(HEAD + STORE.format(method=method, read=read) + READ, kept_open("open", 'self.file = open(path, "rb")'))
+
+
+def test_a_file_that_is_read_when_the_data_set_is_made_leaves_its_items_in_memory() -> None:
+    code = STORE.format(method="__getitem__", read="[index]").replace('open(path, "rb")', "open(path).read()")
+    code = code.replace("        self.file.seek(index)\n", "").replace("self.file.read(1)", "self.file[index]")
+
+    text = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
+    left(HEAD + code + READ, text)
+
+
+def test_items_that_torchvisions_data_set_makes_are_not_in_memory() -> None:
+    code = """\
+class Indexed(datasets.FakeData):
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x, index
+
+
+data = Indexed(9, transform=to_tensor)
+loader = DataLoader(data, 64)
+"""
+
+    left(HEAD + code + READ, "what super().__getitem__() does in a worker process is not known (line [super()])")
+
+
 @pytest.mark.parametrize(("before", "after", "line"), BATCHES.values(), ids=BATCHES.keys())
 def test_batches_that_are_kept(before: str, after: str, line: str) -> None:
     left(around(before, after, read="for x0, y in loader:\n    x = x0.cuda()\n"), KEPT.format(line))

@@ -6,6 +6,7 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import bound_names, scope_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, is_name, walk
 from codemods.dataflow.values import Sort, without_none
@@ -293,6 +294,20 @@ def why_not_copied(code: WorkerCode) -> Reason | None:
     return None
 
 
+def why_not_in_memory(code: WorkerCode) -> Reason | None:
+    """What an item is read from that is not in memory, where no function that workers call says so."""
+    for function in code.functions:
+        for node in walk(function):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                owners = filter(None, map(class_of, code.flow.values(node.value)))
+                if any(_keeps_open(code, each, node.attr) for each in owners):
+                    return why_not_copied(code)
+        for call in calls(function):
+            if any(_is_torchvisions(code.flow, each) for each in code.flow.values(call.func)):
+                return _not_known(code, f"{ast.unparse(call.func)}()", call)
+    return None
+
+
 def _opened_by(flow: Flow, module: Module, name: str) -> frozenset[str]:
     """What the module opens under the name: ``log = open(path)``, whose value is nothing that is known."""
     stores = [each for each in module.stores.get(name, ()) if module.function(each) is None]
@@ -347,6 +362,27 @@ def _opened(code: WorkerCode, function: Callee) -> Reason | None:
             if openers:
                 return _kept_open(code, min(openers), node)
     return None
+
+
+def _keeps_open(code: WorkerCode, class_: ast.ClassDef, attribute: str) -> bool:
+    """Whether a method of the class opens what the attribute of its objects is."""
+    return any(
+        isinstance(node, (ast.Assign, ast.AnnAssign))
+        and any(isinstance(each, ast.Attribute) and each.attr == attribute for each in _set(node))
+        and opens(code.flow, function, node.value)
+        for function in class_.body
+        if isinstance(function, FUNCTIONS)
+        for node in walk(function)
+    )
+
+
+def _is_torchvisions(flow: Flow, method: Value) -> bool:
+    """``super().__getitem__`` in a class that inherits it from one of torchvision's data sets."""
+    if method.sort is not Sort.METHOD or method.site is not None or method.of is None or method.name != "__getitem__":
+        return False
+    class_ = class_of(method.of)
+    bases = flow.bases(class_) if class_ is not None else ()
+    return any(isinstance(each, str) and each.startswith(_TORCHVISION) for each in bases)
 
 
 def _runs_only_there(code: WorkerCode, function: Callee) -> bool:

@@ -18,7 +18,7 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.main_guard import Unguarded, unguarded
-from codemods.facts.workers.obstacles import why_not_copied, why_not_sent, why_on_device, why_unknown
+from codemods.facts.workers.obstacles import why_not_copied, why_not_in_memory, why_not_sent, why_on_device, why_unknown
 from codemods.facts.workers.payload import WorkerCode, worker_code
 from codemods.facts.workers.shared_state import why_changed_while_read, why_not_shared
 
@@ -364,6 +364,9 @@ class WorkerFacts:
             remedy = "yield what get_worker_info() says is this worker's part"
             return Reason("not-divided-among-workers", text, remedy=remedy)
         if not code.does_work:
+            not_in_memory = why_not_in_memory(code)
+            if not_in_memory is not None:
+                return not_in_memory
             text = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
             return Reason("data-in-memory", text)
         reason = why_on_device(code) or why_not_sent(code, forked=forked) or why_not_copied(code)
