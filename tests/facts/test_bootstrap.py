@@ -62,7 +62,12 @@ def hazards(body: str) -> list[str | None]:
             id="another network's output",
         ),
         pytest.param(
-            "goal = r + 0.9 * target(n)\nloss = F.mse_loss(q(s), goal)\nloss.backward()", None, id="with its graph"
+            "goal = r + 0.9 * target(n)\nloss = F.mse_loss(q(s), goal)\nloss.backward()", "goal", id="with its graph"
+        ),
+        pytest.param(
+            "guess = r + 0.9 * q(n)\nloss = F.mse_loss(guess, target(s))\nloss.backward()",
+            None,
+            id="an output with a graph",
         ),
         pytest.param(
             "goal = (r + target(n)).detach()\nloss = F.mse_loss(q(s), goal)\nloss.backward()", None, id="no discount"

@@ -86,7 +86,9 @@ def _of_phase(phases: Phases, phase: Phase) -> Hazard | None:
         values = _Values(phases, module, scope)
         for node, one, other in _regressions(phases, part):
             sides = values.of(one), values.of(other)
-            if all(each.of_model for each in sides) and any(each.is_target for each in sides):
+            # What a loss is given second is its target: where nothing trains its network, few detach it.
+            is_target = isinstance(node, ast.Call) and sides[1].is_bootstrapped
+            if all(each.of_model for each in sides) and (is_target or any(each.is_target for each in sides)):
                 text = f"{module.code(one if sides[0].is_target else other)} {_WHAT}"
                 return Hazard(module, node, text, remedy=_REMEDY, code="bootstrapped-target")
     return None
