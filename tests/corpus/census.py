@@ -65,7 +65,7 @@ _OTHERS_BACKWARD = re.compile(r"accelerator|fabric|engine|strategy|deepspeed", r
 _TIMED = re.compile(r"%%(?:time|timeit|capture|prun)\b")
 _MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[^#'\"]*\?\s*$)")
 _ASSIGNED_MAGIC = re.compile(r"^(\s*[\w, ]+=\s*)[%!].*")
-_NEW_TORCH = re.compile(r"\b(?:torch|pytorch)\s*(?:>=|==|~=|>|=)\s*[2-9]")
+_OLD_TORCH = re.compile(r"\b(?:torch|pytorch)\s*(?:==?|~=|<=?)\s*[01]\b|\b(?:torch|pytorch)\b[^\n]*<\s*2\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,32 +266,32 @@ def files(root: Path) -> list[str]:
     )
 
 
-def sites(program: Program, *, new_torch: bool = False) -> list[Site]:
+def sites(program: Program, *, old_torch: bool = False) -> list[Site]:
     """All sites of a program; none where it does not import torch.
 
     Args:
         program: The file.
-        new_torch: Whether the project asks for torch 2 or later.
+        old_torch: Whether the project pins a torch before 2.
     """
     if not program.imports_torch:
         return []
     found = [site for census in _CENSUSES for site in census(program)]
-    found += _zeroed(program, new_torch=new_torch)
+    found += _zeroed(program, old_torch=old_torch)
     if program.is_unit_test:
         found = [replace(each, settled=each.settled or "a unit test") for each in found]
     return sorted(found, key=lambda each: (each.first, each.rule))
 
 
-def asks_for_new_torch(root: Path, path: str) -> bool:
-    """Whether requirements beside a file, or in a folder above it in its repository, ask for torch 2 or later."""
-    return any(_asks(root / folder) for folder in PurePosixPath(path).parents)
+def pins_old_torch(root: Path, path: str) -> bool:
+    """Whether requirements beside a file, or in a folder above it in its repository, pin a torch before 2."""
+    return any(_pins(root / folder) for folder in PurePosixPath(path).parents)
 
 
 @cache
-def _asks(folder: Path) -> bool:
+def _pins(folder: Path) -> bool:
     names = ("requirements*.txt", "pyproject.toml", "setup.py", "environment*.y*ml")
     texts = (file.read_text(encoding="utf-8", errors="replace") for name in names for file in folder.glob(name))
-    return any(_NEW_TORCH.search(text) for text in texts)
+    return any(_OLD_TORCH.search(text) for text in texts)
 
 
 def accounts(program: Program, site: Site, finding: dict[str, Any], alone: bool) -> bool:  # noqa: FBT001 - see Args
@@ -486,7 +486,7 @@ def _names(node: ast.AST) -> Iterator[ast.Name]:
     return (each for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
-def _zeroed(program: Program, *, new_torch: bool) -> Iterator[Site]:
+def _zeroed(program: Program, *, old_torch: bool) -> Iterator[Site]:
     """``zero_grad(…)``, and ``.grad.zero_()`` by hand."""
     for call in program.calls:
         if not isinstance(call.func, ast.Attribute):
@@ -496,7 +496,7 @@ def _zeroed(program: Program, *, new_torch: bool) -> Iterator[Site]:
             value = call.args[0] if value is None and call.args else value
             drops = value is not None and not (isinstance(value, ast.Constant) and not value.value)
             settled = "set_to_none is given" if drops else ""
-            if value is None and new_torch:
+            if value is None and not old_torch:
                 settled = "the default since torch 2"
             yield _at(program, "zero-grad-none", call, settled)
         elif call.func.attr == "zero_" and re.search(r"\.grad(?:\.data)?$", ast.unparse(call.func.value)):

@@ -145,8 +145,8 @@ def study(root: Path, scratch: Path, timeout: float, answers: Path | None = None
         repository.changed = len(_changed(before, after))
         refused = {each["path"] for each in report["errors"]}
         repository.unseen = [path for path in _paths(copy) if path not in programs and path not in refused]
-        new_torch = {path for path in programs if census.asks_for_new_torch(root, path)}
-        take_in(report["findings"], programs, repository, new_torch)
+        old_torch = {path for path in programs if census.pins_old_torch(root, path)}
+        take_in(report["findings"], programs, repository, old_torch)
         again = _call(["check"], copy, timeout, repository, codes=(0, 1, 2))
         for finding in again["findings"] if again is not None else ():
             if finding["status"] == "rewrites":
@@ -159,7 +159,7 @@ def take_in(
     findings: Sequence[dict[str, Any]],
     programs: dict[str, census.Program],
     repository: Repository,
-    new_torch: Collection[str] = (),
+    old_torch: Collection[str] = (),
 ) -> None:
     """Sorts what was found, and what was not.
 
@@ -167,7 +167,7 @@ def take_in(
         findings: As the tool prints them, with paths relative to the repository.
         programs: Its programs before the rewrite, by path.
         repository: Where the answers go.
-        new_torch: The paths for which requirements ask for torch 2 or later.
+        old_torch: The paths for which requirements pin a torch before 2.
     """
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = collections.defaultdict(list)
     for each in findings:
@@ -181,7 +181,7 @@ def take_in(
     accounted: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     scripts = {path for path, _ in by_place}
     for path, program in programs.items():
-        sites = census.sites(program, new_torch=path in new_torch)
+        sites = census.sites(program, old_torch=path in old_torch)
         scripts |= {path} if sites else set()
         for site in sites:
             near = by_place[path, site.rule]

@@ -77,7 +77,7 @@ def test_a_script_that_fails_is_accounted_for_as_a_whole() -> None:
 
 def test_of_many_scripts_a_few_count_always_the_same_and_those_that_train_first() -> None:
     scripts = {f"s{index}": TRAIN + "#" * index for index in range(7)}
-    others = {f"o{index}": f"import torch\noptimizer.zero_grad()\n{'#' * index}" for index in range(7)}
+    others = {f"o{index}": f"import torch\noptimizer.zero_grad(set_to_none=False)\n{'#' * index}" for index in range(7)}
 
     found = repository(**others, **scripts)
 
