@@ -144,7 +144,7 @@ def study(root: Path, scratch: Path, timeout: float, answers: Path | None = None
         repository.broken += _faults(report, before, after)
         repository.changed = len(_changed(before, after))
         refused = {each["path"] for each in report["errors"]}
-        repository.unseen = [path for path in _paths(copy) if path not in programs and path not in refused]
+        repository.unseen = [path for path in census.files(copy) if path not in programs and path not in refused]
         old_torch = {path for path in programs if census.pins_old_torch(root, path)}
         take_in(report["findings"], programs, repository, old_torch)
         again = _call(["check"], copy, timeout, repository, codes=(0, 1, 2))
@@ -412,20 +412,10 @@ def _contents(root: Path) -> dict[str, bytes]:
 
 def _programs(root: Path) -> Iterator[tuple[str, census.Program]]:
     """The programs that the tool should have looked at."""
-    for path in _paths(root):
+    for path in census.files(root):
         program = census.Program.read(root / path, path)
         if program is not None:
             yield path, program
-
-
-def _paths(root: Path) -> list[str]:
-    notebooks = reads_notebooks()
-    return [path for path in census.files(root) if notebooks or path.endswith(".py")]
-
-
-def reads_notebooks() -> bool:
-    """Whether the tool takes notebooks at all."""
-    return any("ipynb" in file.read_text(encoding="utf-8") for file in (PROJECT / "autotune_rewrite").glob("*.py"))
 
 
 def version() -> str:

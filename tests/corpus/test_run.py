@@ -305,3 +305,18 @@ def test_versions_are_compared_site_by_site() -> None:
         "    a/b: train.py:4  no → never",
     ]
     assert list(run.compare([old], [old])) == []
+
+
+def test_notebooks_are_programs(tmp_path: Path) -> None:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "code", "source": TRAIN, "metadata": {}, "outputs": [], "execution_count": None}
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    root = tmp_path / "a+b"
+    root.mkdir()
+    (root / "train.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    (tmp_path / "scratch").mkdir()
+
+    found = run.study(root, tmp_path / "scratch", 60.0)
+
+    assert (found.files, found.counted, found.broken) == (1, ["train.ipynb"], [])
