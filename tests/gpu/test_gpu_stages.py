@@ -269,6 +269,7 @@ runpy.run_module("tests.gpu", run_name="__main__", alter_sys=False)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("gpu")
 class TestOnTheSimulatedDevice:
     def test_what_runs_there_needs_no_libcst(self, folder: Path, tmp_path: Path) -> None:
