@@ -19,8 +19,7 @@ from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.numbers import is_item_of_number
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
-from codemods.library.kinds import Kind, always
-from codemods.library.losses import is_loss_class, is_loss_function
+from codemods.library.kinds import Kind, always, is_loss
 from codemods.library.removed import (
     BUILTINS_OF_PYTHON_2,
     NO_ITEM,
@@ -282,12 +281,9 @@ def _failing_method(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, 
 def _failing_loss(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, str]]:
     """A loss of all that a forward pass returns: ``criterion(model(x), y)`` of ``return out, cache``."""
     callees = flow.values(node.func)
-    is_loss = bool(callees) and all(
-        (each.sort is Sort.EXTERNAL and is_loss_function(each.name))
-        or (each.sort is Sort.MADE and is_loss_class(each.name))
-        for each in callees
-    )
-    if not is_loss or not node.args or isinstance(node.args[0], ast.Starred):
+    # A class of the project that derives from a loss may take what it likes.
+    is_torchs = bool(callees) and all(each.sort is not Sort.INSTANCE and is_loss(flow, each) for each in callees)
+    if not is_torchs or not node.args or isinstance(node.args[0], ast.Starred):
         return
     given = flow.values(node.args[0])
     if given and all(isinstance(each.site, (ast.Tuple, ast.List, ast.Dict)) for each in given):

@@ -112,10 +112,12 @@ def kind(flow: Flow, value: Value) -> Kind | None:
 
 def computes_loss(flow: Flow, call: ast.Call) -> bool:
     """Whether the call computes a loss of PyTorch's: by an object, ``criterion(x, y)``, or a function."""
-    return any(
-        kind(flow, each) is Kind.LOSS or (each.sort is Sort.EXTERNAL and is_loss_function(each.name))
-        for each in flow.values(call.func)
-    )
+    return any(is_loss(flow, each) for each in flow.values(call.func))
+
+
+def is_loss(flow: Flow, value: Value) -> bool:
+    """Whether a call of the value computes a loss of PyTorch's."""
+    return kind(flow, value) is Kind.LOSS or (value.sort is Sort.EXTERNAL and is_loss_function(value.name))
 
 
 @lru_cache(maxsize=4096)
