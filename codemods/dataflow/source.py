@@ -254,6 +254,13 @@ class Module:
                 found.setdefault(ast.unparse(node), []).append(node)
         return found
 
+    def assignments(self, name: ast.Name) -> Iterator[ast.Assign]:
+        """Those of its function, or of the module, that bind a name."""
+        for store in self.stores.get(name.id, ()):
+            statement = self.statement(store)
+            if isinstance(statement, ast.Assign) and self.function(store) is self.function(name):
+                yield statement
+
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node that holds this one, or None for the module itself."""
         return self._parents.get(node)

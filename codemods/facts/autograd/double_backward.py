@@ -122,18 +122,10 @@ def _sources(flow: Flow, module: Module, node: ast.expr) -> Iterator[ast.AST]:
             scope = where.function(each)
             if not isinstance(each, ast.Name) or not depth:
                 continue
-            before = [(where, one) for one in _assigned(where, each)]
+            before = [(where, one.value) for one in where.assignments(each)]
             before += _arguments(flow, scope, each.id) if scope is not None else ()
             todo += ((*one, depth - 1) for one in before if one[1] not in seen)
             seen.update(one for _, one in before)
-
-
-def _assigned(module: Module, name: ast.Name) -> Iterator[ast.expr]:
-    """What a name is assigned in its function."""
-    for target in module.stores.get(name.id, ()):
-        statement = module.statement(target)
-        if isinstance(statement, ast.Assign) and module.function(target) is module.function(name):
-            yield statement.value
 
 
 def _models_in(flow: Flow, value: Value) -> Iterator[Value]:

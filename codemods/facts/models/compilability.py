@@ -231,11 +231,8 @@ def _is_a_length(flow: Flow, node: ast.expr, depth: int = 3) -> bool:
 
 def _assigned(flow: Flow, name: ast.Name) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What the name is assigned in its function: each target and what it is given."""
-    module = module_of(flow, name)
-    for store in module.stores.get(name.id, ()):
-        statement = module.statement(store)
-        if module.function(store) is module.function(name) and isinstance(statement, ast.Assign):
-            yield from ((each, statement.value) for each in statement.targets)
+    for statement in module_of(flow, name).assignments(name):
+        yield from ((each, statement.value) for each in statement.targets)
 
 
 def _gives_a_length(flow: Flow, target: ast.expr, given: ast.expr, name: str, depth: int) -> bool:

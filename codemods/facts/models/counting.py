@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
 from codemods.facts.loops import module_of
 
@@ -102,11 +102,7 @@ def _may_be_integer(value: Value) -> bool:
 
 
 def _assigned(flow: Flow, name: ast.Name) -> Iterator[ast.expr]:
-    """What the name is assigned in its function."""
-    module = module_of(flow, name)
-    for store in module.stores.get(name.id, ()):
-        statement = module.statement(store)
-        if not isinstance(statement, ast.Assign) or store not in statement.targets:
-            continue
-        if module.function(store) is module.function(name):
+    """What the name alone is assigned in its function, by no unpacking."""
+    for statement in module_of(flow, name).assignments(name):
+        if any(is_name(each, name.id) for each in statement.targets):
             yield statement.value
