@@ -49,6 +49,28 @@ class Default(enum.Enum):
         return self.value
 
 
+class Phase(enum.Enum):
+    """A part of a training iteration; ``EVALUATION`` alone lies between iterations."""
+
+    DATA = "waiting for data"
+    """In ``DataLoader``: workers start, items are read, transformed and collated."""
+    COPIES = "copies to the device"
+    FORWARD = "forward and loss"
+    BACKWARD = "backward"
+    ACCUMULATION = "adding to gradients"
+    """The part of ``BACKWARD`` that adds to gradients, which are there already."""
+    ZEROING = "zeroing gradients"
+    OPTIMIZER = "optimizer"
+    WAITING = "waiting for the device"
+    """The host wants a value: ``.item()``, ``.cpu()``, ``print``."""
+    OTHER = "other code"
+    EVALUATION = "evaluation"
+    """Passes through loaders without a backward."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
 AmpForm = Literal["auto", "bf16", "fp16"]
 """A form of mixed precision: ``auto`` lets the GPU decide when the script runs; the other two are plainer."""
 
@@ -158,6 +180,8 @@ class Codemod(ABC):
     examples: ClassVar[tuple[Rewrites | Leaves, ...]]
     needs_cuda: ClassVar[bool]
     """Whether its changes act only where there is a CUDA device, unless a finding says what it needs itself."""
+    phases: ClassVar[frozenset[Phase]]
+    """Where its changes save time: at most as much as these parts of an iteration take in all."""
     causes: ClassVar[frozenset[str]]
     """The codes of the reasons for which it leaves sites, but for those of ``causes.OF_ALL``."""
     failures: ClassVar[tuple[str, ...]] = ()

@@ -15,7 +15,7 @@ from autotune_rewrite.rewriting.catalogue import GROUPS, ROUNDS, RULES
 from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods import commands
-from codemods.codemod import Codemod, Default, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
 from codemods.facts.target import Target
 from tests.conftest import ROOT
@@ -108,8 +108,35 @@ class TestRule:
         assert Path(inspect.getfile(rule)).name == f"{name}.py"
         assert (ROOT / "tests" / "codemods" / f"test_{name}.py").is_file()
 
+    def test_says_which_part_of_an_iteration_it_shortens(self, rule: type[Codemod]) -> None:
+        assert rule.phases
+        assert rule.phases <= set(Phase) - {Phase.WAITING}
+        assert f"- Shortens: {', '.join(str(each) for each in Phase if each in rule.phases)}\n" in page(rule)
+
     def test_changes_training_only_when_asked_for_by_name(self, rule: type[Codemod]) -> None:
         assert rule.promise is not Promise.TRAINING or rule.default is not Default.ON
+
+
+@pytest.mark.parametrize(
+    ("names", "phases"),
+    [
+        pytest.param("loader-workers loader-persistent", {Phase.DATA}, id="loaders are waited for"),
+        pytest.param("loader-pin h2d-non-blocking", {Phase.COPIES}, id="batches are copied"),
+        pytest.param(
+            "amp compile cudnn-benchmark tf32-matmul",
+            {Phase.FORWARD, Phase.BACKWARD},
+            id="the model computes, and its backward does",
+        ),
+        pytest.param("fused-optimizer", {Phase.OPTIMIZER}, id="the optimizer steps"),
+        pytest.param(
+            "zero-grad-none", {Phase.ZEROING, Phase.ACCUMULATION}, id="gradients are zeroed, and added to the zeros"
+        ),
+        pytest.param("no-grad-eval", {Phase.EVALUATION}, id="the model is evaluated"),
+        pytest.param("as-tensor", {Phase.DATA, Phase.OTHER}, id="arrays become tensors, in a data set or beside it"),
+    ],
+)
+def test_a_rule_shortens_what_it_changes(names: str, phases: set[Phase]) -> None:
+    assert {name: set(RULES[name].phases) for name in names.split()} == dict.fromkeys(names.split(), phases)
 
 
 def test_every_cause_is_declared_by_a_rule_or_is_of_all() -> None:

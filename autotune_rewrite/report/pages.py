@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.report.diff import unified
-from codemods.codemod import Rewrites
+from codemods.codemod import Phase, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def page(rule: type[Codemod]) -> str:
         f"- Default: {rule.default}",
         f"- From torch: {_version(rule)}",
         f"- Typical gain: {rule.gain}",
+        f"- Shortens: {', '.join(str(phase) for phase in Phase if phase in rule.phases)}",
     )
     examples = (_example(each) for each in rule.examples)
     parts = (f"# {rule.name()}", first, "\n".join(declared), _sections(body), "## Codes", *_codes(rule), "## Examples")

@@ -10,7 +10,7 @@ from codemods.amp.naming import Names, min_of_scaler
 from codemods.amp.plan import Site
 from codemods.amp.reasons import LeftError, in_fp16
 from codemods.amp.whole_script import check
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.conditions import Conditions
@@ -63,6 +63,7 @@ class Amp(Codemod):
     gain = "1.2-2x with large matrix products, below 1x for small networks"
     min_torch = (1, 10)
     needs_cuda = True
+    phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
         bootstrapped-target breaks-in-16-bits captured computes-in-fp16 custom-autograd data-parallel done-already

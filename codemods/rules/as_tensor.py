@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
@@ -60,6 +60,7 @@ class AsTensor(Codemod):
     promise = Promise.BITWISE
     gain = "one copy on the host per call; lists of arrays 60-250x (CPU)"
     needs_cuda = False
+    phases = frozenset({Phase.DATA, Phase.OTHER})
     causes = words(
         """
         default-device memory-shared no-name nothing-to-gain other-arguments other-result unknown-arguments

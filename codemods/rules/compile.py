@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import bound_names, words
 from codemods.editing.values import Insert, Replace
 from codemods.facts.cost.worth import worth
@@ -73,6 +73,7 @@ class Compile(Codemod):
     gain = "1.1-1.6x (in the mean 1.4x over PyTorch's own benchmarks on an A100)"
     min_torch = (2, 1)
     needs_cuda = True
+    phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
         captured compiles-nothing data-parallel determinism done-already double-backward dynamic-shapes framework

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.editing.values import Insert
@@ -52,6 +52,7 @@ class CudnnBenchmark(Codemod):
     gain = "0-15 %"
     min_torch = (0, 2)
     needs_cuda = True
+    phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
         determinism no-cuda no-name own-loader-class script-decides size-not-fixed unknown-arguments unknown-dataset

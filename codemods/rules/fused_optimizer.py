@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.values import Sort
 from codemods.editing.values import AddArgument
@@ -56,6 +56,7 @@ class FusedOptimizer(Codemod):
     gain = "the step 2-3x as fast (H100), 1-3 % of an iteration"
     min_torch = (2, 0)
     needs_cuda = True
+    phases = frozenset({Phase.OPTIMIZER})
     causes = words(
         """
         captured checkpoint-loaded framework gradients-read moved-later never-pays-back no-cuda no-name not-fusible

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
@@ -70,6 +70,7 @@ class H2dNonBlocking(Codemod):
     promise = Promise.BITWISE
     gain = "0-5 %"
     needs_cuda = True
+    phases = frozenset({Phase.COPIES})
     causes = words(
         """
         converted-on-host framework made-by-hand other-accelerator other-stream perhaps-other-device script-decides

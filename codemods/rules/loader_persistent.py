@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.worker_edits import edits, pass_
 from codemods.facts.data.loaders import partial_loaders
@@ -54,6 +54,7 @@ class LoaderPersistent(Codemod):
     gain = "0.05-5 s for each worker and epoch"
     min_torch = (1, 8)
     needs_cuda = False
+    phases = frozenset({Phase.DATA})
     causes = words(
         """
         dataset-changes few-batches framework left-with-another made-in-loop no-name not-divided-among-workers

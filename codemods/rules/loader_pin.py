@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing import imports
 from codemods.editing.values import AddArgument, AddItem, Import
@@ -54,6 +54,7 @@ class LoaderPin(Codemod):
     gain = "0-5 %"
     min_torch = (0, 2)
     needs_cuda = True
+    phases = frozenset({Phase.COPIES})
     causes = words(
         """
         already-on-device batches-not-moved converted-on-host default-device framework no-cuda no-name

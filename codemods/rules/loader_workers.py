@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.worker_edits import edits
 from codemods.facts.cost.worth import worth
@@ -61,6 +61,7 @@ class LoaderWorkers(Codemod):
     gain = "up to 2.5x where loading is the bottleneck"
     min_torch = (1, 9)
     needs_cuda = True
+    phases = frozenset({Phase.DATA})
     causes = words(
         """
         already-on-device batches-kept batches-not-moved cuda-in-worker daemonic-process data-in-memory

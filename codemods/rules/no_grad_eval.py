@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import is_free_for
 from codemods.dataflow.source import walk
@@ -49,6 +49,7 @@ class NoGradEval(Codemod):
     promise = Promise.PRECISION
     gain = "validation 1.1-1.5x"
     needs_cuda = False
+    phases = frozenset({Phase.EVALUATION})
     causes = words(
         """
         also-trains graph-escapes needs-gradients no-name nothing-to-gain script-decides shared-autocast volatile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import Insert
 from codemods.facts.cost.worth import worth
@@ -55,6 +55,7 @@ class Tf32Matmul(Codemod):
     gain = "matrix products in 32 bits 2-7x as fast (H100), networks less"
     min_torch = (1, 12)
     needs_cuda = True
+    phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
     causes = words(
         """
         done-already framework idle-beside needs-precision never-pays-back no-cuda no-name nothing-to-gain

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codemods.codemod import Codemod, Leaves, Promise, Rewrites
+from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
@@ -60,6 +60,7 @@ class ZeroGradNone(Codemod):
     gain = "0-2 %"
     min_torch = _INTRODUCED
     needs_cuda = False
+    phases = frozenset({Phase.ZEROING, Phase.ACCUMULATION})
     causes = words(
         """
         framework gradients-may-miss gradients-read own-method single-tensor unknown-arguments unknown-optimizer
