@@ -13,22 +13,11 @@ from typing import TYPE_CHECKING, ClassVar
 import libcst as cst
 from libcst.codemod import CodemodCommand, SkipFile
 
+from codemods.catalogue import RULES
 from codemods.dataflow.source import Module
 from codemods.editing import conflicts
 from codemods.editing.apply import NotEditableError, apply
 from codemods.facts.script import Script
-from codemods.rules.amp import Amp
-from codemods.rules.as_tensor import AsTensor
-from codemods.rules.compile import Compile
-from codemods.rules.cudnn_benchmark import CudnnBenchmark
-from codemods.rules.fused_optimizer import FusedOptimizer
-from codemods.rules.h2d_non_blocking import H2dNonBlocking
-from codemods.rules.loader_persistent import LoaderPersistent
-from codemods.rules.loader_pin import LoaderPin
-from codemods.rules.loader_workers import LoaderWorkers
-from codemods.rules.no_grad_eval import NoGradEval
-from codemods.rules.tf32_matmul import Tf32Matmul
-from codemods.rules.zero_grad_none import ZeroGradNone
 
 if TYPE_CHECKING:
     from codemods.codemod import Codemod
@@ -69,15 +58,4 @@ def command(rule: type[Codemod]) -> type[RuleCommand]:
     return type(f"{rule.__name__}Command", (RuleCommand,), members)
 
 
-AmpCommand = command(Amp)
-AsTensorCommand = command(AsTensor)
-CompileCommand = command(Compile)
-CudnnBenchmarkCommand = command(CudnnBenchmark)
-FusedOptimizerCommand = command(FusedOptimizer)
-H2dNonBlockingCommand = command(H2dNonBlocking)
-LoaderPersistentCommand = command(LoaderPersistent)
-LoaderPinCommand = command(LoaderPin)
-LoaderWorkersCommand = command(LoaderWorkers)
-NoGradEvalCommand = command(NoGradEval)
-Tf32MatmulCommand = command(Tf32Matmul)
-ZeroGradNoneCommand = command(ZeroGradNone)
+globals().update({f"{rule.__name__}Command": command(rule) for rule in RULES.values()})

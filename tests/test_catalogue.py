@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite.report.pages import markdown_table, page, summary
-from autotune_rewrite.rewriting.catalogue import GROUPS, ROUNDS, RULES
 from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods import commands
+from codemods.catalogue import GROUPS, ROUNDS, RULES
 from codemods.codemod import Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
 from codemods.facts.target import Target

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autotune_rewrite import __version__
-from autotune_rewrite.rewriting.catalogue import RULES
+from codemods.catalogue import RULES
 from tests.conftest import NAIVE, Answer
 
 if TYPE_CHECKING:

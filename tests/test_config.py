@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.rewriting.catalogue import GROUPS, RULES
 from autotune_rewrite.rewriting.config import ConfigError, Options, settings
+from codemods.catalogue import GROUPS, RULES
 from codemods.codemod import Choices, Promise
 from codemods.facts.target import Target
 

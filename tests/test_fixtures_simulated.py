@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.verify.plan import Plan, Side, Turn
 from autotune_rewrite.verify.run import run_script
+from codemods.catalogue import RULES
 from tests.scripts import ALL
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ import yaml
 
 from autotune_rewrite.cli import cli
 from autotune_rewrite.report.judgement import EQUALITY, SPEED
-from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.verify.equality import Equality
 from autotune_rewrite.verify.judgement import Speed
 from autotune_rewrite.verify.records import Outcome
 from autotune_rewrite.verify.run import HARNESS
+from codemods.catalogue import RULES
 from tests.conftest import NAIVE, ROOT, Answer
 
 if sys.version_info >= (3, 11):

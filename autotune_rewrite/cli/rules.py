@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def rules(form: Literal["text", "markdown"]) -> None:
     """List the rules."""
     from autotune_rewrite.report import pages
-    from autotune_rewrite.rewriting.catalogue import RULES
+    from codemods.catalogue import RULES
 
     if form == "markdown":
         click.echo(pages.markdown_table(RULES.values()))
@@ -44,8 +44,8 @@ def explain(rule: str) -> None:
 
 
 def _rule(name: str) -> type[Codemod]:
-    from autotune_rewrite.rewriting.catalogue import RULES
     from autotune_rewrite.suggestions import unknown
+    from codemods.catalogue import RULES
 
     if name not in RULES:
         raise Fault(unknown("rule", name, RULES))

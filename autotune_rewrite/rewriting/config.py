@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import linewidth
 from autotune_rewrite.project import target as targets
-from autotune_rewrite.rewriting.catalogue import GROUPS, RULES
 from autotune_rewrite.suggestions import unknown
+from codemods.catalogue import GROUPS, RULES
 from codemods.codemod import AmpForm, Choices, Default, Promise
 from codemods.facts.target import UNKNOWN, Target
 

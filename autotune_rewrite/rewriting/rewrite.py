@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import suppress
-from autotune_rewrite.rewriting.catalogue import ROUNDS, RULES
 from autotune_rewrite.rewriting.results import Rewrite, Site, Span
+from codemods.catalogue import ROUNDS, RULES
 from codemods.dataflow.source import Module
 from codemods.editing import conflicts
 from codemods.facts import failures
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from autotune_rewrite.project.suppress import Suppressions
-    from autotune_rewrite.rewriting.catalogue import Rounds
     from autotune_rewrite.rewriting.config import Settings
+    from codemods.catalogue import Rounds
     from codemods.codemod import Codemod, Finding
     from codemods.editing.values import Edit
     from codemods.facts.reason import Said

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 from rich.text import Text
 
 from autotune_rewrite.rewriting import batch
-from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.tune.bisect import NotFoundError, culprits
 from autotune_rewrite.verify.statistics.pairs import Pair
+from codemods.catalogue import RULES
 from codemods.codemod import Promise
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autotune_rewrite.rewriting.catalogue import ROUNDS
+from codemods.catalogue import ROUNDS
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
 from tests.conftest import ROOT
 

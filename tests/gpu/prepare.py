@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite import __version__
 from autotune_rewrite.rewriting import batch
-from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.rewriting.config import Options
+from codemods.catalogue import RULES
 from codemods.codemod import Promise
 from codemods.rules.loader_persistent import LoaderPersistent
 from tests.gpu.calls import commit

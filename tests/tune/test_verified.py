@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite.rewriting.batch import read_project
-from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.rewriting.config import Options
 from autotune_rewrite.tune.verified import HELD_BACK, TAKEN_BACK, Verified, verified
 from autotune_rewrite.verify.judgement import Judgement
 from autotune_rewrite.verify.plan import Plan
 from autotune_rewrite.verify.records import Run
+from codemods.catalogue import RULES
 from tests.conftest import NAIVE
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from autotune_rewrite.rewriting import batch
-from autotune_rewrite.rewriting.catalogue import RULES
 from autotune_rewrite.rewriting.rewrite import rewrite_project
 from autotune_rewrite.verify.judgement import LEANS
+from codemods.catalogue import RULES
 from codemods.codemod import Codemod, Promise
 from codemods.editing.values import Replace
 
