@@ -1,4 +1,4 @@
-"""``torchfast check``."""
+"""``torchfast check``: what could be rewritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchfast clean``."""
+"""``torchfast clean``: what is no longer remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchfast facts``."""
+"""``torchfast facts``: what is understood of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchfast rewrite``."""
+"""``torchfast rewrite``: what is written, and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchfast rules`` and ``torchfast explain``."""
+"""``torchfast rules`` and ``torchfast explain``: which rules there are, and what each one does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torchfast verify``."""
+"""``torchfast verify``: which two scripts, or which records, are judged."""
 
 from __future__ import annotations
 

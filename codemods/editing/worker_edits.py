@@ -1,4 +1,4 @@
-"""The edits that give a loader its workers."""
+"""The edits that write a loader's workers as they were decided, and the main guard."""
 
 from __future__ import annotations
 

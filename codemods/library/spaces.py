@@ -1,4 +1,4 @@
-"""The spaces of gym: what an environment shows, and what may be done in it."""
+"""The spaces of gym: how large they are at the most, and which packages have larger ones."""
 
 from __future__ import annotations
 
