@@ -117,7 +117,6 @@ CODES = {
     "torchfast check src/": 1,
     "python -m libcst.tool codemod --no-format -x codemods.commands.LoaderPinCommand train.py": 0,
     "torchfast rules": 0,
-    "torchfast rules --format markdown": 0,
     "torchfast explain loader-pin": 0,
     "torchfast facts train.py": 0,
     "torchfast clean": 0,
