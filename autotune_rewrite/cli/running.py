@@ -119,7 +119,7 @@ def with_running(command: Callable[..., None]) -> Callable[..., None]:
 
     path = click.Path(path_type=Path)
     running = (
-        click.option("--pairs", type=int, metavar="N", help="Pairs of runs, at most.  [default: 8]"),
+        click.option("--pairs", type=int, metavar="N", help="Pairs of runs, at most.  [default: 32]"),
         click.option(
             "--time-budget", type=float, metavar="S", help="Seconds that all runs together should take.  [default: 300]"
         ),

@@ -322,13 +322,13 @@ def _fails(judgement: Judgement) -> bool:
 
 def _extents(plan: Plan, judgement: Judgement, runs: Sequence[Run]) -> Iterator[_Extent]:
     """What has to be run to see a failure again: as little as was enough, then as much as there was."""
-    whole = _Extent(plan.pairs, plan.iterations)
+    whole = _Extent(judgement.pairs, plan.iterations)
     if judgement.run != "ok":
         whole = _Extent(min(judgement.pairs + 1, plan.pairs), plan.iterations)
         failed = next((run for run in reversed(runs) if run.outcome in RECORDED_WHOLE), None)
         sign = None if failed is None else len(failed.times) + 1
     else:
-        # Statistics take all pairs.
+        # Statistics take all pairs that there were.
         sign = None if judgement.summary is not None else _first_sign(plan, runs)
     if sign is not None:
         cut = sign if plan.iterations is None else min(sign, plan.iterations)

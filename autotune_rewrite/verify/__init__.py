@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.verify import records as stored
 from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
-from autotune_rewrite.verify.plan import Plan, Side, Turn, VerifyError
+from autotune_rewrite.verify.plan import FIRST_LOOK, Plan, Side, Turn, VerifyError
 from autotune_rewrite.verify.records import Run
 from autotune_rewrite.verify.run import probe, run_script
 from autotune_rewrite.verify.statistics.measurement import Measurement
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Judgement", "Plan", "Progress", "VerifyError", "judge_again", "verify"]
 
-FEWEST_PAIRS = 4
-"""Fewer tell too little to save time by."""
 FEWEST_ITERATIONS = 40
 """Of runs that are cut to keep to the time budget."""
 FEWEST_BATCHES = 5
@@ -40,7 +38,7 @@ class Progress:
     number: int
     """From 1."""
     total: int
-    """How many runs there may be, as far as is known."""
+    """How many runs there are until it is judged whether they are enough."""
     side: Side
     iterations: int = 0
     """Backward calls seen so far; 0 where the run starts now."""
@@ -134,6 +132,7 @@ class _Series:
 
     def run(self) -> None:
         """Takes pairs of runs until a look tells enough, all are taken, or one fails."""
+        asked = self.plan.pairs
         # A run that alone takes the time of all the others tells how to size them.
         seconds = None if self.plan.full else self.plan.time_budget / 4
         if not self._pair(0, seconds):
@@ -148,6 +147,9 @@ class _Series:
                 return
             if pair < self.plan.pairs and not self._pair(pair):
                 return
+        if self.plan.pairs < asked:
+            sized = f"Fewer pairs were run to keep to the time budget of {self.plan.time_budget:g} s."
+            self.plan = replace(self.plan, sized=self.plan.sized or sized)
 
     def _tells_enough(self, original: Run) -> bool:
         """Whether more pairs could not change the answers; runs what else it takes to answer.
@@ -190,7 +192,9 @@ class _Series:
         if self.progress is None:
             return None
         tell, number = self.progress, len(self.taken) + 1
-        total = max(number, 2 * self.plan.pairs)
+        paired = sum(run.kind == "pair" for run in self.taken)
+        next_look = next((look for look in self.plan.looks if 2 * look > paired), self.plan.pairs)
+        total = max(number, len(self.taken) - paired + 2 * next_look)
         left = self._spent / len(self.taken) * (total - len(self.taken)) if self.taken else None
 
         def watch(iterations: int, per_second: float) -> None:
@@ -257,11 +261,10 @@ class _Series:
         cut = any(run.cut and len(run.times) != plan.iterations for run in first)
         if not cut and of_pair * plan.pairs <= budget:
             return False
-        fewest = min(plan.pairs, FEWEST_PAIRS)
+        fewest = min(plan.pairs, FIRST_LOOK)
         kept = f"to keep to the time budget of {budget:g} s"
         if not cut and (of_pair * fewest <= budget or plan.iterations is not None or plan.full):
-            sized = f"Fewer pairs were run {kept}." if fewest < plan.pairs else ""
-            self.plan = replace(plan, pairs=fewest, sized=sized)
+            self.plan = replace(plan, pairs=max(fewest, int(budget / of_pair)))
             return False
         iterations = min(_iterations_within(run, budget / (2 * fewest)) for run in first)
         if not cut and iterations >= len(first[0].times):

@@ -19,9 +19,20 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.records import Run
 
 
-LOOK_CONFIDENCE = 1 - 0.0294
-"""Of each of two looks, after half and after all of the pairs: errors come to 5 % in all (Pocock's bounds)."""
+LOOK_CONFIDENCE = (CONFIDENCE, 0.9724, 0.9807, 0.9851, 0.9879)
+"""Of each of one, two and more looks after 4, 8, 16, ... pairs: all of them together err in 5 % of cases.
+
+As Pocock's bounds, the same at every look; computed for intervals of Student's t over a million sequences of normal
+noise (``tests/verify/test_verify_looks.py`` does it again), where Pocock's own are for a known spread.
+"""
 Basis = Literal["whole", "extrapolated", "cut"]
+
+
+def confidence_of_looks(looks: int) -> float:
+    """Of the interval at each of so many looks; beyond those of the table errors are shared out evenly."""
+    if looks <= len(LOOK_CONFIDENCE):
+        return LOOK_CONFIDENCE[looks - 1]
+    return 1 - (1 - CONFIDENCE) / looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +75,7 @@ class Comparison:
             pairs=tuple(Pair(originals[at], rewritten[at]) for at in sorted(originals.keys() & rewritten.keys())),
             control=kinds["control"][-1] if "control" in kinds else None,
             length=plan.length,
-            confidence=CONFIDENCE if len(plan.looks) == 1 else LOOK_CONFIDENCE,
+            confidence=confidence_of_looks(len(plan.looks)),
             check=Check(checked[0][0], checked[1][0], *checked[0][1:2]) if all(checked) else None,
             tf32=tuple(kinds.get("tf32", ())),
             whole=Pair(whole[0][0], whole[1][0]) if all(whole) else None,

@@ -24,6 +24,11 @@ first pair, which ran to its end and told that the others have to be cut."""
 CAPABILITY = "9.0"
 """Of a simulated device, unless another is asked for: mixed precision is in bfloat16."""
 
+MOST_PAIRS = 32
+"""Unless another number is asked for: twice as many would narrow an interval by a third, and take twice as long."""
+FIRST_LOOK = 4
+"""Pairs after which runs are judged first: fewer show too little of their spread."""
+
 NEEDED = ("torch", "scipy", "psutil")
 """Verifying needs them; rewriting and checking do not."""
 
@@ -55,8 +60,8 @@ class Plan:
     rewritten: Path
     promise: PromiseName = "precision"
     """How far the results may differ."""
-    pairs: int = 8
-    """At most; a first look after half of a multiple of 4 may be enough."""
+    pairs: int = MOST_PAIRS
+    """At most; as soon as a look tells enough, or the time budget holds no more, there are fewer."""
     iterations: int | None = None
     """Every run ends after this many backward calls, or runs to its own end."""
     time_budget: float = 300.0
@@ -121,8 +126,17 @@ class Plan:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """After how many pairs the runs are judged: after half, if that can be enough, and after all."""
-        return (self.pairs // 2, self.pairs) if self.pairs % 4 == 0 and self.pairs > 4 else (self.pairs,)  # noqa: PLR2004
+        """After how many pairs the runs are judged: 4, 8, 16 and so on, and after all.
+
+        Each look has as many pairs as all before it, so that an answer costs at most twice the pairs that it needs. A
+        look with hardly more pairs than the one before it would cost confidence and tell nothing.
+        """
+        looks = []
+        pairs = FIRST_LOOK
+        while 2 * self.pairs >= 3 * pairs:
+            looks.append(pairs)
+            pairs *= 2
+        return (*looks, self.pairs)
 
     @property
     def pair_turns(self) -> tuple[tuple[Turn, Turn], ...]:

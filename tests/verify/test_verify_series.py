@@ -209,7 +209,6 @@ def test_at_full_length_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     judgement = judged(monkeypatch, script, time_budget=30.0, full=True)
     assert {iterations for _, iterations, _ in script.runs} == {1000}
     assert (judgement.basis, judgement.pairs) == ("whole", 4)
-    assert judgement.sized == "Fewer pairs were run to keep to the time budget of 30 s."
 
 
 def test_records_are_judged_again_alike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -255,28 +254,46 @@ def test_damaged_records_are_refused(
     assert message in str(refused.value)
 
 
-def test_half_of_the_pairs_are_enough_where_they_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_four_pairs_are_enough_where_they_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(faster=3.0)
     judgement = judged(monkeypatch, script)
     assert (judgement.speed, judgement.pairs, len(script.runs), judgement.sized) == ("faster", 4, 8, "")
     assert judgement.whole is not None
-    assert judgement.whole.confidence == pytest.approx(0.9706)
+    assert judgement.whole.confidence == pytest.approx(0.9851)
 
 
-def test_all_pairs_are_run_where_half_do_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pairs_are_run_where_fewer_do_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(noise=(1.0, -1.0, 0.5))
     judgement = judged(monkeypatch, script)
-    assert (judgement.speed, judgement.pairs, len(script.runs)) == ("inconclusive", 8, 16)
+    assert (judgement.speed, judgement.pairs, len(script.runs)) == ("inconclusive", 32, 64)
 
 
-@pytest.mark.parametrize(("pairs", "looks"), [(8, (4, 8)), (12, (6, 12)), (4, (4,)), (6, (6,)), (1, (1,))])
-def test_there_are_two_looks_at_most(pairs: int, looks: tuple[int, ...]) -> None:
+def test_pairs_end_with_the_first_look_that_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(iterations=10, noise=(0.06, -0.06))  # of 2.1 seconds
+    assert (judged(monkeypatch, script).speed, len(script.runs)) == ("no-difference", 32)
+    steadier = Script(iterations=10, noise=(0.03, -0.03))
+    assert (judged(monkeypatch, steadier).speed, len(steadier.runs)) == ("no-difference", 16)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "looks"),
+    [
+        pytest.param(1, (1,), id="one pair"),
+        pytest.param(4, (4,), id="as many as a first look has"),
+        pytest.param(5, (5,), id="one pair more than a first look would have"),
+        pytest.param(6, (4, 6), id="half as many again"),
+        pytest.param(8, (4, 8), id="twice a first look"),
+        pytest.param(20, (4, 8, 20), id="a last look that a budget cut"),
+        pytest.param(32, (4, 8, 16, 32), id="as many as there are by default"),
+    ],
+)
+def test_each_look_has_about_twice_the_pairs_of_the_last(pairs: int, looks: tuple[int, ...]) -> None:
     assert Plan(Path("a.py"), Path("b.py"), pairs=pairs).looks == looks
 
 
 def test_one_look_has_the_whole_confidence(monkeypatch: pytest.MonkeyPatch) -> None:
-    judgement = judged(monkeypatch, Script(faster=3.0), pairs=6)
-    assert judgement.pairs == 6
+    judgement = judged(monkeypatch, Script(faster=3.0), pairs=5)
+    assert judgement.pairs == 5
     assert judgement.whole is not None
     assert judgement.whole.confidence == 0.95
 
@@ -284,8 +301,13 @@ def test_one_look_has_the_whole_confidence(monkeypatch: pytest.MonkeyPatch) -> N
 def test_fewer_pairs_are_run_where_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(noise=(0.0, 1.0, 0.5))  # 3 to 4 seconds a run
     judgement = judged(monkeypatch, script, time_budget=30.0)
-    assert (judgement.pairs, len(script.runs)) == (4, 8)
+    assert (judgement.pairs, len(script.runs)) == (5, 10)
     assert judgement.sized == "Fewer pairs were run to keep to the time budget of 30 s."
+
+
+def test_a_budget_that_was_enough_is_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    judgement = judged(monkeypatch, Script(faster=3.0), time_budget=40.0)
+    assert (judgement.speed, judgement.pairs, judgement.sized) == ("faster", 4, "")
 
 
 def test_long_runs_are_cut_and_extrapolated_to_their_own_length(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,10 +333,10 @@ def test_iterations_that_were_asked_for_are_run(monkeypatch: pytest.MonkeyPatch)
     assert {iterations for _, iterations, _ in script.runs} == {3000}
 
 
-def test_progress_knows_how_many_runs_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(faster=3.0)
+def test_progress_knows_how_many_runs_there_are_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(iterations=10, noise=(0.03, -0.03))
     started(monkeypatch, script)
     seen: list[Progress] = []
     verify(Plan(Path("a.py"), Path("b.py")), seen.append)
-    assert [(each.number, each.total) for each in seen] == [(number, 16) for number in range(1, 9)]
+    assert [(each.number, each.total) for each in seen] == [(at, 8 if at <= 8 else 16) for at in range(1, 17)]
     assert [each.side for each in seen] == [turn.side for turn, *_ in script.runs]

@@ -1,0 +1,72 @@
+"""What several looks at the same runs do to errors: the confidence of each is right for all of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from autotune_rewrite.verify.comparison import confidence_of_looks
+from autotune_rewrite.verify.judgement import speed_word
+from autotune_rewrite.verify.plan import Plan
+from autotune_rewrite.verify.statistics.ratio import Ratio, quantile_of_t
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def looks_of(pairs: int) -> tuple[int, ...]:
+    return Plan(Path("a.py"), Path("b.py"), pairs=pairs).looks
+
+
+def excluding_zero(noise: NDArray[np.float64], looks: tuple[int, ...]) -> float:
+    """In which part of the sequences, one a row, an interval at any of the looks excludes their true mean, zero."""
+    confidence = confidence_of_looks(len(looks))
+    wrong = np.zeros(len(noise), dtype=bool)
+    for pairs in looks:
+        seen = noise[:, :pairs]
+        half = quantile_of_t((1 + confidence) / 2, pairs - 1) * seen.std(axis=1, ddof=1) / pairs**0.5
+        wrong |= np.abs(seen.mean(axis=1)) > half
+    return float(wrong.mean())
+
+
+@pytest.mark.parametrize("pairs", [4, 6, 8, 16, 20, 32, 64])
+def test_all_looks_together_err_in_one_case_of_twenty(pairs: int) -> None:
+    noise = np.random.default_rng(pairs).standard_normal((40_000, pairs))
+    # Looks that a budget brings nearer to each other err a little less often than those of the table.
+    assert 0.043 <= excluding_zero(noise, looks_of(pairs)) <= 0.053
+
+
+def test_pauses_of_single_runs_do_not_make_errors_more_frequent() -> None:
+    draw = np.random.default_rng(0)
+    shape = 40_000, 32
+    noise = 0.02 * draw.standard_normal(shape)
+    noise += 0.3 * (draw.random(shape) < 0.05) * draw.choice([-1.0, 1.0], shape)
+    assert excluding_zero(noise, looks_of(32)) <= 0.053
+
+
+def word(logs: NDArray[np.float64], looks: tuple[int, ...]) -> str:
+    """What is said of pairs whose ratios have these logarithms, by the first look that tells."""
+    for pairs in looks:
+        said = speed_word(Ratio.of(np.exp(logs[:pairs]).tolist(), [1.0] * pairs, confidence_of_looks(len(looks))))
+        if said != "inconclusive":
+            return said
+    return "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "spread", "right", "share"),
+    [
+        pytest.param(1.0, 0.03, "no-difference", 0.8, id="nothing was gained"),
+        pytest.param(1.05, 0.04, "faster", 0.9, id="a twentieth was gained"),
+        pytest.param(0.95, 0.04, "slower", 0.9, id="a twentieth was lost"),
+    ],
+)
+def test_a_spread_of_some_percent_is_no_obstacle(ratio: float, spread: float, right: str, share: float) -> None:
+    draw = np.random.default_rng(1)
+    words = Counter(word(np.log(ratio) + spread * draw.standard_normal(32), looks_of(32)) for _ in range(400))
+    assert words[right] >= share * 400
+    assert sum(words.values()) - words[right] - words["inconclusive"] <= 0.05 * 400
