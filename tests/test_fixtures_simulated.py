@@ -93,10 +93,11 @@ SCRIPTS = (
 )
 BY_NAME = {script.name: script for script in SCRIPTS}
 ARGUMENTS = {fixture.name: fixture.arguments for fixture in ALL}
-SLOW_IN_16_BITS = frozenset({"jpeg_resnet"})
-"""A CPU takes minutes for convolutions in float16."""
-ALWAYS_IN_BOTH = frozenset({"digits_cnn", "series_lstm", "text_transformer"})
-"""Convolutions, recurrent layers and attention; the other scripts are run in bfloat16 with the slow tests."""
+ALWAYS = {
+    BFLOAT16: frozenset({"digits_cnn", "series_lstm", "text_transformer"}),
+    FLOAT16: frozenset({"digits_cnn", "digits_gan", "digits_trainer", "series_lstm", "text_transformer"}),
+}
+"""Convolutions, recurrent layers and attention, two optimizers, a class that trains; the rest is run with the slow tests."""
 
 
 def in_both_forms() -> Iterator[Any]:
@@ -105,7 +106,7 @@ def in_both_forms() -> Iterator[Any]:
         for capability, form in ((BFLOAT16, "bfloat16"), (FLOAT16, "float16")):
             # The original runs once: runs of one fixture share a worker of pytest.
             marks = [pytest.mark.xdist_group(script.name)]
-            if script.name in SLOW_IN_16_BITS if capability == FLOAT16 else script.name not in ALWAYS_IN_BOTH:
+            if script.name not in ALWAYS[capability]:
                 marks.append(pytest.mark.slow)
             yield pytest.param(script, capability, id=f"{script.name}-{form}", marks=marks)
 

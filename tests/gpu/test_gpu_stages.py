@@ -58,6 +58,7 @@ def simulated(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.xdist_group("gpu")
 class TestPrepared:
+    @pytest.mark.slow
     def test_every_script_is_there_in_every_form(self, folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         assert set(manifest["scripts"]) == {path.parent.name for path in FIXTURES.glob("*/naive.py")}
@@ -67,6 +68,7 @@ class TestPrepared:
             texts = {path.stem for path in (folder / "scripts" / name).glob("*.py")}
             assert variants.keys() | {NAIVE} <= texts
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", DISSECTED)
     def test_rules_that_are_alone_change_alone(self, name: str, folder: Path) -> None:
         variants = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["scripts"][name]
@@ -128,6 +130,7 @@ def test_the_last_batches_of_an_epoch_are_smaller_as_those_of_real_data_are(name
     assert int(given.get("--epochs", epochs)) * math.ceil(counts[0] / size) == length.backwards
 
 
+@pytest.mark.slow  # all scripts have to be rewritten in all forms before anything is planned
 @pytest.mark.xdist_group("gpu")
 class TestPlans:
     @pytest.mark.parametrize("number", stages.STAGES)
