@@ -112,6 +112,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "read-at-once": "The loader is read twice at once, and workers that stay serve one reading at a time. Make a "
         "loader for each.",
         "read-once": "The loader is not seen to be read more than once, so that there is nothing to keep workers for.",
+        "sampler-changes": "The loop changes what the sampler draws the next batch by, and workers are given several "
+        "batches ahead of it.",
         "seeded-when-made": "The data set owns random numbers, which every worker would repeat. Draw from "
         "`torch`'s generator, which is seeded in each worker.",
         "unseen-by-workers": "A worker would not see a name or a setting that only running the script gives a value. "

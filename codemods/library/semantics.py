@@ -96,6 +96,8 @@ _ENTRY_DECORATORS = words(
 # Methods that add a layer to a model → the position of the layer; those that name what they add.
 _ADDS_LAYER = {"append": 0, "extend": 0, "insert": 1, "add_module": 1, "register_module": 1, "update": 0}
 _REGISTERS = words("add_module register_module register_buffer register_parameter")
+_OF_LOADERS = {"sampler": 3, "batch_sampler": 4}
+"""The attributes of a loader that hold what it was given, and where it takes that."""
 _COLLATE = "torch.utils.data.default_collate"
 _DICTIONARY = "torch.nn.ModuleDict"
 _LAYER_CONTAINERS = words("torch.nn.Sequential torch.nn.ModuleList torch.nn.ModuleDict")
@@ -204,6 +206,8 @@ class TorchSemantics:
         if owner.sort in {Sort.PLAIN, Sort.LITERAL, Sort.FUNCTION}:
             return NOTHING if owner == NONE else PLAIN
         if owner.sort is Sort.METHOD:
+            if (owner.name, name) == ("batch_sampler", "sampler") and owner.of is not None:
+                return self._held(flow, owner.of, name) or frozenset({owner})  # the one that the loader was given
             # `optimizer.param_groups.copy`: of what is no method after all, only its owner is kept.
             return frozenset({Value(Sort.METHOD, name, None, owner.of)}) if owner.site is None else PLAIN
         if (owner.sort is Sort.MADE and owner.name in _NAMESPACES) or (owner.name == "tuple" and name[:1] != "_"):
@@ -480,6 +484,10 @@ class TorchSemantics:
             return None
         if owner.name in {LOADER, "torch.utils.data.Subset"} and name == "dataset":
             return argument(flow, owner.site, 0, "dataset")
+        if owner.name == LOADER and name in _OF_LOADERS:
+            return argument(flow, owner.site, _OF_LOADERS[name], name) or None
+        if owner.name == "torch.utils.data.BatchSampler" and name == "sampler":
+            return argument(flow, owner.site, 0, name)
         if owner.name in WRAPPERS and name in {"module", "_orig_mod"}:
             return argument(flow, owner.site, 0, "module")
         if owner.name in COMPOSERS and name == "transforms":

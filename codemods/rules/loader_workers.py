@@ -39,11 +39,12 @@ class LoaderWorkers(Codemod):
 
     When it is left:
         The items are in memory already, and reading one does no work. The data set uses CUDA, is iterable and not
-        sharded, keeps an open file or a random number generator, or changes when it is read or while it is. It reads
-        what only running the script sets. It cannot be pickled, and the script has an option for the number of workers
-        or chooses how processes start. It is not known what runs in a worker. The batches stay on the CPU, are kept,
-        or only the first one is read, or all together are no more than ten. The process that reads may not start others
-        (``Pool.map``). One worker, or none by default, is the script's own choice.
+        sharded, keeps an open file or a random number generator, or changes when it is read or while it is. Its sampler
+        draws each batch by what the loop changes: workers draw several ahead. It reads what only running the script
+        sets. It cannot be pickled, and the script has an option for the number of workers or chooses how processes
+        start. It is not known what runs in a worker. The batches stay on the CPU, are kept, or only the first one is
+        read, or all together are no more than ten. The process that reads may not start others (``Pool.map``). One
+        worker, or none by default, is the script's own choice.
 
     Results:
         The same batches, bit for bit, where the data set draws no random numbers; other draws where it augments, or
@@ -67,7 +68,7 @@ class LoaderWorkers(Codemod):
         already-on-device batches-kept batches-not-moved cuda-in-worker daemonic-process data-in-memory
         dataset-changes few-batches framework made-in-loop needs-main-guard no-cuda no-name
         not-divided-among-workers not-picklable open-handle other-accelerator own-loader-class partial-loader
-        script-decides seeded-when-made unknown-arguments unknown-dataset unknown-device unknown-reading
+        sampler-changes script-decides seeded-when-made unknown-arguments unknown-dataset unknown-device unknown-reading
         unknown-worker-code unpinnable unread-option unseen-by-workers
         """
     )

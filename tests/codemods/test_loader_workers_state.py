@@ -282,6 +282,19 @@ SHARED = {
         around("", read=READ + "    data.size += 1\n"),
         "its data set is changed while it is read, unseen by workers (line [data.size])",
     ),
+    "a tensor of the data set is changed in place for each batch": (
+        around("", read=READ + "    data.scale.mul_(0.9)\n"),
+        "its data set is changed while it is read, unseen by workers (line [data.scale])",
+    ),
+    "the data set is changed between batches of an iterator": (
+        around("", read="batches = iter(loader)\nfor i in range(9):\n    x = next(batches).cuda()\n    data.size += 1\n"),
+        "its data set is changed while it is read, unseen by workers (line [data.size])",
+    ),
+    "the data set is changed between batches of a generator": (
+        HEAD + IMAGES + "def batches(loader):\n    for x in loader:\n        yield x.cuda()\n\n\n"
+        + main(MADE + "for x in batches(loader):\n    data.size += 1\n"),
+        "its data set is changed while it is read, unseen by workers (line [data.size])",
+    ),
     "a pool trains": (
         HEAD + IMAGES + "def train(fold):\n" + indented(MADE + READ)
         + main("with multiprocessing.Pool(2) as pool:\n    pool.map(train, range(3))\n"),
@@ -314,6 +327,11 @@ FINE = {
     "a name of its own is changed": READS_ROOT + main('opt = argparse.Namespace()\nopt.root = "x"\n' + MADE + READ),
     "the data set is changed between epochs": around(
         "", read="for epoch in range(3):\n    data.size = epoch\n" + indented(READ)
+    ),
+    "the data set is changed before an iterator starts anew": around(
+        "",
+        read="for epoch in range(3):\n    data.size = epoch\n    batches = iter(loader)\n    for i in range(9):\n"
+        "        x = next(batches).cuda()\n",
     ),
     "spawned processes train, which are no daemons": (
         HEAD + IMAGES + "def train(rank):\n" + indented(MADE + READ) + main("mp.spawn(train, nprocs=2)\n")

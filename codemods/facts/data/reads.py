@@ -7,16 +7,16 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, is_main_guard
+from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
 from codemods.dataflow.values import Sort
-from codemods.facts.loops import may_give, module_of, runs
+from codemods.facts.loops import REPEATING, around, may_give, module_of, runs
 from codemods.library.kinds import PROGRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
 
 # Reading what these return is reading their arguments.
@@ -120,6 +120,44 @@ def _is_followed(callee: Value) -> bool:
     """Whether it is the project's, or a method of a container: what it is given goes on from there."""
     of_container = callee.sort is Sort.METHOD and callee.of is not None and callee.of.sort is Sort.CONTAINER
     return of_container or callee.sort in {Sort.INSTANCE, Sort.CLASS} or isinstance(callee.site, FUNCTIONS)
+
+
+def runs_meanwhile(flow: Flow, found: Sequence[Pass], module: Module, node: ast.AST) -> bool:
+    """Whether the node may run between two batches of one of the readings."""
+    loops = frozenset(loop for each in found for loop in _loops(flow, each))
+    outside = [above for above, _ in around(flow, module, node)]
+    if any(each in loops for each in outside):
+        return True
+    # `batches = iter(loader)`, of which a loop that does not start it anew asks for one after the other.
+    begun = [[above for above, _ in around(flow, each.module, each.node)] for each in found if each.how is How.ITERATOR]
+    return any(isinstance(each, REPEATING) and each not in above for above in begun for each in outside)
+
+
+def _loops(flow: Flow, reading: Pass, seen: frozenset[ast.AST] = frozenset()) -> Iterator[ast.AST]:
+    """The loops that run once for each batch: its own, and those over the generator that it stands in."""
+    yield reading.node
+    generator = generator_of(reading)
+    if generator is not None and generator not in seen:
+        for started in runs(flow, generator):
+            module = module_of(flow, started)
+            loop = started if isinstance(module.parent(started), ast.YieldFrom) else loop_over(module, started)
+            if loop is not None:
+                yield from _loops(flow, Pass(How.LOOP, module, loop), seen | {generator})
+
+
+def generator_of(reading: Pass) -> Callee | None:
+    """The generator of the project that reads it, which may be left and resumed at any time."""
+    module, function = reading.module, reading.module.function(reading.node)
+    yields = (each for each in walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
+    return function if any(module.function(each) is function for each in yields) else None
+
+
+def loop_over(module: Module, node: ast.AST) -> ast.AST | None:
+    """The loop that goes through what the node is: ``for x in node``, ``for i, x in enumerate(node)``."""
+    above = module.parent(node)
+    while isinstance(above, ast.Call) and node in above.args:
+        node, above = above, module.parent(above)
+    return above if isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is node else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, without_none
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.obstacles import opens
-from codemods.facts.workers.shared_state import CHANGING_METHODS
+from codemods.facts.workers.shared_state import CHANGING_FUNCTIONS, CHANGING_METHODS, OF_ARRAYS
 from codemods.library.handles import opener
 from codemods.library.operators import Memory, operator
 
@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 
     _Statement: TypeAlias = ast.Assign | ast.AugAssign | ast.AnnAssign
 
-_CHANGING_FUNCTIONS = words(
-    """
-    builtins.delattr builtins.next builtins.setattr bisect.insort bisect.insort_left bisect.insort_right cv2.arrowedLine
-    cv2.circle cv2.drawContours cv2.ellipse cv2.fillConvexPoly cv2.fillPoly cv2.line cv2.polylines cv2.putText
-    cv2.rectangle heapq.heapify heapq.heappop heapq.heappush heapq.heappushpop heapq.heapreplace numpy.copyto
-    numpy.fill_diagonal numpy.place numpy.put numpy.put_along_axis numpy.putmask numpy.random.shuffle random.shuffle
-    """
-)
-"""They change their first argument."""
 _HANDING_OUT = words("builtins.enumerate builtins.filter builtins.list builtins.reversed builtins.sorted builtins.zip")
 """A loop over what they return is given the very items of their arguments."""
 # Functions of arrays whose result is in the memory of their argument, wherever that can be.
@@ -54,8 +45,6 @@ _SHARING = words(
 _VIEWS = words("get iloc loc numpy ravel swapaxes")
 """Methods and attributes of arrays, tables and dictionaries that return what is in them."""
 _OF_DICTIONARIES = frozenset({"items", "values"})
-_OF_ARRAYS = words("fill itemset put")
-"""Methods that write into an array."""
 _IMMUTABLE = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.EXTERNAL, Sort.FUNCTION, Sort.CLASS})
 _COPIED_BY = frozenset({Sort.MADE, Sort.TENSOR, Sort.HOST, Sort.BATCH, Sort.MOVED, Sort.CONTAINER})
 """Indices that are arrays, masks or lists: what they select is copied."""
@@ -253,7 +242,7 @@ class _Changes:
     def _changes(self, call: ast.Call, names: frozenset[str]) -> bool:
         """Whether a call of a library's function or method changes something that is shared."""
         called = _names(self._flow, call)
-        if called & _CHANGING_FUNCTIONS:
+        if called & CHANGING_FUNCTIONS:
             return bool(call.args) and _root(call.args[0]) in names
         written = next((each.value for each in call.keywords if each.arg == "out"), None)
         if written is not None and self._is_shared(written, names):
@@ -265,7 +254,7 @@ class _Changes:
             return True
         if method == "shuffle" and call.args and _root(call.args[0]) in names:
             return True  # of a generator of the data set's own
-        return method in CHANGING_METHODS | _OF_ARRAYS and not called and _root(call.func) in names
+        return method in CHANGING_METHODS | OF_ARRAYS and not called and _root(call.func) in names
 
 
 _FOLLOWED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Call, ast.Delete, ast.Global, ast.NamedExpr)

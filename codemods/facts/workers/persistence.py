@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import NONE, Sort
-from codemods.facts.data.reads import How, tops
+from codemods.facts.data.reads import How, generator_of, loop_over, tops
 from codemods.facts.loops import REPEATING, around, loop_around, module_of, runs
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
@@ -167,7 +167,7 @@ def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:
         if nodes.count(each.node) > 1 or any(outer in nodes for outer, _ in outside):
             return Reason("read-at-once", f"it is read twice at once, {one} ({HERE})", (loader.at(each.node),))
     found = tuple(each for each in found if not _is_over(flow, each, found))
-    kept = next((each for each in found if each.how is How.ITERATOR or _generator(each) is not None), None)
+    kept = next((each for each in found if each.how is How.ITERATOR or generator_of(each) is not None), None)
     if kept is not None and not _is_replaced(flow, found) and not _is_one_generator(flow, found):
         other = next((each for each in found if each is not kept), None)
         if kept.how is not How.ITERATOR and other is not None:
@@ -178,13 +178,6 @@ def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:
         text = f"it is read through an iterator that is kept, {one} ({HERE})"
         return Reason("read-at-once", text, (loader.at(kept.node),))
     return None
-
-
-def _generator(reading: Pass) -> Callee | None:
-    """The generator of the project that reads it, which may be left and resumed at any time."""
-    module, function = reading.module, reading.module.function(reading.node)
-    yields = (each for each in walk(function or reading.node) if isinstance(each, (ast.Yield, ast.YieldFrom)))
-    return function if any(module.function(each) is function for each in yields) else None
 
 
 def _is_over(flow: Flow, reading: Pass, found: Sequence[Pass]) -> bool:
@@ -232,24 +225,16 @@ def _is_replaced(flow: Flow, found: Sequence[Pass]) -> bool:
 
 def _is_one_generator(flow: Flow, found: Sequence[Pass]) -> bool:
     """Whether the only reading stands in a generator that is started once, or by loops that do not overlap."""
-    generator = _generator(found[0]) if len(found) == 1 and found[0].how is How.LOOP else None
+    generator = generator_of(found[0]) if len(found) == 1 and found[0].how is How.LOOP else None
     if generator is None:
         return False
     started = list(runs(flow, generator))
-    loops = [_loop_over(module_of(flow, each), each) for each in started]
+    loops = [loop_over(module_of(flow, each), each) for each in started]
     if not all(loops):
         return len(started) == 1 and loop_around(flow, module_of(flow, started[0]), started[0]) is None
     return bool(loops) and not any(
         outer in loops for each in loops if each is not None for outer, _ in around(flow, module_of(flow, each), each)
     )
-
-
-def _loop_over(module: Module, node: ast.AST) -> ast.AST | None:
-    """The loop that goes through what the node is: ``for x in node``, ``for i, x in enumerate(node)``."""
-    above = module.parent(node)
-    while isinstance(above, ast.Call) and node in above.args:
-        node, above = above, module.parent(above)
-    return above if isinstance(above, (ast.For, ast.AsyncFor)) and above.iter is node else None
 
 
 def draws_nothing(script: Script, codes: Iterable[WorkerCode]) -> bool:

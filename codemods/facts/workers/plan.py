@@ -17,16 +17,19 @@ from codemods.facts.loops import loop_around, runs
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.workers.changes import why_changed
+from codemods.facts.workers.drawn_ahead import why_drawn_ahead
 from codemods.facts.workers.main_guard import Unguarded, unguarded
 from codemods.facts.workers.obstacles import why_not_copied, why_not_in_memory, why_not_sent, why_on_device, why_unknown
 from codemods.facts.workers.payload import WorkerCode, worker_code
 from codemods.facts.workers.shared_state import why_changed_while_read, why_not_shared
+from codemods.library.kinds import argument as argument_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.data.loaders import Argument, Loader
     from codemods.facts.script import Script
 
@@ -249,7 +252,7 @@ class WorkerFacts:
             reason = self._why_not(other, forked=why_forked is not None)
             if reason is not None:
                 return reason.following(SHARES, loader.at(other.call))
-        own_order = not all(_is_torchs(loader, name) for name in ("sampler", "batch_sampler"))
+        own_order = not all(_is_drawn_at_once(loader, name) for name in ("sampler", "batch_sampler"))
         draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
         return Workers(counts, are_new=True, draws=draws, unguarded=unguarded, why_forked=why_forked)
 
@@ -387,7 +390,7 @@ class WorkerFacts:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 text = f"it is read anew for each batch, and workers would start each time ({HERE})"
                 return Reason("few-batches", text, (loader.at(each.node),))
-        return self._made_in_pass(loader) or self._kept(loader) or why_changed_while_read(flow, loader)
+        return self._made_in_pass(loader) or self._kept(loader) or _why_changed(flow, loader)
 
     def _begun_anew(self, loader: Loader) -> Reason | None:
         """Where what Accelerate makes of the loader may be read anew for each batch: ``next(iter(loader))`` in a loop.
@@ -402,7 +405,7 @@ class WorkerFacts:
                 if is_unknown and loop_around(flow, module, call) is not None:
                     text = f"it may be read anew for each batch, and workers start each time ({HERE})"
                     return Reason("few-batches", text, (loader.at(call),))
-        return why_changed_while_read(flow, loader)
+        return _why_changed(flow, loader)
 
     def _made_in_pass(self, loader: Loader) -> Reason | None:
         flow = self.script.flow
@@ -425,6 +428,11 @@ class WorkerFacts:
                         text = f"its batches are kept, and each tensor from a worker holds a file open ({HERE})"
                         return Reason("batches-kept", text, (at(module, module.statement(node)),))
         return None
+
+
+def _why_changed(flow: Flow, loader: Loader) -> Reason | None:
+    """Where the loop over the loader changes what workers would go on with as it was."""
+    return why_changed_while_read(flow, loader) or why_drawn_ahead(flow, loader)
 
 
 def _both(condition: str, other: str) -> str:
@@ -557,8 +565,23 @@ def _is_zero(argument: Argument) -> bool:
     return bool(argument.values) and all(each.sort is Sort.LITERAL and each.literal == 0 for each in argument.values)
 
 
-def _is_torchs(loader: Loader, name: str) -> bool:
-    """Whether the sampler is none, or torch's, which draws all of an epoch's indices at once."""
-    argument = loader.arguments.get(name)
-    values = without_none(argument.values) if argument is not None else ()
-    return all(each.sort is Sort.MADE and each.name.startswith("torch.") for each in values)
+def _is_drawn_at_once(loader: Loader, name: str) -> bool:
+    """Whether the sampler is none, or torch's, and draws all of an epoch's indices at once."""
+    given = loader.arguments.get(name)
+    values = without_none(given.values) if given is not None else ()
+    return all(
+        each.sort is Sort.MADE and each.name.startswith("torch.") and not _draws_in_chunks(loader.flow, each)
+        for each in values
+    )
+
+
+def _draws_in_chunks(flow: Flow, sampler: Value) -> bool:
+    """Whether torch's sampler draws while it is read, of a generator that others may draw of, too.
+
+    With replacement it draws 32 indices at a time; it has a generator of its own where it is given none.
+    """
+    if sampler.name != "torch.utils.data.RandomSampler" or not isinstance(sampler.site, ast.Call):
+        return False
+    replaces = argument_of(flow, sampler.site, 1, "replacement")
+    shared = without_none(argument_of(flow, sampler.site, 3, "generator"))
+    return bool(shared) and any(each.sort is not Sort.LITERAL or bool(each.literal) for each in replaces)

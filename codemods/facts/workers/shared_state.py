@@ -9,8 +9,10 @@ from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
 from codemods.dataflow.values import Sort, without_none
+from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.loops import around
 from codemods.facts.reason import HERE, Reason
+from codemods.library.operators import Memory, operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +26,17 @@ if TYPE_CHECKING:
 CHANGING_METHODS = words(
     "add append appendleft clear discard extend insert pop popitem remove reverse setdefault sort update"
 )
+CHANGING_FUNCTIONS = words(
+    """
+    builtins.delattr builtins.next builtins.setattr bisect.insort bisect.insort_left bisect.insort_right cv2.arrowedLine
+    cv2.circle cv2.drawContours cv2.ellipse cv2.fillConvexPoly cv2.fillPoly cv2.line cv2.polylines cv2.putText
+    cv2.rectangle heapq.heapify heapq.heappop heapq.heappush heapq.heappushpop heapq.heapreplace numpy.copyto
+    numpy.fill_diagonal numpy.place numpy.put numpy.put_along_axis numpy.putmask numpy.random.shuffle random.shuffle
+    """
+)
+"""They change their first argument."""
+OF_ARRAYS = words("fill itemset put")
+"""Methods that write into an array."""
 _CHANGING_FIRST = words("setattr shuffle")
 """Functions, and methods of generators, that change their first argument."""
 _DEFAULTS = words("torch.set_default_dtype torch.set_default_tensor_type torch.set_default_device")
@@ -123,10 +136,17 @@ def _changes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield _path(node), node
         elif isinstance(node, ast.Call):
             function = node.func
-            if isinstance(function, ast.Attribute) and function.attr in CHANGING_METHODS:
+            if isinstance(function, ast.Attribute) and changes_owner(function.attr):
                 yield _path(function.value), node
             elif _name(function) in _CHANGING_FIRST and node.args:
                 yield _path(node.args[0]), node
+
+
+def changes_owner(method: str) -> bool:
+    """Whether a method of that name changes the list, set, dictionary, array or tensor that it belongs to."""
+    row = operator(method)
+    in_place = row is not None and row.memory is Memory.SELF and method != "requires_grad_"
+    return in_place or method in CHANGING_METHODS | OF_ARRAYS
 
 
 def _name(function: ast.expr) -> str:
@@ -220,9 +240,8 @@ def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.e
 
 def why_changed_while_read(flow: Flow, loader: Loader) -> Reason | None:
     """Where the data set is changed while it is read: workers would go on with what they were started with."""
-    reading = [each.node for each in loader.passes]
     for module, node in data_set_changes(flow, loader):
-        if any(above in reading for above, _ in around(flow, module, node)):
+        if runs_meanwhile(flow, loader.passes, module, node):
             text = f"its data set is changed while it is read, unseen by workers ({HERE})"
             return Reason("dataset-changes", text, (loader.at(node),))
     return None
@@ -261,7 +280,7 @@ def _is_changed_inside(module: Module, node: ast.Attribute) -> bool:
     match parent:
         case ast.Subscript(value) if value is node:
             return not isinstance(parent.ctx, ast.Load)
-        case ast.Attribute(_, method) if method in CHANGING_METHODS:
+        case ast.Attribute(_, method) if changes_owner(method):
             return isinstance(module.parent(parent), ast.Call)
         case ast.Call(ast.Attribute(_, "shuffle"), [first, *_]):
             return first is node
