@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 import pytest
 from probe import script
 
 from codemods.facts.data.arrays import Arrays
-from codemods.facts.data.conversions import is_large, is_repeated, maker
+from codemods.facts.data.conversions import Form, conversions
 from codemods.facts.data.number_likes import is_number
-
-if TYPE_CHECKING:
-    from codemods.facts.script import Script
 
 HEAD = "import numpy as np\nimport torch\nfrom torch.utils.data import Dataset\n\n"
 
 
-def conversion(code: str) -> tuple[Script, ast.Call]:
-    found = script(HEAD + code)
-    (call,) = [each for each in found.module.nodes(ast.Call) if maker(found.flow, each)]
-    return found, call
+def converted(code: str) -> list[Form]:
+    known = script(HEAD + code)
+    return [each.form for each in conversions(known, Arrays(known.flow))]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +33,7 @@ def conversion(code: str) -> tuple[Script, ast.Call]:
     ],
 )
 def test_what_is_made_again_and_again(code: str, *, expected: bool) -> None:
-    found, call = conversion(code)
-
-    assert is_repeated(found.flow, found.loaders, found.module, call) is expected
+    assert converted(code) == ([Form.COPYING] if expected else [])
 
 
 @pytest.mark.parametrize(
@@ -52,9 +45,40 @@ def test_what_is_made_again_and_again(code: str, *, expected: bool) -> None:
     ],
 )
 def test_what_may_be_large(data: str, *, expected: bool) -> None:
-    found, call = conversion(f"x = torch.tensor({data})")
+    assert converted(f"x = torch.tensor({data})") == ([Form.COPYING] if expected else [])
 
-    assert is_large(Arrays(found.flow), found.module, call, "torch.tensor") is expected
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        pytest.param("torch.tensor(a)", [Form.COPYING], id="a copy"),
+        pytest.param("torch.as_tensor(a)", [Form.SHARING], id="as it is"),
+        pytest.param("torch.Tensor(a)", [Form.LEGACY], id="the old class"),
+        pytest.param("torch.FloatTensor(a)", [Form.LEGACY], id="the old class of a format"),
+        pytest.param("torch.LongTensor(a)", [], id="integers"),
+        pytest.param("torch.Tensor(2, 3)", [], id="two sizes"),
+        pytest.param("torch.from_numpy(a)", [], id="what takes arrays alone"),
+        pytest.param("make(a)", [], id="what is not known"),
+    ],
+)
+def test_which_constructor_it_is(call: str, expected: list[Form]) -> None:
+    assert converted(f"for a in b:\n    x = {call}") == expected
+
+
+def test_what_is_said_beside_the_data() -> None:
+    known = script(HEAD + "for a in b:\n    x = torch.tensor(a, dtype=torch.float32, device='cpu')")
+    (found,) = conversions(known, Arrays(known.flow))
+
+    assert ast.unparse(found.data) == "a"
+    assert {name: ast.unparse(node) for name, node in found.arguments.items()} == {
+        "dtype": "torch.float32",
+        "device": "'cpu'",
+    }
+    assert found.torch == "torch"
+
+
+def test_a_file_that_is_taken_over_as_it_is_costs_nothing() -> None:
+    assert converted("x = torch.as_tensor(np.load('x.npy'))") == []
 
 
 @pytest.mark.parametrize(
@@ -70,6 +94,7 @@ def test_what_may_be_large(data: str, *, expected: bool) -> None:
     ],
 )
 def test_what_is_a_number(data: str, *, expected: bool) -> None:
-    found, call = conversion(f"def make(x):\n    return torch.tensor({data})")
+    known = script(f"{HEAD}def make(x):\n    return torch.tensor({data})")
+    given = known.module.tree.body[-1].body[0].value.args[0]  # type: ignore[attr-defined]
 
-    assert is_number(Arrays(found.flow), found.flow, found.module, call.args[0]) is expected
+    assert is_number(Arrays(known.flow), known.flow, known.module, given) is expected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import enum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, lasting
@@ -12,27 +14,82 @@ from codemods.facts.loops import REPEATING, around
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.data.arrays import Arrays
     from codemods.facts.data.loaders import Loader
-
-COPYING = "torch.tensor"
-SHARING = "torch.as_tensor"
-"""It copies no array, but reads lists of arrays element by element, too."""
-_LEGACY_FLOATS = frozenset({"torch.Tensor", "torch.FloatTensor"})
+    from codemods.facts.script import Script
 
 
-def maker(flow: Flow, call: ast.Call) -> str | None:
-    """The constructor that the call is of, where it is one of those that can be replaced, given one thing."""
+class Form(enum.Enum):
+    """What a constructor of tensors does with an array."""
+
+    COPYING = enum.auto()
+    SHARING = enum.auto()
+    """It copies no array, but reads lists of arrays element by element, too."""
+    LEGACY = enum.auto()
+    """It makes 32-bit floats of what is no size."""
+
+
+_FORMS = {
+    "torch.tensor": Form.COPYING,
+    "torch.as_tensor": Form.SHARING,
+    "torch.Tensor": Form.LEGACY,
+    "torch.FloatTensor": Form.LEGACY,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """A call that makes a tensor of one thing, which may be an array, a list of arrays or anything else."""
+
+    script: Script
+    arrays: Arrays
+    call: ast.Call
+    form: Form
+
+    @property
+    def module(self) -> Module:
+        """Where the call is."""
+        return self.script.module
+
+    @property
+    def data(self) -> ast.expr:
+        """What the tensor is made of."""
+        return self.call.args[0]
+
+    @property
+    def arguments(self) -> dict[str | None, ast.expr]:
+        """The arguments beside the data, by their names."""
+        return {each.arg: each.value for each in self.call.keywords}
+
+    @property
+    def torch(self) -> str | None:
+        """How the call names PyTorch: ``torch`` in ``torch.tensor(…)``."""
+        return ast.unparse(self.call.func.value) if isinstance(self.call.func, ast.Attribute) else None
+
+
+def conversions(script: Script, arrays: Arrays) -> Iterator[Conversion]:
+    """The conversions of the script's module that cost something: what runs again and again, or is large."""
+    for call in script.module.nodes(ast.Call):
+        form = _form(script.flow, call)
+        if form is not None and (
+            _is_repeated(script.flow, script.loaders, script.module, call)
+            or _is_large(arrays, script.module, call.args[0], form)
+        ):
+            yield Conversion(script, arrays, call, form)
+
+
+def _form(flow: Flow, call: ast.Call) -> Form | None:
+    """The form of the constructor that the call is of, where it is one that can be replaced, given one thing."""
     names = {each.name if each.sort is Sort.EXTERNAL else "" for each in flow.values(call.func)}
     (name,) = names if len(names) == 1 else ("",)
-    return name if name in {COPYING, SHARING, *_LEGACY_FLOATS} and len(call.args) == 1 else None
+    return _FORMS.get(name) if len(call.args) == 1 else None
 
 
-def is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
+def _is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
     """Whether the call runs again and again: in a loop, in a data set, or for each batch that is put together."""
     if _is_looped(flow, module, call):
         return True
@@ -58,11 +115,10 @@ def _constructors(flow: Flow) -> tuple[Callee, ...]:
     return tuple(filter(None, (flow.defines(each, "__init__") for each in kept)))
 
 
-def is_large(arrays: Arrays, module: Module, call: ast.Call, name: str) -> bool:
+def _is_large(arrays: Arrays, module: Module, data: ast.expr, form: Form) -> bool:
     """Whether what is copied once may be large: what was read from a file, or many arrays element by element."""
-    (data,) = call.args
     array = arrays.array(module, data)
     if array is not None:
-        return array.is_read and name == COPYING
+        return array.is_read and form is Form.COPYING
     items = arrays.list_of(module, data)
     return items is not None and (items.is_read or isinstance(data, (ast.Name, ast.ListComp)))

@@ -1,0 +1,135 @@
+"""Why the tensor of an array, or of a list of arrays, is not to be made in another way."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
+from codemods.facts.data.conversions import Form
+from codemods.facts.devices.devices import DeviceKind, device
+from codemods.facts.loops import place as place_of
+from codemods.facts.reason import HERE, Reason, at
+
+if TYPE_CHECKING:
+    from codemods.facts.data.arrays import Array
+    from codemods.facts.data.conversions import Conversion
+    from codemods.facts.script import Script
+
+_LONG = 40
+"""Expressions of more characters are named by their line alone."""
+_ARGUMENTS = frozenset({"dtype", "device", "requires_grad"})
+_DEFAULT_TYPES = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
+_NARROW = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "uint8", "bool"})
+"""Formats of array elements whose every value a Python number holds and hands on exactly."""
+
+
+def why_unknown(conversion: Conversion) -> Reason:
+    """Why the data is not known to be an array."""
+    arrays, data = conversion.arrays, conversion.data
+    text, remedy = "it is not known to be a NumPy array", "write torch.as_tensor() where nothing changes it afterwards"
+    if arrays.obstacle is None or arrays.obstacle[1] is data:
+        return Reason("unknown-array", text, remedy=remedy)
+    module, node = arrays.obstacle
+    what = ast.unparse(node)
+    text += f": that depends on {what if len(what) <= _LONG else 'what is computed there'} ({HERE})"
+    return Reason("unknown-array", text, (at(module, node),), remedy)
+
+
+def why_unknown_list(conversion: Conversion, made: ast.expr) -> Reason:
+    """Why a list of what a method makes of arrays is not known to be one of arrays."""
+    text = f"it is not known to be a list of NumPy arrays: that depends on {ast.unparse(made)} ({HERE})"
+    remedy = f"write np.array({ast.unparse(conversion.data)}) if it is, which is read as a whole"
+    return Reason("unknown-array", text, (at(conversion.module, made),), remedy)
+
+
+def why_no_call(conversion: Conversion) -> Reason | None:
+    """Why the call cannot be written otherwise, whatever it is given."""
+    script, call, is_legacy = conversion.script, conversion.call, conversion.form is Form.LEGACY
+    if conversion.torch is None:
+        return Reason("no-name", "the call does not name the module torch")
+    if not conversion.arguments.keys() <= _ARGUMENTS:
+        return Reason("other-arguments", "as_tensor takes no other arguments than dtype and device")
+    if script.default_device is not None:
+        text = f"the script says on which device tensors are made ({HERE})"
+        return Reason("default-device", text, (place_of(script.flow, script.default_device),))
+    if is_legacy and call.keywords:
+        return Reason("other-arguments", "it is made with other arguments than the data")
+    if is_legacy and isinstance(call.func, ast.Attribute) and call.func.attr == "Tensor" and _has_default_type(script):
+        text = "the script changes the default number format, which torch.Tensor follows"
+        return Reason("other-result", text)
+    return None
+
+
+def _has_default_type(script: Script) -> bool:
+    return any(
+        each.name in _DEFAULT_TYPES
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        for each in script.flow.values(call.func)
+    )
+
+
+def why_not_of_legacy(array: Array) -> Reason | None:
+    """Why ``torch.Tensor(a)`` is not ``as_tensor`` of an array, which shares memory wherever that does.
+
+    ``torch.Tensor(np.array(3))`` has three elements, as ``torch.Tensor(3)`` has.
+    """
+    if array.has_axes or array.is_float or (array.format or "").startswith("float"):
+        return None
+    return Reason("other-result", "a single integer would be a size to the legacy constructor")
+
+
+def why_not_of_array(conversion: Conversion, array: Array) -> Reason | None:
+    """Why ``torch.tensor(a, …)`` is not ``as_tensor`` of an array."""
+    flow, loaders, module, call = (
+        conversion.script.flow,
+        conversion.script.loaders,
+        conversion.module,
+        conversion.call,
+    )
+    wanted = conversion.arguments
+    requires, place = wanted.get("requires_grad"), wanted.get("device")
+    given = conversion.arrays.format(wanted["dtype"]) if "dtype" in wanted else array.format
+    if requires is not None and not isinstance(requires, ast.Constant):
+        return Reason("unknown-arguments", "whether it requires a gradient is decided when the script runs")
+    if place is not None and device(flow, place).kind is not DeviceKind.CPU:
+        return Reason("nothing-to-gain", "it is copied once, to its device, in either form")
+    if given is not None and array.format is not None and given != array.format:
+        return Reason("nothing-to-gain", f"it is copied once, from {array.format} to {given}, in either form")
+    if array.is_locked:
+        text = "it is copied once in either form: the array of an image cannot be written to"
+        return Reason("nothing-to-gain", text)
+    if not is_alone(conversion.arrays, module, call, array) and not is_copied(flow, loaders, module, call, given):
+        return _shared(conversion, array)
+    if not array.is_dense and not is_stacked(flow, loaders, module, call):
+        return Reason("other-result", "its elements may have gaps between them, which those of a copy have not")
+    return None
+
+
+def _shared(conversion: Conversion, array: Array) -> Reason:
+    owner = array.owner if isinstance(array.owner, ast.expr) else conversion.data
+    if isinstance(owner, ast.Call):
+        what = f"with what {ast.unparse(owner)} returns, and that may be kept there"
+    else:
+        what = f"with '{ast.unparse(owner)}', which is used elsewhere"
+    return Reason("memory-shared", f"the tensor would share its memory {what}")
+
+
+def why_not_of_list(conversion: Conversion, items: Array) -> Reason | None:
+    """Why the tensor of a list of arrays is not made of one array."""
+    wanted, is_legacy = conversion.arguments, conversion.form is Form.LEGACY
+    if items.format is None:
+        return Reason("unknown-array", "the number format of the list's arrays is not known")
+    if "requires_grad" in wanted:
+        return Reason("other-arguments", "it is made with a gradient of its own")
+    if not wanted and not is_legacy and not conversion.arrays.is_filled(conversion.module, conversion.data):
+        return Reason("other-result", "an empty list would become a tensor of another number format")
+    given: str | None = items.format
+    if is_legacy:
+        given = "float32"
+    elif "dtype" in wanted:
+        given = conversion.arrays.format(wanted["dtype"])
+    if given != items.format and items.format not in _NARROW:
+        return Reason("other-result", f"numbers of {items.format} may be rounded otherwise on the way to {given}")
+    return None
