@@ -15,14 +15,11 @@ from codemods.editing.values import AddArgument, Replace
 from codemods.facts.devices.copies import (
     in_accelerate,
     is_about_batches,
-    is_cut_by_hand,
     unknown_in_place,
     why_blocking,
-    why_made,
-    why_no_batch,
+    why_not_about_batches,
 )
 from codemods.facts.devices.devices import DeviceKind, is_on_cuda
-from codemods.facts.devices.transfers import is_element
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -118,15 +115,9 @@ for images, labels in loader:
             if move.module is not script.module or move.device.kind is DeviceKind.CPU:
                 continue
             if not is_about_batches(move):
-                if is_cut_by_hand(script, move):
-                    yield self.left(move.module, move.call, why_made(script, move))
-                elif (
-                    move.non_blocking is None
-                    and move.method != "type"
-                    and not all(each.sort is Sort.MOVED for each in move.sources)
-                    and is_element(move.module, move.receiver)
-                ):
-                    yield self.left(move.module, move.call, why_no_batch(move))
+                unseen = why_not_about_batches(script, move)
+                if unseen is not None:
+                    yield self.left(move.module, move.call, unseen)
                 continue
             given = move.non_blocking
             if given is None:

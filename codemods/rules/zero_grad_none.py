@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
 from codemods.editing.values import AddArgument, Remove, RemoveArgument, Replace
-from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.reason import Reason
 from codemods.facts.training.step_coverage import MISSES, why_not_alike
-from codemods.facts.training.zeroing import ZeroedTensor, ZeroGrad, ZeroingLoop, detaches, zeroed, zeroings
-from codemods.library.kinds import Kind, kind, why
+from codemods.facts.training.zeroing import (
+    ZeroedTensor,
+    ZeroGrad,
+    ZeroingLoop,
+    detaches,
+    why_not_torchs,
+    zeroed,
+    zeroings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +37,6 @@ _INTRODUCED = (1, 7)
 _FIRST = (0, 4)
 """The torch that runs what is written without ``set_to_none``."""
 _NO_GAIN = "none on torch >= 2.0, 0-2 % before"
-_ANNOTATIONS = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
 
 
 class ZeroGradNone(Codemod):
@@ -212,35 +216,7 @@ def _drops_by_default(script: Script) -> bool:
 
 def _why_left(script: Script, found: ZeroGrad) -> Reason | None:
     """Why the gradients that a call of ``zero_grad`` fills with zeros are not dropped."""
-    return _why_not_zeroable(script, found) or why_not_alike(script, found.call, found.owners)
-
-
-def _why_not_zeroable(script: Script, found: ZeroGrad) -> Reason | None:
-    """Why ``zero_grad`` may not be torch's."""
-    func, owners = found.func, found.owners
-    own = next((each.site for each in script.flow.values(func) if each.sort is Sort.METHOD), None)
-    if own is not None:
-        home = next((each for each in script.flow.modules if each.holds(own)), script.module)
-        return Reason("own-method", f"zero_grad() is the script's own ({HERE})", (at(home, own),))
-    if _annotation(script.module, func.value) in _ANNOTATIONS:
-        return None
-    others = frozenset(each for each in owners if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
-    if others and script.is_accelerated and all(each.sort is Sort.UNKNOWN for each in others):
-        text = "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
-        return Reason("framework", text)
-    if others or not owners:
-        text = f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
-        return Reason("unknown-optimizer", text)
-    return None
-
-
-def _annotation(module: Module, node: ast.expr) -> str | None:
-    """What the parameter that the expression is says of its type."""
-    function = module.function(node)
-    if not isinstance(node, ast.Name) or function is None or isinstance(function, ast.Lambda):
-        return None
-    found = next((each.annotation for each in signature(function).named if each.arg == node.id), None)
-    return None if found is None else ast.unparse(found).strip("'\"")
+    return why_not_torchs(script, found) or why_not_alike(script, found.call, found.owners)
 
 
 def _dropped_in_place(module: Module, loop: ast.For) -> Iterator[Edit]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.devices.copies import is_about_batches, is_cut_by_hand, why_blocking
+from codemods.facts.devices.copies import is_about_batches, why_blocking, why_not_about_batches
 
 HEAD = """\
 import torch
@@ -33,12 +33,38 @@ def test_the_reason_is_the_one_that_decides(code: str, why: str | None) -> None:
     assert (None if reason is None else reason.code) == why
 
 
-def test_what_is_cut_by_hand_is_told_from_a_batch() -> None:
-    found = script(
-        HEAD + "data = torch.zeros(64, 9)\nfor i in range(8):\n    data[i].cuda()\nfor x in loader:\n    x.cuda()\n"
-    )
+@pytest.mark.parametrize(
+    ("code", "is_about", "why"),
+    [
+        pytest.param("for x in loader:\n    x.cuda()\n", True, None, id="a batch of a loader"),
+        pytest.param("for i in range(8):\n    data[i].cuda()\n", False, "made-by-hand", id="a part, in a loop"),
+        pytest.param("for i in range(8):\n    torch.from_numpy(a).cuda()\n", False, "made-by-hand", id="an array"),
+        pytest.param("data.cuda()\n", False, None, id="all of it, once"),
+        pytest.param("for i in range(8):\n    torch.randn(64, 9).cuda()\n", False, None, id="made where it is moved"),
+        pytest.param("for i in range(8):\n    data[i].cuda(non_blocking=True)\n", False, None, id="it does not block"),
+        pytest.param("held = data.pin_memory()\nfor i in range(8):\n    data.cuda()\n", False, None, id="it is pinned"),
+        pytest.param(
+            "for x in (data if quick else read()):\n    x.cuda()\n", False, "unknown-batch", id="perhaps a batch"
+        ),
+        pytest.param(
+            "for x in (data if quick else read()):\n    x.cuda(non_blocking=True)\n",
+            False,
+            None,
+            id="perhaps a batch, which does not block",
+        ),
+        pytest.param("for x in data.cuda():\n    x.cuda()\n", False, None, id="moved already"),
+        pytest.param(
+            "for x in (data if quick else read()):\n    x.type('torch.cuda.FloatTensor')\n",
+            False,
+            None,
+            id="perhaps a batch, by what takes no non_blocking",
+        ),
+    ],
+)
+def test_what_only_looks_like_a_batch(code: str, *, is_about: bool, why: str | None) -> None:
+    known = script(f"{HEAD}data = torch.zeros(64, 9)\n{code}")
+    move = known.transfers[-1]
 
-    assert [(is_about_batches(each), is_cut_by_hand(found, each)) for each in found.transfers] == [
-        (False, True),
-        (True, False),
-    ]
+    reason = None if is_about_batches(move) else why_not_about_batches(known, move)
+
+    assert (is_about_batches(move), reason and reason.code) == (is_about, why)

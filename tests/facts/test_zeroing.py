@@ -7,7 +7,15 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.training.zeroing import ZeroedTensor, ZeroGrad, ZeroingLoop, adds_parameters, models_of, zeroings
+from codemods.facts.training.zeroing import (
+    ZeroedTensor,
+    ZeroGrad,
+    ZeroingLoop,
+    adds_parameters,
+    models_of,
+    why_not_torchs,
+    zeroings,
+)
 
 HEAD = """\
 import torch
@@ -158,3 +166,39 @@ def test_parameters_that_another_module_adds() -> None:
     assert added is not None
     assert added[0].path == "late.py"
     assert adds_parameters(script(HEAD)) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param("optimizer.zero_grad()", None, id="an optimizer of torch"),
+        pytest.param("model.zero_grad()", None, id="a model"),
+        pytest.param("find().zero_grad()", "unknown-optimizer", id="what is not known"),
+        pytest.param(
+            "class Mine(torch.optim.SGD):\n    def zero_grad(self):\n        pass\nMine(model.parameters()).zero_grad()",
+            "own-method",
+            id="the script's own",
+        ),
+        pytest.param(
+            "def step(opt: torch.optim.Optimizer):\n    opt.zero_grad()\nstep(find())", None, id="its type is said"
+        ),
+        pytest.param(
+            "def step(opt: 'optim.Optimizer'):\n    opt.zero_grad()\nstep(find())", None, id="its type is said as text"
+        ),
+        pytest.param(
+            "def step(opt: Other):\n    opt.zero_grad()\nstep(find())", "unknown-optimizer", id="its type is another"
+        ),
+        pytest.param(
+            "from accelerate import Accelerator\naccelerator = Accelerator()\naccelerator.prepare(find()).zero_grad()",
+            "framework",
+            id="what Accelerate prepared",
+        ),
+    ],
+)
+def test_whether_it_is_torch_s(body: str, code: str | None) -> None:
+    known = script(HEAD + body)
+    (one,) = zeroings(known)
+
+    assert isinstance(one, ZeroGrad)
+    reason = why_not_torchs(known, one)
+    assert (reason and reason.code) == code

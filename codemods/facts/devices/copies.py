@@ -28,7 +28,20 @@ def is_about_batches(move: Transfer) -> bool:
     return bool(move.loaders or move.made_from) or all(each.sort is Sort.UNKNOWN for each in move.sources)
 
 
-def is_cut_by_hand(script: Script, move: Transfer) -> bool:
+def why_not_about_batches(script: Script, move: Transfer) -> Reason | None:
+    """What keeps from a move what only looks like a batch: it was made by hand, or where it comes from is not known.
+
+    None where nothing speaks for a batch.
+    """
+    if _is_cut_by_hand(script, move):
+        return _why_made(script, move)
+    is_like_one = is_element(move.module, move.receiver) and not all(each.sort is Sort.MOVED for each in move.sources)
+    if move.non_blocking is None and move.method != "type" and is_like_one:
+        return _why_no_batch(move)
+    return None
+
+
+def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
     """``X[i : i + 64].to(device)`` in a loop; not ``torch.randn(64, 9).to(device)``, which had better be made there.
 
     An array, ``torch.from_numpy(a).to(device)``, is on the host.
@@ -44,7 +57,7 @@ def is_cut_by_hand(script: Script, move: Transfer) -> bool:
     return not is_pinned and loop_around(script.flow, move.module, move.call) is not None
 
 
-def why_no_batch(move: Transfer) -> Reason:
+def _why_no_batch(move: Transfer) -> Reason:
     """Why what is moved is not known to be a batch."""
     unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
     return _no_batch(unknown or "no loader is seen to hand it out")
@@ -81,7 +94,7 @@ def _takes_apart(script: Script, node: ast.AST, name: str) -> bool:
     return False
 
 
-def why_made(script: Script, move: Transfer) -> Reason:
+def _why_made(script: Script, move: Transfer) -> Reason:
     """Where the script made by itself what it moves, and that this is not in pinned memory."""
     hole, places = _made(script, move)
     text = f"what is moved was made by the script itself{hole}, not by a loader, and is not in pinned memory"
@@ -107,7 +120,7 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
         return reason
     is_callers = is_callers_batch(move)
     if any(each.sort is Sort.UNKNOWN for each in move.sources) and not is_callers:
-        return why_no_batch(move)
+        return _why_no_batch(move)
     if not move.loaders and not is_callers:
         hole, places = _made(script, move)
         if move.through_numpy:

@@ -6,10 +6,12 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.models.layers import Model
-from codemods.library.kinds import Kind, always, kind
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import Kind, always, kind, why
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 5
 """Calls are followed back so far."""
+_TYPES = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
 _NEVER_ZEROED = frozenset({Kind.LOADER, Kind.DATASET, Kind.SCHEDULER, Kind.SCALER, Kind.DEVICE})
 
 
@@ -89,6 +92,34 @@ def _zero_grad(script: Script, call: ast.Call, func: ast.Attribute, twin: str) -
         return None
     is_unpacked = value is None and bool(call.keywords)
     return ZeroGrad(script.module, call, func, _zeroable(script, func.value), given or value, is_unpacked, twin)
+
+
+def why_not_torchs(script: Script, zeroing: ZeroGrad) -> Reason | None:
+    """Why ``zero_grad`` may not be torch's."""
+    func, owners = zeroing.func, zeroing.owners
+    own = next((each.site for each in script.flow.values(func) if each.sort is Sort.METHOD), None)
+    if own is not None:
+        home = next((each for each in script.flow.modules if each.holds(own)), script.module)
+        return Reason("own-method", f"zero_grad() is the script's own ({HERE})", (at(home, own),))
+    if _annotation(script.module, func.value) in _TYPES:
+        return None
+    others = frozenset(each for each in owners if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
+    if others and script.is_accelerated and all(each.sort is Sort.UNKNOWN for each in others):
+        text = "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
+        return Reason("framework", text)
+    if others or not owners:
+        text = f"what is zeroed is not known to be an optimizer or a model: {why(script.flow, others, Kind.OPTIMIZER)}"
+        return Reason("unknown-optimizer", text)
+    return None
+
+
+def _annotation(module: Module, node: ast.expr) -> str | None:
+    """What the parameter that the expression is says of its type."""
+    function = module.function(node)
+    if not isinstance(node, ast.Name) or function is None or isinstance(function, ast.Lambda):
+        return None
+    annotation = next((each.annotation for each in signature(function).named if each.arg == node.id), None)
+    return None if annotation is None else ast.unparse(annotation).strip("'\"")
 
 
 def _by_hand(script: Script, module: Module, loop: ast.For) -> ZeroingLoop:
