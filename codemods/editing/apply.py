@@ -22,8 +22,8 @@ from codemods.editing.expressions import (
     with_placeholders,
     without_parentheses,
 )
-from codemods.editing.imports import import_place
-from codemods.editing.listed import NOTHING, add_item, add_parameter, edit_call, quoted
+from codemods.editing.imports import import_place, joining
+from codemods.editing.listed import NOTHING, add_item, add_names, add_parameter, edit_call, place_in_order, quoted
 from codemods.editing.suites import (
     Around,
     Indented,
@@ -46,6 +46,7 @@ from codemods.editing.values import (
     Decorate,
     Edit,
     Import,
+    ImportName,
     Insert,
     Remove,
     RemoveArgument,
@@ -108,6 +109,9 @@ class _Editor(cst.CSTTransformer):
         self.tree = tree
         self.indent = _indent(module) or tree.default_indent
         self.imports = [edit for edit in edits if isinstance(edit, Import)]
+        self.names: dict[int, list[str]] = {}
+        """By the offset of the import statement that they join."""
+        self._import_names([edit for edit in edits if isinstance(edit, ImportName)])
         by_expression: dict[_Span, list[Edit]] = defaultdict(list)
         by_statement: dict[int, list[Edit]] = defaultdict(list)
         for edit in edits:
@@ -122,13 +126,24 @@ class _Editor(cst.CSTTransformer):
                     by_statement[module.span(node)[0]].append(edit)
                 case Wrap(_, (node, *_)):
                     by_statement[module.span(node)[0]].append(edit)
-                case Import():
+                case Import() | ImportName():
                     pass
             for _, hole in edit.holes if isinstance(edit, Replace) else ():
                 by_expression.setdefault(module.span(hole), [])
+        by_statement |= {start: [] for start in self.names if start not in by_statement}
         self._find(by_expression, by_statement)
         self.filled: dict[_Span, cst.BaseExpression] = {}
         """What the expressions that stand in holes have become."""
+
+    def _import_names(self, edits: Sequence[ImportName]) -> None:
+        """Names of one package go together: into the statement that imports from it, or into a new one."""
+        for package in dict.fromkeys(edit.package for edit in edits):
+            names = sorted((edit.name for edit in edits if edit.package == package), key=place_in_order)
+            statement = joining(self.module, package, names)
+            if statement is None:
+                self.imports.append(Import(self.module, f"from {package} import {', '.join(names)}"))
+            else:
+                self.names[self.module.span(statement)[0]] = names
 
     def _find(self, by_expression: dict[_Span, list[Edit]], by_statement: dict[int, list[Edit]]) -> None:
         spans = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
@@ -168,6 +183,10 @@ class _Editor(cst.CSTTransformer):
         match updated_node:
             case cst.FunctionDef() if original_node in self.statements:
                 return self._function(updated_node, self.statements[original_node])
+            case cst.SimpleStatementLine() if (
+                original_node in self.statements and self.starts[original_node] in self.names
+            ):
+                return add_names(updated_node, self.names[self.starts[original_node]])
             case cst.SimpleStatementLine() if updated_node is not original_node:
                 return with_less_space(updated_node, self._growth(original_node, updated_node))
             case cst.IndentedBlock():

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
-from codemods.editing.imports import Place, import_place
+from codemods.editing.imports import Place, import_place, joining
 from codemods.editing.positions import Span, before, end_line, first_line, first_node, inside, whole
 from codemods.editing.values import (
     AddArgument,
@@ -21,6 +21,7 @@ from codemods.editing.values import (
     Decorate,
     Edit,
     Import,
+    ImportName,
     Insert,
     Remove,
     RemoveArgument,
@@ -80,6 +81,11 @@ def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901 - one case for e
             return line, line - 1
         case Import(module, code):
             return _insertion(module, import_place(module, code))
+        case ImportName(module, package, name):
+            joined = joining(module, package, [name])
+            if joined is not None:
+                return joined.lineno, end_line(joined)
+            return _insertion(module, import_place(module, f"from {package} import {name}"))
 
 
 def _insertion(module: Module, place: Place) -> tuple[int, int]:
@@ -290,5 +296,5 @@ def _footprint(edit: Edit) -> _Footprint:
         case Wrap(_, statements):
             span = (whole(module, statements[0])[0], module.span(statements[-1])[1])
             return _Footprint(edit, first_node(statements[0]), span)
-        case Import():
+        case Import() | ImportName():
             return _Footprint(edit, module.tree, (-1, -1))

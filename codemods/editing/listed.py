@@ -51,7 +51,8 @@ def edit_call(module: Module, call: cst.Call, edits: Sequence[Edit], moved: int)
             original = [each for each in nodes if not _is_removed(each, edit, edits)]
             opening, tail = _remove(arguments, original.index(edit.argument), opening, tail)
     added = [edit for edit in edits if isinstance(edit, AddArgument)]
-    gaps = _gaps(module, added, moved) if len(added) == len(edits) else [None] * len(added)
+    removed = [edit.argument for edit in edits if isinstance(edit, RemoveArgument)]
+    gaps = _gaps(module, added, removed, moved) if added else []
     for edit, gap in zip(added, gaps, strict=True):
         new = cst.Arg(
             keyword=cst.Name(edit.name),
@@ -70,20 +71,25 @@ def edit_call(module: Module, call: cst.Call, edits: Sequence[Edit], moved: int)
     )
 
 
-def _gaps(module: Module, added: Sequence[AddArgument], moved: int) -> list[BaseParenthesizableWhitespace | None]:
+def _gaps(
+    module: Module, added: Sequence[AddArgument], removed: Sequence[ast.expr | ast.keyword], moved: int
+) -> list[BaseParenthesizableWhitespace | None]:
     """For each new argument what stands before it, where the line would get too wide; else None, as the call has it.
 
     Args:
         module: The module.
         added: The arguments, all of one call.
+        removed: Those that the call loses.
         moved: By how many columns the call moves right.
     """
     call = added[0].call
     present: list[ast.expr | ast.keyword] = sorted((*call.args, *call.keywords), key=module.span)
+    lost = sum(len(f", {module.code(each)}") for each in removed if each.lineno == present[-1].lineno)
+    present = [each for each in present if each not in removed]
     texts = [f"{each.name}={each.value}" for each in added]
     last_row = module.line_of(module.span(present[-1])[1]) if present else 0
     last_line = module.lines[last_row - 1].rstrip()
-    width = len(last_line) + moved
+    width = len(last_line) + moved - lost
     # Of several calls side by side in a line none can be broken well: it stays one.
     holders = (call, *module.ancestors(call))
     beside = (each for each in module.nodes(ast.Call) if each.lineno == last_row and each not in holders)
@@ -178,6 +184,32 @@ def add_item(node: cst.Dict, key: str, value: cst.BaseExpression) -> cst.Dict:
         lbrace=node.lbrace.with_changes(whitespace_after=opening),
         rbrace=node.rbrace.with_changes(whitespace_before=tail),
     )
+
+
+def place_in_order(name: str) -> tuple[bool, bool, str]:
+    """Where a name stands among others that an import statement names: constants first, then classes, in each case."""
+    return not name.isupper(), not name[:1].isupper(), name
+
+
+def add_names(line: cst.SimpleStatementLine, names: Sequence[str]) -> cst.SimpleStatementLine:
+    """``from package import a`` with further names: in their order, where those there are in order, at the end else."""
+    (statement,) = line.body
+    node = cast("cst.ImportFrom", statement)
+    opening = node.lpar.whitespace_after if node.lpar is not None else NOTHING
+    tail = node.rpar.whitespace_before if node.rpar is not None else NOTHING
+    items: list[cst.ImportAlias] = list(cast("Sequence[cst.ImportAlias]", node.names))
+    present = [str(each.name.value) for each in items]
+    is_ordered = present == sorted(present, key=place_in_order)
+    for name in names:
+        if name in present:
+            continue
+        later = (at for at, each in enumerate(present) if place_in_order(each) > place_in_order(name))
+        index = next(later, len(items)) if is_ordered else len(items)
+        opening, tail = _add(items, index, cst.ImportAlias(name=cst.Name(name)), opening, tail)
+        present.insert(index, name)
+    lpar = None if node.lpar is None else node.lpar.with_changes(whitespace_after=opening)
+    rpar = None if node.rpar is None else node.rpar.with_changes(whitespace_before=tail)
+    return line.with_changes(body=[node.with_changes(names=items, lpar=lpar, rpar=rpar)])
 
 
 def quoted(key: str, others: Sequence[str]) -> str:

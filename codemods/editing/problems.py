@@ -21,6 +21,7 @@ from codemods.editing.values import (
     Decorate,
     Edit,
     Import,
+    ImportName,
     Insert,
     Remove,
     RemoveArgument,
@@ -79,7 +80,7 @@ def problem(edit: Edit) -> Reason | None:  # noqa: C901 - one case for each kind
             return _no_statement(module, statement)
         case Decorate(module, function):
             return _no_start(module, function)
-        case Import():
+        case Import() | ImportName():
             return None
 
 

@@ -159,7 +159,20 @@ class Import:
     code: str
 
 
+@dataclass(frozen=True, slots=True)
+class ImportName:
+    """``from package import name``.
+
+    The name joins the first statement of the module's top that imports from the package, in the order of the names
+    there; several of one package stand in one new statement where there is none, or where its line would get too wide.
+    """
+
+    module: Module
+    package: str
+    name: str
+
+
 Edit: TypeAlias = (
     "AddArgument | RemoveArgument | AddItem | AddParameter | Replace | Surround | Insert | Wrap | Unwrap | Remove"
-    " | Decorate | Import"
+    " | Decorate | Import | ImportName"
 )

@@ -17,6 +17,7 @@ from codemods.editing.values import (
     Decorate,
     Edit,
     Import,
+    ImportName,
     Insert,
     Remove,
     RemoveArgument,
@@ -778,6 +779,55 @@ def test_a_function_is_decorated(before: str, after: str) -> None:
 def test_an_import_goes_beside_the_imports(before: str, after: str) -> None:
     code = "from torch.amp import autocast"
     assert edited(before, lambda module: [Import(module, code)]) == after.replace("NEW", code)
+
+
+NAMED = [
+    pytest.param("from re import purge\n", "from re import compile, purge, sub\n", id="in the order of the names"),
+    pytest.param("from re import split, purge\n", "from re import split, purge, compile, sub\n", id="that have none"),
+    pytest.param(
+        "from re import A, Match, purge\n", "from re import A, Match, compile, purge, sub\n", id="as sorters do"
+    ),
+    pytest.param("from re import purge  # why\n", "from re import compile, purge, sub  # why\n", id="before a comment"),
+    pytest.param(
+        "from re import (\n    purge,\n)\n",
+        "from re import (\n    compile,\n    purge,\n    sub,\n)\n",
+        id="on own lines",
+    ),
+    pytest.param("from re import sub\n", "from re import compile, sub\n", id="what is there already"),
+    pytest.param("import re\nx\n", "import re\nfrom re import compile, sub\nx\n", id="in a statement of their own"),
+    pytest.param("from re import *\n", "from re import *\nfrom re import compile, sub\n", id="beside a star"),
+    pytest.param(
+        "import os; from re import purge\n",
+        "import os; from re import purge\nfrom re import compile, sub\n",
+        id="shared line",
+    ),
+    pytest.param(
+        f"from re import {'a' * 100}\n",
+        f"from re import {'a' * 100}\nfrom re import compile, sub\n",
+        id="too wide a line",
+    ),
+    pytest.param(
+        "def f():\n    from re import purge\n",
+        "from re import compile, sub\n\n\ndef f():\n    from re import purge\n",
+        id="top only",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), NAMED)
+def test_names_join_an_import(before: str, after: str) -> None:
+    assert edited(before, lambda module: [ImportName(module, "re", name) for name in ("sub", "compile")]) == after
+
+
+def test_an_added_argument_takes_the_place_of_one_that_goes() -> None:
+    def edits(module: Module) -> list[Edit]:
+        (call,) = module.nodes(ast.Call)
+        return [RemoveArgument(module, call, call.keywords[0]), AddArgument(module, call, "c", "d" * 60)]
+
+    line = f"f(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, {'b' * 50}=1)\n"
+    assert edited(line, edits) == f"f(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, c={'d' * 60})\n"
+    wide = line.replace("=1", f"=1, e={'e' * 20}")
+    assert edited(wide, edits) == f"f(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, e={'e' * 20},\n  c={'d' * 60})\n"
 
 
 def test_one_empty_line_sets_several_insertions_apart() -> None:

@@ -1,0 +1,37 @@
+"""How a name of a library is written at a place, with the import that it needs first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codemods.editing import imports
+from codemods.editing.values import ImportName
+
+if TYPE_CHECKING:
+    import ast
+
+    from codemods.dataflow.source import Module
+    from codemods.editing.values import Edit
+    from codemods.facts.script import Script
+
+
+def written(script: Script, module: Module, qualified: str, node: ast.expr) -> tuple[str, tuple[Edit, ...]] | None:
+    """How a colleague would write the name there, and what has to be imported; None where it cannot be named.
+
+    A name that is imported already is used. ``from torch.utils.data import DataLoader`` imports another name as well;
+    where the module has no such line, but ``import torch``, the name is written in full.
+
+    Args:
+        script: The script.
+        module: The module.
+        qualified: The name, with that of its package.
+        node: An expression of the module.
+    """
+    package, _, name = qualified.rpartition(".")
+    spelled = script.spelled(module, qualified, module.statement(node))
+    if spelled is not None and "." not in spelled:
+        return spelled, ()
+    can_import = imports.can_import_name(module, package, name, node)
+    if can_import and (spelled is None or imports.importing(module, package) is not None):
+        return name, (ImportName(module, package, name),)
+    return (spelled, ()) if spelled is not None else None
