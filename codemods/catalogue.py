@@ -11,6 +11,7 @@ from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
+from codemods.rules.loader_batched_index import LoaderBatchedIndex
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
@@ -27,6 +28,7 @@ Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
     (
+        LoaderBatchedIndex,
         LoaderWorkers,
         LoaderPersistent,
         LoaderPin,

@@ -75,9 +75,13 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "nor used in workers. Keep them on the host, and move batches.",
         "converted-on-host": "New tensors are made from the batch on the host, and those are moved: they are not in "
         "pinned memory. Move the batch first, and convert it on the device.",
+        "loader-inspected": "Something of the loader is used that the change would take from it, such as its "
+        "`batch_size`. Use the value that it is given.",
         "made-by-hand": "The script cuts its batches itself. A `DataLoader` could pin them.",
         "own-loader-class": "A class of the project makes or reads the loader in a way of its own. Give the argument "
         "where it calls `DataLoader`.",
+        "unknown-layout": "Tensors whose axes were permuted lie in memory otherwise, and so would a batch that is "
+        "indexed at once. Write `.contiguous()`.",
         "other-stream": "The script queues work on CUDA streams of its own, which may not wait for a copy that does "
         "not block. Copy on the stream that uses the batch, or let that wait with `wait_stream()`.",
         "partial-loader": "`functools.partial` makes the loader. Give the argument there.",

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, Value, Values, without_none
+from codemods.dataflow.values import NONE, NOTHING, Sort, Value, Values, without_none
+from codemods.facts.data.datasets import Dataset
+from codemods.facts.data.decoded import decoded
 from codemods.facts.loops import module_of, runs
 from codemods.library.datasets import sizes
-from codemods.library.kinds import LOADER, PROGRESS, Kind, kind
+from codemods.library.kinds import LOADER, PROGRESS, Kind, argument, kind
 from codemods.library.transforms import Size, transform
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.cost.constants import Constants
-    from codemods.facts.data.datasets import Dataset
     from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
     from codemods.facts.training.iterations import TrainingIteration
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 _MAKERS = frozenset(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "empty", "randint", "arange"))
 _AT_MOST_ALL = frozenset(
     f"torch.utils.data.{name}"
-    for name in ("SubsetRandomSampler", "SequentialSampler", "DistributedSampler", "distributed.DistributedSampler")
+    for name in (
+        *("RandomSampler", "SubsetRandomSampler", "SequentialSampler"),
+        *("DistributedSampler", "distributed.DistributedSampler"),
+    )
 )
 """Samplers that yield no more than the items there are."""
 _PASSING_ON = PROGRESS | {"builtins.enumerate", "builtins.iter", "builtins.reversed"}
@@ -61,7 +65,8 @@ class Lengths:
             return None
         first = call.args[0] if call.args else None
         if value.name == "torch.utils.data.TensorDataset":
-            return self._rows(first)
+            read = decoded(self._flow, value)
+            return self._rows(first) if read is None else self.items(read, depth - 1)
         if value.name in {"torch.utils.data.Subset", "torch.utils.data.random_split"} and first is not None:
             return self.items(self._flow.values(first), depth - 1)
         if value.name == "torch.utils.data.ConcatDataset" and first is not None:
@@ -115,21 +120,37 @@ class Lengths:
         if given is None:
             return 1
         if given.node is not None:
-            return self._constants.number(given.node)
+            size = _argument(each, 1, "batch_size") if (each := self._sampler_of_batches(loader)) else given.node
+            return self._constants.number(size)
         literals = [each.literal for each in given.values if each.sort is Sort.LITERAL]
         (only,) = literals if len(literals) == len(given.values) == 1 else (None,)
         return only if isinstance(only, int) else None
 
+    def _sampler_of_batches(self, loader: Loader) -> ast.Call | None:
+        """``BatchSampler(…)``, where it is the loader's sampler and makes its batches."""
+        size, sampler = loader.arguments.get("batch_size"), loader.arguments.get("sampler")
+        if size is None or sampler is None or size.values != {NONE}:
+            return None
+        made = [each for each in sampler.values if each.name == "torch.utils.data.BatchSampler"]
+        call = made[0].site if len(made) == len(sampler.values) == 1 else None
+        return call if isinstance(call, ast.Call) else None
+
     def batches(self, loader: Loader) -> int | None:
         """The batches of one pass through a loader."""
         size, items = self.batch_size(loader), self.items(loader.dataset.values)
-        sampler = loader.arguments.get("sampler")
-        samples = {each.name for each in without_none(sampler.values)} if sampler is not None else set()
+        of_batches = self._sampler_of_batches(loader)
+        if of_batches is not None:
+            samplers, dropped = (
+                argument(self._flow, of_batches, 0, "sampler"),
+                argument(self._flow, of_batches, 2, "drop_last"),
+            )
+        else:
+            given = [loader.arguments.get(name) for name in ("sampler", "drop_last")]
+            samplers, dropped = (each.values if each is not None else NOTHING for each in given)
+        samples = {each.name for each in without_none(samplers)}
         if not size or items is None or loader.own_iteration is not None or not samples <= _AT_MOST_ALL:
             return None
-        dropped = loader.arguments.get("drop_last")
-        drops = dropped is not None and {each.name for each in dropped.values} == {"True"}
-        return items // size if drops else -(-items // size)
+        return items // size if {each.name for each in dropped} == {"True"} else -(-items // size)
 
     def image(self, data: Dataset) -> tuple[int, int, int] | None:
         """Channels, height and width of the images of a data set, the largest that they may be."""
@@ -138,6 +159,9 @@ class Lengths:
         return max(known, key=lambda each: each[0] * each[1] * each[2]) if known and None not in found else None
 
     def _image(self, data: Dataset, part: Value) -> tuple[int, int, int] | None:
+        read = decoded(self._flow, part)
+        if read is not None:
+            return self.image(Dataset(self._flow, read))
         known = sizes(part.name)
         is_folder = part.name in {"torchvision.datasets.ImageFolder", "torchvision.datasets.Food101"}
         steps = data.transforms

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.rules.loader_batched_index import LoaderBatchedIndex
+
+IMPORTS = "import torch\nfrom torch.utils.data import DataLoader, Subset, TensorDataset, random_split\n\n"
+WITH_RANDOM = IMPORTS.replace(
+    "torch.utils.data import DataLoader, Subset,",
+    "torch.utils.data import BatchSampler, DataLoader, RandomSampler, Subset,",
+)
+WITH_SEQUENTIAL = WITH_RANDOM.replace("RandomSampler, Subset", "SequentialSampler, Subset")
+DATA = "x, y = torch.randn(1000, 8), torch.randint(10, (1000,))\ndata = TensorDataset(x, y)\n"
+READ = "for epoch in range(3):\n    for a, b in loader:\n        print(a.sum(), b.sum())\n"
+
+
+def rewrites(before: str, after: str, imports: str = WITH_RANDOM) -> None:
+    """Of a script with this loader the rule makes one with that."""
+    check_rewrites(LoaderBatchedIndex, f"{IMPORTS}{DATA}{before}\n{READ}", f"{imports}{DATA}{after}\n{READ}")
+
+
+def left(code: str, because: str, read: str = READ) -> None:
+    check_leaves(LoaderBatchedIndex, f"{IMPORTS}{DATA}{code}\n{read}", because)
+
+
+# What is written.
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "loader = DataLoader(data, batch_size=64, shuffle=True)",
+            "loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 64, drop_last=False))",
+            id="shuffled",
+        ),
+        pytest.param(
+            "loader = DataLoader(data, 64, True, pin_memory=True)",
+            "loader = DataLoader(data, None, pin_memory=True, "
+            "sampler=BatchSampler(RandomSampler(data), 64, drop_last=False))",
+            id="arguments by position",
+        ),
+        pytest.param(
+            "loader = DataLoader(\n    data,\n    batch_size=64,  # as in the paper\n    shuffle=True,\n"
+            "    drop_last=True,\n)",
+            "loader = DataLoader(\n    data,\n    batch_size=None,  # as in the paper\n"
+            "    sampler=BatchSampler(RandomSampler(data), 64, drop_last=True),\n)",
+            id="arguments on lines of their own",
+        ),
+        pytest.param(
+            "g = torch.Generator()\nloader = DataLoader(data, batch_size=8, shuffle=True, generator=g)",
+            "g = torch.Generator()\nloader = DataLoader(data, batch_size=None, generator=g,\n"
+            "                    sampler=BatchSampler(RandomSampler(data, generator=g), 8, drop_last=False))",
+            id="in a line that gets too wide; its generator draws the order and the base seed",
+        ),
+        pytest.param(
+            "loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)",
+            "loader = DataLoader(TensorDataset(x, y), batch_size=None, "
+            "sampler=BatchSampler(RandomSampler(x), 64, drop_last=False))",
+            id="the first tensor has as many rows as a data set without a name",
+        ),
+        pytest.param(
+            "part, rest = random_split(data, [800, 200])\nloader = DataLoader(part, batch_size=64, shuffle=True)",
+            "part, rest = random_split(data, [800, 200])\n"
+            "loader = DataLoader(part, batch_size=None, sampler=BatchSampler(RandomSampler(part), 64, drop_last=False))",
+            id="a part of one",
+        ),
+    ],
+)
+def test_a_loader_that_shuffles_is_given_a_sampler_of_batches(before: str, after: str) -> None:
+    rewrites(before, after)
+
+
+def test_a_loader_that_does_not_shuffle_reads_in_order() -> None:
+    before = "loader = DataLoader(data, batch_size=64, shuffle=False)"
+    after = (
+        "loader = DataLoader(data, batch_size=None, sampler=BatchSampler(SequentialSampler(data), 64, drop_last=False))"
+    )
+    rewrites(before, after, WITH_SEQUENTIAL)
+
+
+def test_a_name_that_is_imported_already_is_used() -> None:
+    imports = "import torch\nimport torch.utils.data as td\n\n"
+    data = "data = td.TensorDataset(torch.randn(1000, 8))\n"
+    sampler = "td.BatchSampler(td.RandomSampler(data), 8, drop_last=False)"
+    read = "\nfor (x,) in loader:\n    print(x)\n"
+    before = imports + data + "loader = td.DataLoader(data, batch_size=8, shuffle=True)" + read
+    after = f"{imports}{data}loader = td.DataLoader(data, batch_size=None, sampler={sampler}){read}"
+    check_rewrites(LoaderBatchedIndex, before, after)
+
+
+def test_a_subset_takes_lists_of_indices_since_torch_1_10() -> None:
+    code = f"{IMPORTS}{DATA}part, _ = random_split(data, [800, 200])\nloader = DataLoader(part, batch_size=64)\n{READ}"
+    assert run(LoaderBatchedIndex, code, target=(1, 9)).after == code
+    assert run(LoaderBatchedIndex, code, target=(1, 10)).after != code
+
+
+SHAPES = [
+    ("data", shuffle, drop_last, generator)
+    for shuffle, drop_last, generator in itertools.product((True, False), (True, False), (True, False))
+] + [("part", True, False, False), ("part", False, True, True)]
+
+
+@pytest.mark.parametrize(("data", "shuffle", "drop_last", "generator"), SHAPES)
+def test_batches_and_random_numbers_are_the_same(data: str, *, shuffle: bool, drop_last: bool, generator: bool) -> None:
+    """Over two epochs: the values, strides and containers of batches, the length, and what is drawn afterwards."""
+    given = "g = torch.Generator().manual_seed(5)\n" if generator else ""
+    arguments = f"shuffle={shuffle}, drop_last={drop_last}{', generator=g' if generator else ''}"
+    before = (
+        f"{IMPORTS}torch.manual_seed(3)\nx, y = torch.randn(100, 3, 4, 5), torch.randint(10, (100,))\n"
+        f"data = TensorDataset(x, y)\npart, _ = random_split(data, [77, 23])\n{given}"
+        f"loader = DataLoader({data}, batch_size=8, {arguments})\n"
+        "found = [(type(batch), [(each.tolist(), each.stride(), each.dtype) for each in batch])\n"
+        "         for _ in range(2) for batch in loader]\n"
+        "found.append((len(loader), len(loader.dataset), torch.rand(3).tolist()))\n"
+    )
+    after = run(LoaderBatchedIndex, before).after
+    assert "BatchSampler(" in after
+    results: list[object] = []
+    for text in (before, after):
+        names: dict[str, object] = {}
+        with torch.random.fork_rng():
+            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
+        results.append(names["found"])
+    assert results[0] == results[1]
+
+
+# What is left.
+
+NO_PARTS = "what the indices of its Subset are is not known (line 6), and a list of tensors would select otherwise"
+
+
+@pytest.mark.parametrize(
+    ("code", "because"),
+    [
+        pytest.param(
+            "loader = DataLoader(data, batch_size=64, num_workers=2)",
+            "its batches are made in worker processes, from which each has to be sent: take num_workers away, as the "
+            "data set is in memory",
+            id="workers",
+        ),
+        pytest.param(
+            "loader = DataLoader(data, batch_size=64, collate_fn=lambda items: items)",
+            "its batches are made by a collate_fn of its own",
+            id="collate_fn",
+        ),
+        pytest.param(
+            "loader = DataLoader(data, 8, sampler=torch.utils.data.RandomSampler(data, num_samples=9))",
+            "its batches are made by a sampler of its own",
+            id="sampler",
+        ),
+        pytest.param("loader = DataLoader(data)", "its batches have one item", id="single items"),
+        pytest.param(
+            "loader = DataLoader(data, batch_size=1)", "its batches have one item", id="single items, written"
+        ),
+        pytest.param(
+            "kwargs = {'batch_size': 64}\nloader = DataLoader(data, **kwargs)",
+            "its batch_size comes through **: write batch_size in the call",
+            id="batch_size through **",
+        ),
+        pytest.param(
+            "import sys\nloader = DataLoader(data, batch_size=64, shuffle=len(sys.argv) > 1)",
+            "whether it shuffles is decided when the script runs",
+            id="shuffled or not",
+        ),
+        pytest.param(
+            "loader = DataLoader(data, batch_size=64, generator=torch.Generator().manual_seed(0))",
+            "its generator has no name, and its sampler has to draw from the same one: give it a name",
+            id="two generators would draw the same",
+        ),
+        pytest.param(
+            "loader = DataLoader(Subset(data, torch.arange(9)), batch_size=64)", NO_PARTS, id="indices that are tensors"
+        ),
+        pytest.param(
+            "loader = DataLoader(torch.utils.data.ConcatDataset([data, data]), batch_size=64)",
+            "its data set may be something else than a TensorDataset, which takes many indices at once",
+            id="joined data sets take one index",
+        ),
+        pytest.param(
+            "loader = DataLoader(TensorDataset(x.float()), batch_size=64)",
+            "its data set has no name, by which its sampler could ask for its length: give it a name",
+            id="no name",
+        ),
+        pytest.param(
+            "loader = DataLoader(data, batch_size=64)\nprint(loader.batch_size)",
+            "'.batch_size' of it is used (line 7), which a sampler of batches would change",
+            id="its batch size is read",
+        ),
+        pytest.param(
+            "loader = DataLoader(data, batch_size=64)\nprint(getattr(loader, 'sampler'))",
+            "an attribute of it is used (line 7), which a sampler of batches would change",
+            id="getattr",
+        ),
+    ],
+)
+def test_a_loader_is_left(code: str, because: str) -> None:
+    left(code, because)
+
+
+def test_a_loader_that_other_code_reads_is_left() -> None:
+    read = "import some_package\nsome_package.fit(loader)\n"
+    because = "some_package.fit() reads it, in code that is not followed (line 8)"
+    left("loader = DataLoader(data, batch_size=64)", because, read)
+
+
+def test_a_loader_of_a_framework_is_left() -> None:
+    read = "import pytorch_lightning as pl\npl.Trainer(max_epochs=3).fit(object(), loader)\n"
+    left("loader = DataLoader(data, 64)", "Lightning may make samplers of its own for it", read)
+
+
+def test_a_loader_of_a_class_that_reads_in_its_own_way_is_left() -> None:
+    own = (
+        "class Twice(DataLoader):\n    def __iter__(self):\n        for batch in super().__iter__():\n"
+        "            yield batch\n            yield batch\n\n\nloader = Twice(data, batch_size=64)"
+    )
+    left(own, "class Twice makes or reads its batches in a way of its own")
+
+
+# What is no site.
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("loader = DataLoader(data, batch_size=None)", id="items as they are"),
+        pytest.param("from torchvision.datasets import MNIST\nloader = DataLoader(MNIST('data'), 64)", id="no tensors"),
+        pytest.param("loader = DataLoader([(0, 1), (2, 3)], batch_size=2)", id="a list"),
+    ],
+)
+def test_other_loaders_are_no_sites(code: str) -> None:
+    check_silent(LoaderBatchedIndex, f"{IMPORTS}{DATA}{code}\n{READ}")
