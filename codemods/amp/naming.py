@@ -15,7 +15,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates
 from codemods.editing.docstrings import Described
 from codemods.editing.values import AddArgument, AddParameter, Import, Insert
-from codemods.facts.devices.conditions import Condition
+from codemods.facts.devices.cuda_condition import CudaCondition
 from codemods.facts.reason import HERE, at
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Wording:
                     home = homes.informed(home, function, self._sight.is_seen)
         return home
 
-    def _condition(self, place: ast.stmt) -> Condition:
+    def _condition(self, place: ast.stmt) -> CudaCondition:
         condition = self.conditions.at(place)
         function = self.script.module.function(place)
         if condition is None and place in self.validations and function is not None:
@@ -198,10 +198,10 @@ class Wording:
             condition = self.conditions.of_code(self.reach, [function], frozenset()).at(place)
         if self._asks_for_cuda and condition is not None and condition.test is not None:
             condition = None
-        if self._is_always and (condition is None or condition.is_any):
-            return Condition(None)
+        if self._is_always and (condition is None or condition.test is not None):
+            return CudaCondition(None)
         # Where the device has no name: on another device than CUDA, autocast and the scaler for CUDA change nothing.
-        return condition or Condition(f"{self.torch('torch.cuda.is_available', place)}()", is_any=True)
+        return condition or CudaCondition(f"{self.torch('torch.cuda.is_available', place)}()", is_any=True)
 
     @property
     def _prefix(self) -> str:
@@ -235,14 +235,14 @@ class Wording:
             return [f"{start}{arguments})"]
         return [start, f"    {arguments}", ")"]
 
-    def _use_amp(self, condition: Condition) -> tuple[list[str], str]:
+    def _use_amp(self, condition: CudaCondition) -> tuple[list[str], str]:
         """The line that names the condition, where the script has no name for it that all blocks see, and the name."""
         if condition.test is None or self._is_seen_everywhere(condition):
             return [], condition.operand
         name = f"{self._prefix}{self.names.use_amp}"
         return [f"{name} = {condition.test}"], name
 
-    def _is_seen_everywhere(self, condition: Condition) -> bool:
+    def _is_seen_everywhere(self, condition: CudaCondition) -> bool:
         if not condition.is_name:
             return False
         if self.home is not None and self.home.owner is not None and (condition.test or "").startswith("self."):
@@ -312,7 +312,7 @@ class Wording:
             self._add(Insert(self.script.module, anchor, self._local_dtype(place, condition), "before"))
         return self.names.dtype, name
 
-    def _first_place(self, place: ast.stmt, condition: Condition) -> ast.stmt:
+    def _first_place(self, place: ast.stmt, condition: CudaCondition) -> ast.stmt:
         """The outermost loop around the place in its function, and in those that it is defined in inside of a loop."""
         module = self.script.module
         loops = [each for each in path(self.script, place) if isinstance(each, (ast.For, ast.While))]
@@ -324,11 +324,11 @@ class Wording:
         return around if is_said and self._condition(around) == condition else place
 
     @staticmethod
-    def _is_bound_inside(condition: Condition, function: Callee) -> bool:
+    def _is_bound_inside(condition: CudaCondition, function: Callee) -> bool:
         read = {each.id for each in ast.walk(ast.parse(condition.test or "")) if isinstance(each, ast.Name)}
         return bool(read & bound_names(function))
 
-    def _local_dtype(self, place: ast.stmt, condition: Condition) -> str:
+    def _local_dtype(self, place: ast.stmt, condition: CudaCondition) -> str:
         scaler = self.scaler_at(place)
         if scaler is not None:
             wide, half = self.torch("torch.bfloat16", place), self.torch("torch.float16", place)

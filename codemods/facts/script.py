@@ -16,7 +16,6 @@ from codemods.dataflow.values import Sort, Value, instance
 from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders
 from codemods.facts.data.reads import tops
-from codemods.facts.devices.devices import DeviceKind, is_on_cuda
 from codemods.facts.devices.transfers import Transfer, makings, transfers
 from codemods.facts.failures import Failure, failure
 from codemods.facts.lifetimes import holder
@@ -357,43 +356,6 @@ class Script:
     def spelled(self, module: Module, qualified: str, place: ast.stmt) -> str | None:
         """How the module writes a library's qualified name at a place, or None where no import leads to it."""
         return placement.spelled(self.flow, module, qualified, place)
-
-    def cuda_condition(self, loader: Loader, node: ast.AST) -> str | None:
-        """The expression, valid at ``node``, that says whether the loader's batches go to CUDA; ``True`` if they must.
-
-        The script's own device or flag where it is bound there with the same meaning, ``torch.cuda.is_available()``
-        else; None where torch cannot be named there.
-        """
-        module = loader.module
-        place = module.statement(node)
-        if any(each.device.kind is DeviceKind.CUDA and each.is_certain for each in loader.moves):
-            return "True"
-        otherwise = placement.bound_inside(module, node)
-        for move in loader.moves:
-            said = self.condition_of(move, module, place)
-            if said is not None and not otherwise & {
-                each.id for each in ast.walk(ast.parse(said)) if isinstance(each, ast.Name)
-            }:
-                return said
-        torch = self.spelled(module, "torch.cuda.is_available", place)
-        return f"{torch}()" if torch is not None else None
-
-    def condition_of(self, move: Transfer, module: Module, place: ast.stmt) -> str | None:
-        """The expression, valid at ``place``, that says whether the move goes to CUDA; None where none is certain."""
-        if move.module is not module:
-            return None
-        for branch in reversed(move.cuda_branches):
-            test, holds = branch.test, branch.holds
-            if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and not holds:
-                test, holds = test.operand, True
-            if holds and placement.means_the_same(self.flow, module, test, place):
-                return module.code(test)
-        device = move.device
-        if device.kind is not DeviceKind.CONDITIONAL or device.node is None or move.method == "type":
-            return None
-        if not placement.means_the_same(self.flow, module, device.node, place):
-            return None
-        return is_on_cuda(self.flow, device.node, module.code(device.node), self.quote(module))
 
     @staticmethod
     def quote(module: Module) -> str:

@@ -19,7 +19,8 @@ from codemods.facts.devices.copies import (
     why_blocking,
     why_not_about_batches,
 )
-from codemods.facts.devices.devices import DeviceKind, is_on_cuda
+from codemods.facts.devices.cuda_condition import of_named
+from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -231,4 +232,5 @@ def _on_cuda(script: Script, move: Transfer) -> str | None:
     node = move.device.node
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or node not in walk(move.call):
         return None
-    return is_on_cuda(script.flow, node, move.module.code(node), script.quote(move.module))
+    found = of_named(script, move.module, node, move.module.statement(move.call))
+    return None if found is None else found.text

@@ -11,6 +11,7 @@ from codemods.editing import imports
 from codemods.editing.values import AddArgument, AddItem, Import
 from codemods.facts.data.loaders import partial_loaders
 from codemods.facts.data.unseen import why_moves_are_unseen
+from codemods.facts.devices import cuda_condition
 from codemods.facts.devices.devices import cuda_branches
 from codemods.facts.reason import Reason
 
@@ -147,7 +148,7 @@ for (x,) in loader:
             return self.left(module, loader.call, reason)
         edits = _in_dictionary(script, loader)
         if not edits:
-            condition = script.cuda_condition(loader, loader.call)
+            condition = cuda_condition.of_loader(script, loader, loader.call)
             edits = [AddArgument(module, loader.call, "pin_memory", condition or _IS_AVAILABLE)]
             if condition is None:
                 if not imports.can_import(module, "torch", loader.call):
@@ -174,7 +175,7 @@ def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:
     on_cuda = [each for each in (*sites, *merged) if each is not None and cuda_branches(script.flow, module, each)]
     if on_cuda:
         return [_add_item(module, site, "True") for site in on_cuda]
-    conditions = {script.cuda_condition(each, sites[0]) for each in users}
+    conditions = {cuda_condition.of_loader(script, each, sites[0]) for each in users}
     condition = conditions.pop() if len(sites) == len(conditions) == 1 else None
     return [] if condition is None else [_add_item(module, sites[0], condition)]
 

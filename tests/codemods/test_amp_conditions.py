@@ -142,3 +142,55 @@ def test_a_device_that_is_handed_on_is_the_same_one(moves: str) -> None:
     )
 
     assert _conditions(code) == [f'{name}.type == "cuda"', 'device.type == "cuda"']
+
+
+ENDS_OTHERWISE = """\
+if args.gpu is not None:
+        model = model.cuda(args.gpu)
+    else:
+        raise SystemExit("choose a GPU")"""
+CHOSEN = 'torch.device(args.device).type == "cuda"'
+LOSS = "criterion = nn.CrossEntropyLoss()"
+
+
+def test_a_side_that_ends_the_script_needs_no_move() -> None:
+    assert _conditions(_script(ENDS_OTHERWISE, BY_HAND)) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param("if args.gpu is not None:\n        model.cuda(args.gpu)", "", id="without CUDA the script dies"),
+        pytest.param("model.to(args.device)", CHOSEN, id="the device of the model is the user's choice"),
+    ],
+)
+def test_a_loss_that_is_always_moved_to_cuda(model: str, expected: str) -> None:
+    batch = "x = x.to(args.device)" if "device" in model else BY_HAND
+    scaler, block = _conditions(_script(model, batch).replace(LOSS, f"{LOSS}.cuda(args.gpu)"))
+
+    assert scaler == block == expected
+
+
+VALIDATION = """\
+def validate(model, criterion, gpu):
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.eval()
+    with torch.no_grad():
+        for x, y in zip(torch.randn(6, 16, 512), torch.randint(8, (6, 16))):
+            if gpu is not None and device.type == "cuda":
+                x, y = x.cuda(gpu), y.cuda(gpu)
+            else:
+                x, y = x.to(device), y.to(device)
+            loss = criterion(model(x), y)
+            print(loss.item())
+
+
+def train("""
+
+
+def test_the_validation_asks_for_the_device_that_it_has_at_hand() -> None:
+    code = _script("model.to(args.device)", "x = x.to(args.device)").replace("def train(", VALIDATION)
+    call = "optimizer, args)\n"
+    found = _conditions(code.replace(call, f"{call}        validate(model, criterion, args.gpu)\n"))
+
+    assert found == [CHOSEN, 'device.type == "cuda"', CHOSEN]

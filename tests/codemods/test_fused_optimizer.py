@@ -48,7 +48,7 @@ CONDITIONS = {
     ),
     "the device has another name where the model is moved": (
         DEVICE + "def moved(model, where):\n    return model.to(where)\nmodel = moved(resnet18(), device)\n",
-        "next(model.parameters()).is_cuda",
+        'device.type == "cuda"',
     ),
     "it is moved in each of two branches": (
         "import sys\nmodel = resnet18()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model).cuda()\n"

@@ -628,6 +628,10 @@ else:
         'device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n',
         'device == "cuda"',
     ),
+    "a numbered device": (
+        'device = "cuda:0" if torch.cuda.is_available() else "mps"\n',
+        'torch.device(device).type == "cuda"',
+    ),
     "whatever accelerator there is": (
         'device = torch.accelerator.current_accelerator() or torch.device("cpu")\n',
         'device.type == "cuda"',
@@ -1051,15 +1055,6 @@ for x, y in loader:
     x = x.to(device)
 """,
         "the batch goes to another accelerator than CUDA",
-        "",
-    ),
-    "X8: MPS or a numbered CUDA device": (
-        """\
-device = "cuda:0" if torch.cuda.is_available() else "mps"
-for x, y in loader:
-    x = x.to(device)
-""",
-        MPS,
         "",
     ),
     "X8: MPS or CUDA, found in the call": (

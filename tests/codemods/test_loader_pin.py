@@ -433,7 +433,7 @@ print("found", "it", "there")
     "the name of one of several devices": (
         'device = "cuda:0" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n',
         TO_DEVICE,
-        "torch.cuda.is_available()",
+        'torch.device(device).type == "cuda"',
     ),
     "the number of a device": (
         'device = 0 if torch.cuda.is_available() else "cpu"\n',
@@ -604,9 +604,10 @@ class Trainer:
             x = x.to(self.device)
 Trainer().train()
 """,
-    "made in a method that may run before the device is known": """\
+    "made in a method that runs before the device is known": """\
 class Trainer:
     def __init__(self):
+        self.build()
         self.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
     def build(self):
         self.loader = DataLoader(data)

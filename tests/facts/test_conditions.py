@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.devices.conditions import Condition, Conditions
+from codemods.facts.devices.conditions import Conditions
+from codemods.facts.devices.cuda_condition import CudaCondition
 from codemods.facts.reach import Reach
 
 HEAD = """\
@@ -17,7 +18,7 @@ model = nn.Linear(4, 2)
 """
 
 
-def at_end(body: str) -> Condition | None:
+def at_end(body: str) -> CudaCondition | None:
     """The condition as the last statement of the script can say it, or the last of its last function."""
     known = script(HEAD + body)
     last = known.module.tree.body[-1]
@@ -28,32 +29,36 @@ def at_end(body: str) -> Condition | None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        pytest.param("model.cuda()\nprint(1)", Condition(None), id="always"),
+        pytest.param("model.cuda()\nprint(1)", CudaCondition(None), id="always"),
         pytest.param(
-            "device = 'cuda:1'\nmodel.to(device)\nprint(1)", Condition(None, "device"), id="always on the second device"
+            "device = 'cuda:1'\nmodel.to(device)\nprint(1)",
+            CudaCondition(None, "device"),
+            id="always on the second device",
         ),
-        pytest.param("if args.cuda:\n    model.cuda()\nprint(1)", Condition("args.cuda"), id="a flag"),
+        pytest.param("if args.cuda:\n    model.cuda()\nprint(1)", CudaCondition("args.cuda"), id="a flag"),
         pytest.param(
-            "if not args.no_cuda:\n    model.cuda()\nprint(1)", Condition("not args.no_cuda"), id="a flag against it"
+            "if not args.no_cuda:\n    model.cuda()\nprint(1)",
+            CudaCondition("not args.no_cuda"),
+            id="a flag against it",
         ),
         pytest.param(
-            "if not args.cuda:\n    pass\nelse:\n    model.cuda()\nprint(1)", Condition("args.cuda"), id="the else"
+            "if not args.cuda:\n    pass\nelse:\n    model.cuda()\nprint(1)", CudaCondition("args.cuda"), id="the else"
         ),
         pytest.param(
             "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nmodel.to(device)\nprint(1)",
-            Condition("device.type == 'cuda'", "device"),
+            CudaCondition("device.type == 'cuda'", "device"),
             id="a device",
         ),
         pytest.param(
             "if torch.cuda.is_available():\n    model.cuda()\nprint(1)",
-            Condition("torch.cuda.is_available()"),
+            CudaCondition("torch.cuda.is_available()"),
             id="where there is one",
         ),
         pytest.param("model.to('cpu')\nprint(1)", None, id="never"),
         pytest.param("print(1)", None, id="nothing is moved"),
     ],
 )
-def test_how_the_script_says_that_it_runs_on_cuda(body: str, expected: Condition | None) -> None:
+def test_how_the_script_says_that_it_runs_on_cuda(body: str, expected: CudaCondition | None) -> None:
     assert at_end(body) == expected
 
 
@@ -67,7 +72,7 @@ def train():
     print(1)
 """
 
-    assert at_end(body) == Condition("torch.cuda.is_available()")
+    assert at_end(body) == CudaCondition("torch.cuda.is_available()")
 
 
 def test_a_parameter_that_the_function_hands_on() -> None:
@@ -79,7 +84,7 @@ def train(device):
     print(device)
 """
 
-    assert at_end(body) == Condition('device.type == "cuda"', "device")
+    assert at_end(body) == CudaCondition('device.type == "cuda"', "device")
 
 
 def test_of_code_only_the_moves_count_that_it_depends_on() -> None:
@@ -88,8 +93,8 @@ def test_of_code_only_the_moves_count_that_it_depends_on() -> None:
     every = Conditions.of_script(known)
     model = known.models[0]
 
-    assert every.at(last) == Condition(None)
-    assert every.of_code(Reach(known.flow), [last], frozenset({model.value})).at(last) == Condition("args.cuda")
+    assert every.at(last) == CudaCondition(None)
+    assert every.of_code(Reach(known.flow), [last], frozenset({model.value})).at(last) == CudaCondition("args.cuda")
 
 
 def test_why_nothing_is_known() -> None:
@@ -105,13 +110,13 @@ def test_why_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("condition", "is_name", "operand"),
     [
-        (Condition("use_cuda"), True, "use_cuda"),
-        (Condition("args.cuda"), True, "args.cuda"),
-        (Condition("a or b"), False, "(a or b)"),
-        (Condition("a if b else c"), False, "(a if b else c)"),
-        (Condition("device.type == 'cuda'"), False, "device.type == 'cuda'"),
-        (Condition(None), False, ""),
+        (CudaCondition("use_cuda"), True, "use_cuda"),
+        (CudaCondition("args.cuda"), True, "args.cuda"),
+        (CudaCondition("a or b"), False, "(a or b)"),
+        (CudaCondition("a if b else c"), False, "(a if b else c)"),
+        (CudaCondition("device.type == 'cuda'"), False, "device.type == 'cuda'"),
+        (CudaCondition(None), False, ""),
     ],
 )
-def test_how_it_stands_beside_and(condition: Condition, is_name: bool, operand: str) -> None:  # noqa: FBT001 - expected
+def test_how_it_stands_beside_and(condition: CudaCondition, is_name: bool, operand: str) -> None:  # noqa: FBT001 - expected
     assert (condition.is_name, condition.operand) == (is_name, operand)

@@ -158,21 +158,3 @@ def test_a_torch_that_tells_workers_to_stop_does_not_wait() -> None:
     found = [Script.of(module, target) for target in (Target((2, 12)), Target((2, 13)))]
 
     assert [each.why_ends_late(each.loaders[0]) is not None for each in found] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("move", "condition"),
-    [
-        ("x.cuda()", "True"),
-        ("x.to(device)", 'device.type == "cuda"'),
-        ("print(x)", "torch.cuda.is_available()"),
-    ],
-)
-def test_how_it_says_that_batches_go_to_cuda(move: str, condition: str) -> None:
-    known = script(
-        f'{HEAD}device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
-        f"loader = DataLoader(torch.zeros(3))\nfor x in loader:\n    {move}\n"
-    )
-    (loader,) = known.loaders
-
-    assert known.cuda_condition(loader, loader.call) == condition

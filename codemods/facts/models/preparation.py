@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.placement import bound_for, dominates, means_the_same
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import without_none
+from codemods.facts.devices.cuda_condition import of_move
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import module_of, runs
 from codemods.facts.models.order import may_have_run
@@ -71,9 +72,11 @@ def under(test: str, lines: Sequence[str]) -> str:
 def _cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
     if _is_certain(home):
         return None
-    said = script.condition_of(home.move, home.module, anchor)
+    said = of_move(script, home.move, home.module, anchor)
     # A model without parameters has no first one to ask.
-    return said or f"any(each.is_cuda for each in {home.module.code(home.name)}.parameters())"
+    if said is not None:
+        return said.text
+    return f"any(each.is_cuda for each in {home.module.code(home.name)}.parameters())"
 
 
 def _is_certain(home: Home) -> bool:
@@ -89,7 +92,7 @@ def _is_certain(home: Home) -> bool:
 def why_too_early(script: Script, home: Home) -> Reason | None:
     """Why nothing says at the home whether the model goes to CUDA: it has not been moved there yet."""
     move = home.move
-    if _is_certain(home) or script.condition_of(move, home.module, home.anchor) is not None:
+    if _is_certain(home) or of_move(script, move, home.module, home.anchor) is not None:
         return None
     if may_have_run(script.flow, move.call, home.module, home.anchor):
         return None

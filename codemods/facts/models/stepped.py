@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, in_order
+from codemods.facts.devices.cuda_condition import of_move
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.loops import module_of, runs
@@ -175,7 +176,8 @@ def _is_known_at(script: Script, module: Module, name: ast.expr, place: ast.stmt
 def _test_of(script: Script, move: Transfer, module: Module, place: ast.stmt) -> str | None:
     """The expression, valid at the place, that says whether the move goes to CUDA; None where none is certain."""
     is_certain = move.device.kind is DeviceKind.CUDA and not move.cuda_branches and not move.may_fail_unseen(place)
-    return "True" if is_certain else script.condition_of(move, module, place)
+    said = None if is_certain else of_move(script, move, module, place)
+    return "True" if is_certain else None if said is None else said.text
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -97,13 +97,13 @@ def by_default(script: Script, test: ast.expr) -> bool | None:
             found = [by_default(script, each) for each in values]
             return decides if decides in found else None if None in found else not decides
         case ast.Compare(left, [comparison], [other]) if _is_plain(other) and type(comparison) in _COMPARED:
-            defaults = _defaults(script, left)
+            defaults = values_by_default(script, left)
             return (
                 None
                 if defaults is None
                 else _agreed(_COMPARED[type(comparison)](each, ast.literal_eval(other)) for each in defaults)
             )
-    defaults = _defaults(script, test)
+    defaults = values_by_default(script, test)
     return None if defaults is None else _agreed(bool(each) for each in defaults)
 
 
@@ -120,7 +120,7 @@ def _agreed(answers: Iterable[bool]) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _defaults(script: Script, node: ast.expr) -> list[object] | None:
+def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
     """What an expression is where the user gives no options; None where that is not known."""
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return None  # what is computed from an option is a choice, too

@@ -12,6 +12,7 @@ from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.data.pinning import why_not_on_host
 from codemods.facts.data.reads import How
+from codemods.facts.devices import cuda_condition
 from codemods.facts.devices.devices import DeviceKind, cuda_branches, for_cuda
 from codemods.facts.loops import loop_around, runs
 from codemods.facts.reason import HERE, Reason, at
@@ -322,7 +323,7 @@ class WorkerFacts:
                 return Reason("no-name", text)
             text = f"{name}.{self._option.name}"
             return Count(loader.call, now, text, f"{text} > 0")
-        condition = self.script.cuda_condition(_with_all_moves(loader), loader.call)
+        condition = cuda_condition.of_loader(self.script, _with_all_moves(loader), loader.call)
         is_imported = condition is not None
         condition = condition or "torch.cuda.is_available()"
         if forked:

@@ -1,0 +1,149 @@
+"""How a place says, in the script's own words, that CUDA is used."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.devices.cuda_condition import of_loader, of_move
+
+HEAD = """\
+import argparse
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda:0")
+parser.add_argument("--place")
+parser.add_argument("--no_cuda", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(4, 2)
+"""
+ANY = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+def at_mark(body: str) -> str | None:
+    """How the statement ``mark()`` can say whether the last move of the script goes to CUDA."""
+    known = script(HEAD + body)
+    (mark,) = (
+        each for each in known.module.nodes(ast.Expr) if ast.unparse(each) == "mark()" and isinstance(each, ast.stmt)
+    )
+    found = of_move(known, known.transfers[-1], known.module, mark)
+    return None if found is None else found.text
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "if not args.no_cuda:\n    torch.ones(3).cuda()\nmark()", "not args.no_cuda", id="the flag that is asked"
+        ),
+        pytest.param(
+            f"device = {ANY}\ntorch.ones(3).to(device)\nmark()", 'device.type == "cuda"', id="the device it goes to"
+        ),
+        pytest.param(
+            "torch.ones(3).to(args.device)\nmark()",
+            'torch.device(args.device).type == "cuda"',
+            id="a text that the user chooses",
+        ),
+        pytest.param("torch.ones(3).to(args.place)\nmark()", None, id="what the user may leave away"),
+        pytest.param("torch.ones(3).to(unknown)\nmark()", None, id="a device that is not known"),
+        pytest.param(
+            'device = "cuda:1" if torch.cuda.is_available() else "mps"\ntorch.ones(3).to(device)\nmark()',
+            'torch.device(device).type == "cuda"',
+            id="a text with an index, beside another accelerator",
+        ),
+        pytest.param(
+            f"device = {ANY}\ndef send(x, where):\n    return x.to(where)\nsend(torch.ones(3), device)\nmark()",
+            'device.type == "cuda"',
+            id="the device, which is called otherwise where the move stands",
+        ),
+        pytest.param(
+            'where = "cuda" if torch.cuda.is_available() else "cpu"\nother = "cuda" if args.no_cuda else "cpu"\n'
+            "def send(x):\n    here = where\n    return x.to(here)\nsend(torch.ones(3))\nmark()",
+            None,
+            id="no other text with the same choices",
+        ),
+    ],
+)
+def test_the_script_s_own_words(body: str, expected: str | None) -> None:
+    assert at_mark(body) == expected
+
+
+METHODS = """\
+class Trainer:
+    def __init__(self):
+{}
+    def load(self):
+        mark()
+    def train(self):
+        torch.ones(3).to(self.device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param((f"self.device = {ANY}",), 'self.device.type == "cuda"', id="set once"),
+        pytest.param(
+            (f"self.device = {ANY}", "self.load()"), 'self.device.type == "cuda"', id="set before the method is called"
+        ),
+        pytest.param(("self.load()", f"self.device = {ANY}"), None, id="the method is called before"),
+        pytest.param(
+            (
+                "if args.no_cuda:",
+                "    self.device = 'cpu'",
+                "else:",
+                "    self.load()",
+                "    self.device = args.device",
+            ),
+            None,
+            id="the method is called in one branch before",
+        ),
+    ],
+)
+def test_an_attribute_that_a_constructor_sets(lines: tuple[str, ...], expected: str | None) -> None:
+    assert at_mark(METHODS.format("\n".join(f"        {each}" for each in lines))) == expected
+
+
+def test_an_attribute_that_is_set_in_each_branch_above() -> None:
+    body = """\
+class Trainer:
+    def __init__(self):
+        if args.no_cuda:
+            self.device = "cpu"
+        else:
+            self.device = args.device
+        torch.ones(3).to(self.device)
+        mark()
+"""
+
+    assert at_mark(body) == 'torch.device(self.device).type == "cuda"'
+    assert at_mark(body.replace("        mark()", '        self.device = "cpu"\n        mark()')) is None
+
+
+@pytest.mark.parametrize(
+    ("move", "condition"),
+    [
+        ("x.cuda()", "True"),
+        ("x.to(device)", 'device.type == "cuda"'),
+        ("print(x)", "torch.cuda.is_available()"),
+    ],
+)
+def test_how_it_says_that_batches_go_to_cuda(move: str, condition: str) -> None:
+    known = script(f"{HEAD}device = {ANY}\nloader = DataLoader(torch.zeros(3))\nfor x in loader:\n    {move}\n")
+    (loader,) = known.loaders
+
+    assert of_loader(known, loader, loader.call) == condition
+
+
+def test_a_name_that_a_comprehension_means_otherwise_is_not_used() -> None:
+    known = script(
+        f"{HEAD}device = {ANY}\nloaders = [DataLoader(torch.zeros(3)) for device in range(2)]\n"
+        "for x in loaders[0]:\n    x.to(device)\n"
+    )
+    (loader,) = known.loaders
+
+    assert of_loader(known, loader, loader.call) == "torch.cuda.is_available()"
