@@ -16,7 +16,10 @@ from codemods.dataflow import names
 from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
 from codemods.dataflow.values import NONE, Sort, Value
+from codemods.facts.devices.devices import RANKS
+from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number
+from codemods.facts.reach import own
 from codemods.facts.reason import Place, at
 from codemods.facts.target import ASSUMED
 from codemods.library.kinds import Kind, always, is_loss
@@ -35,12 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.source import Callee, Module
+    from codemods.dataflow.source import Module
     from codemods.facts.target import Target
     from codemods.library.removed import Version
 
-_DEEPEST = 6
-"""Calls are followed back so far."""
+_MOST_FOLLOWED = 30
+"""Functions whose calls are sought for one node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,16 +333,36 @@ class _Course:
     loaded: Collection[Module] | None = None
     """The modules whose own code runs; None where all are taken to."""
 
-    def surely_runs(self, module: Module, node: ast.AST, seen: frozenset[Callee] = frozenset()) -> bool:
-        """Whether the node is evaluated, where ``seen`` are the functions that are being followed back already."""
+    def surely_runs(self, module: Module, node: ast.AST) -> bool:
+        """Whether the node is evaluated, whichever arms of conditions are taken."""
+        todo: list[tuple[Module, ast.AST]] = [(module, node)]
+        followed: set[ast.AST] = set()
+        arms: dict[ast.If, set[bool]] = {}
+        while todo:
+            here, start = todo.pop()
+            above, below = self._stopped(here, start)
+            if above is None:
+                if self.loaded is None or here in self.loaded:
+                    return True
+            elif isinstance(above, FUNCTIONS) and above not in followed and len(followed) < _MOST_FOLLOWED:
+                followed.add(above)
+                todo += [(module_of(self.flow, call), call) for call in self.flow.callers(above)]
+            elif isinstance(above, ast.If) and below is not above.test:
+                # Where the other arm leads to the node, too, the statement does.
+                arms.setdefault(above, set()).add(below in above.body)
+                if len(arms[above]) == len((True, False)) and above not in followed:
+                    followed.add(above)
+                    todo.append((here, above))
+        return False
+
+    def _stopped(self, module: Module, node: ast.AST) -> tuple[ast.AST | None, ast.AST]:
+        """What around the node may go on without it, and what stands directly below that; None at the module's end."""
         below = node
         for above in module.ancestors(node):
-            if isinstance(above, FUNCTIONS):
-                return above not in seen and len(seen) < _DEEPEST and self._is_called(above, seen | {above})
-            if self._may_pass_over(module, above, below):
-                return False
+            if isinstance(above, FUNCTIONS) or self._may_pass_over(module, above, below):
+                return above, below
             below = above
-        return self.loaded is None or module in self.loaded
+        return None, below
 
     def _may_pass_over(self, module: Module, above: ast.AST, below: ast.AST) -> bool:
         """Whether a node may go on without what stands directly below it."""
@@ -371,19 +394,32 @@ class _Course:
             below = above
         return False
 
-    def _is_called(self, function: Callee, seen: frozenset[Callee]) -> bool:
-        return any(
-            self.surely_runs(module, call, seen)
-            for call in self.flow.callers(function)
-            for module in self.flow.modules
-            if module.holds(call)
-        )
-
     def _is_entered(self, module: Module, statement: ast.If) -> bool:
         """``if step % 100 == 0:``, or the guard of what runs when the script is started."""
         if is_main_guard(statement):
             return module in self.entries
-        return any(isinstance(each, ast.Mod) for each in ast.walk(statement.test))
+        return any(isinstance(each, ast.Mod) for each in ast.walk(statement.test)) or self._is_first(statement.test)
+
+    def _is_first(self, test: ast.expr) -> bool:
+        """``get_rank() == 0``, or a function that returns that: one of the processes is the first."""
+        for each in _returned(self.flow, test):
+            match each:
+                case ast.Compare(left, [ast.Eq()], [ast.Constant(0)]):
+                    calls = (call for call in _returned(self.flow, left) if isinstance(call, ast.Call))
+                    return any(value.name in RANKS for call in calls for value in self.flow.values(call.func))
+        return False
+
+
+def _returned(flow: Flow, node: ast.expr) -> Iterator[ast.expr]:
+    """The expression, and where it is a call, what the functions of the project return that it runs."""
+    todo, seen = [node], {node}
+    while todo:
+        here = todo.pop()
+        yield here
+        for function in flow.called(here) if isinstance(here, ast.Call) else ():
+            found = {each.value for each in own(function, ast.Return) if each.value is not None} - seen
+            seen |= found
+            todo += found
 
 
 def _catches_errors(node: ast.AST) -> bool:

@@ -24,6 +24,14 @@ def fails(
         pytest.param("print(loss.item())", id="nothing fails"),
         pytest.param("if flag:\n    print(loss[0])", id="only under a condition"),
         pytest.param("def f():\n    print(loss[0])", id="a function that nobody calls"),
+        pytest.param(
+            "def f():\n    print(loss[0])\nif flag:\n    f()\nelif other:\n    f()", id="not called on each way"
+        ),
+        pytest.param(
+            "if flag:\n    print(loss[0])\n    if other:\n        print(loss)\nelse:\n    print(loss)", id="one way"
+        ),
+        pytest.param("if torch.distributed.get_rank() == 1:\n    print(loss[0])", id="in the second process"),
+        pytest.param("def f():\n    return f()\nif f():\n    print(loss[0])", id="if a function says so"),
         pytest.param("try:\n    print(loss[0])\nexcept IndexError:\n    pass", id="the script goes on"),
         pytest.param("from torchvision import models", id="an import that there is"),
     ],
@@ -40,6 +48,28 @@ def test_nothing_surely_fails(body: str) -> None:
         pytest.param("for i in range(3):\n    print(loss.data[0])", "loss.data[0]", id="in a loop"),
         pytest.param("from torchtext.data import Field", "Field", id="an import of what is gone"),
         pytest.param("if flag:\n    print(loss[0])\nelse:\n    print(loss[0])", "loss[0]", id="on each way"),
+        pytest.param(
+            "def f():\n    print(loss[0])\nif flag:\n    f()\nelse:\n    f()", "loss[0]", id="called on each way"
+        ),
+        pytest.param(
+            "def f():\n    print(loss[0])\nif flag:\n    f()\nelif other:\n    f()\nelse:\n    f()",
+            "loss[0]",
+            id="called on each of three ways",
+        ),
+        pytest.param(
+            "def launch(run):\n    if flag:\n        torch.multiprocessing.spawn(work, (run,), nprocs=2)\n    else:\n"
+            "        run()\ndef work(rank, run):\n    run()\ndef f():\n    print(loss[0])\nlaunch(f)",
+            "loss[0]",
+            id="called in several processes, or in this one",
+        ),
+        pytest.param("if torch.distributed.get_rank() == 0:\n    print(loss[0])", "loss[0]", id="in the first process"),
+        pytest.param(
+            "def rank():\n    if not torch.distributed.is_initialized():\n        return 0\n"
+            "    return torch.distributed.get_rank()\n"
+            "def is_first():\n    return rank() == 0\nif is_first():\n    print(loss[0])",
+            "loss[0]",
+            id="in the first process, as a function says",
+        ),
     ],
 )
 def test_what_surely_fails(body: str, subject: str) -> None:

@@ -59,8 +59,8 @@ _NOT_KNOWN = "(unknown)"
 _ABOUT_CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
 _AGAINST_CUDA = re.compile(r"cpu|no_?cuda|no_?gpu|disable_cuda|disable_gpu", re.IGNORECASE)
 _ASKING = frozenset({"torch.cuda.is_available", "torch.cuda.device_count", "torch.accelerator.is_available"})
-# Functions that return the index of a CUDA device.
-_RANKS = frozenset({"torch.distributed.get_rank", "horovod.torch.local_rank", "horovod.torch.rank"})
+RANKS = frozenset({"torch.distributed.get_rank", "horovod.torch.local_rank", "horovod.torch.rank"})
+"""Functions that return the index of the process, and so of its CUDA device."""
 
 
 def device(flow: Flow, node: ast.expr, seen: Values = NOTHING) -> Device:
@@ -98,7 +98,7 @@ def _names(flow: Flow, value: Value, seen: Values) -> Iterator[tuple[str, str]]:
     elif (
         value in NUMBER
         or isinstance(_literal(value), int)
-        or value.name in _RANKS
+        or value.name in RANKS
         or value.name.startswith("torch.cuda.")
     ):
         yield "cuda", ""
