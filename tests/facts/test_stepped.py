@@ -114,6 +114,51 @@ def test_a_model_is_followed_into_another_module() -> None:
     assert found.test == "True"
 
 
+TRAINER = """\
+class Trainer:
+    def __init__(self):
+        self.model = self.build().cuda()
+
+    def build(self):
+        return nn.Linear(1, 2)
+
+    def train(self):
+        optimizer = optim.SGD(self.model.parameters(), lr=0.1)
+
+Trainer().{method}()
+"""
+
+
+def test_a_model_that_a_method_makes_for_the_one_that_moves_it() -> None:
+    found = of_last(TRAINER.format(method="train"))
+
+    assert isinstance(found, Stepped)
+    assert found.test == "True"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            TRAINER.format(method="train").replace("lr=0.1)\n", "lr=0.1)\n        self.model = self.build()\n"),
+            id="another method has it made, too",
+        ),
+        pytest.param(
+            TRAINER.format(method="train").replace(
+                "return nn.Linear(1, 2)",
+                "self.model = nn.Linear(1, 2)\n        self.train()\n        return self.model",
+            ),
+            id="the optimizer is made on the way",
+        ),
+    ],
+)
+def test_a_model_that_may_not_be_moved_when_the_optimizer_is_made(text: str) -> None:
+    found = of_last(text)
+
+    assert isinstance(found, Reason)
+    assert found.code == "moved-later"
+
+
 def test_parameters_are_given_by_position_or_by_name() -> None:
     text = (
         IMPORTS + "model = nn.Linear(1, 2)\noptim.SGD(model.parameters())\noptim.SGD(lr=1, params=model.parameters())\n"

@@ -252,10 +252,18 @@ class _Way:
     def _hands_on(self, mover: FunctionNode, module: Module, place: ast.stmt) -> bool:
         """Whether the function that moves the models also makes them, and nobody else has them before it returns."""
         made = [each.site for each in self.models]
-        is_made_there = bool(made) and all(each is not None and self.module.function(each) is mover for each in made)
+        is_made_there = bool(made) and all(each is not None and self._runs_only_in(each, mover) for each in made)
         function = module.function(place)
         is_inside = function is not None and (function is mover or function in Reach(self.flow).functions([mover]))
         return is_made_there and not is_inside
+
+    def _runs_only_in(self, node: ast.AST, mover: FunctionNode, seen: frozenset[ast.AST] = frozenset()) -> bool:
+        """Whether the node stands in the function, or in one that only it calls: ``self.model = self.build()``."""
+        function = module_of(self.flow, node).function(node)
+        if function is None or function is mover or function in seen or self.flow.escapes(function):
+            return function is mover
+        callers = self.flow.callers(function)
+        return bool(callers) and all(self._runs_only_in(each, mover, seen | {function}) for each in callers)
 
     def _calls(self, mover: FunctionNode) -> Iterator[_Way]:
         """The statements that have the function move one model alone: ``model = prepared(Net(), device)``."""
