@@ -1,0 +1,153 @@
+"""Tensors: what makes them, what their methods and attributes are, and what is computed of them, on the host or not."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.names import words
+from codemods.dataflow.values import NOTHING, PLAIN, TENSOR, TENSOR_SORTS, Sort, Value, joined, without_none
+from codemods.library import operators
+from codemods.library.kinds import is_dtype
+from codemods.library.operators import Memory, joins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.values import Arguments, Values
+
+# Methods of tensors. Views have the same memory, or (reshape, contiguous, flatten) the same memory wherever it can be.
+_VIEWS = words(
+    """
+    view view_as reshape squeeze unsqueeze permute transpose t expand expand_as flatten detach narrow select chunk
+    split unbind contiguous requires_grad_ squeeze_ unsqueeze_ swapaxes movedim unflatten pin_memory values items
+    get pop
+    """
+)
+_CASTS = words("float double half bfloat16 long int short char byte bool clone")
+# To the formats of what is collated: of Python's integers, and of images.
+_COLLATED = words("float long")
+_TO_PYTHON = words(
+    """
+    item tolist numpy size dim numel nelement is_contiguous stride data_ptr backward keys element_size get_device
+    type_as_string ndimension is_floating_point register_hook retain_grad
+    """
+)
+_MOVES = words("to cuda cpu type")
+_OTHER_METHODS = words(
+    """
+    add add_ sub sub_ mul mul_ div div_ sum mean std var max min argmax argmin eq ne gt lt ge le topk sort repeat
+    norm pow sqrt exp log abs clamp clamp_ copy_ zero_ fill_ normal_ uniform_ random_ bernoulli_ resize_ resize_as_
+    masked_fill gather scatter_ index_select softmax sigmoid tanh relu type_as new new_zeros new_ones new_tensor
+    matmul mm bmm all any round floor ceil unique nonzero masked_select fill neg
+    """
+)
+_TENSOR_METHODS = _VIEWS | _CASTS | _TO_PYTHON | _MOVES | _OTHER_METHODS
+
+# Functions directly in torch.
+_LEGACY = words(
+    """
+    Tensor FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor ShortTensor ByteTensor CharTensor
+    BoolTensor
+    """
+)
+_FACTORIES = words(
+    """
+    tensor as_tensor from_numpy asarray zeros ones full empty eye arange range linspace logspace rand randn randint
+    randperm normal frombuffer scalar_tensor sparse_coo_tensor
+    """
+)
+_NO_TENSOR = words(
+    """
+    save manual_seed seed set_num_threads set_default_dtype set_default_tensor_type set_default_device
+    set_printoptions is_tensor numel finfo iinfo set_float32_matmul_precision use_deterministic_algorithms no_grad
+    enable_grad set_grad_enabled inference_mode autocast Generator Size load compile device
+    """
+)
+_FUNCTION_PACKAGES = ("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torchvision.transforms.functional.")
+
+
+def function(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values | None:
+    """What a function of torch returns that makes a tensor, or computes one; None for all else."""
+    package, _, last = name.rpartition(".")
+    if last in _LEGACY and package in {"torch", "torch.cuda"}:
+        return frozenset({Value(Sort.MOVED if package == "torch.cuda" else Sort.HOST, site=node)})
+    if package == "torch" and last in _FACTORIES:
+        device = without_none(arguments.keywords.get("device", NOTHING))
+        on_host = not device or device == {Value(Sort.LITERAL, "'cpu'")}
+        return frozenset({Value(Sort.HOST if on_host else Sort.MOVED, site=node)})
+    if package == "torch" and last.endswith("_like"):
+        return computed(arguments.get(0, "input"))
+    if joins(name):
+        operands = [flow.items(each) if each.sort is Sort.CONTAINER else frozenset({each}) for each in arguments.all()]
+        return _of_operands(joined(*operands), node)
+    if last[:1].islower() and last not in _NO_TENSOR and (package == "torch" or name.startswith(_FUNCTION_PACKAGES)):
+        return _of_operands(arguments.all(), node)
+    return None
+
+
+def method(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:
+    """What a method of a tensor returns."""
+    if name in _MOVES:
+        return frozenset({_moved(owner, name, node, arguments)})
+    if name in _TO_PYTHON:
+        return PLAIN
+    in_place = name.endswith("_") and not name.endswith("__")
+    if name in _VIEWS or in_place or owner.sort is Sort.HOST:
+        return frozenset({owner})
+    if owner.sort is Sort.BATCH:
+        new = Value(Sort.HOST, site=node, of=owner.of)
+        # Of what is of that format already, they return the same tensor.
+        return frozenset({owner, new}) if name in _COLLATED else frozenset({new})
+    return frozenset({Value(Sort.MOVED)}) if owner.sort is Sort.MOVED else computed(arguments.all())
+
+
+def _moved(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Value:
+    """What ``x.to(…)``, ``x.cuda(…)``, ``x.type(…)`` and ``x.cpu()`` are."""
+    here = Value(Sort.HOST, site=node, of=owner.of)
+    there = Value(Sort.MOVED, site=node, of=owner.of)
+    cast = here if owner.sort is Sort.BATCH else owner
+    if name in {"cpu", "cuda"}:
+        return here if name == "cpu" else there
+    target = without_none(arguments.get(0, "dtype" if name == "type" else "device"))
+    if name == "type":
+        return there if any("cuda" in each.name for each in target) else cast
+    if not target or all(is_dtype(each) for each in target):
+        return cast
+    return here if target == {Value(Sort.LITERAL, "'cpu'")} else there
+
+
+def attribute(owner: Value, name: str) -> Values:
+    """What an attribute of a tensor is."""
+    row = operators.attribute(name)
+    if row is not None and row.memory is Memory.VIEW:
+        return frozenset({owner})
+    if row is not None:
+        return PLAIN if row.has_no_floats else TENSOR
+    if owner.sort is Sort.BATCH and name not in _TENSOR_METHODS:
+        # A field of the batch: `batch.text`.
+        return frozenset({owner})
+    return frozenset({Value(Sort.METHOD, name, None, owner)})
+
+
+def computed(operands: Iterable[Value]) -> Values:
+    """What a function of these tensors yields: on a device where one of them is."""
+    return frozenset({Value(Sort.MOVED)}) if any(each.sort is Sort.MOVED for each in operands) else TENSOR
+
+
+def _of_operands(operands: Values, node: ast.Call) -> Values:
+    """What a function without parameters of its own yields: on the host where it is given a batch that is there."""
+    if any(each.sort is Sort.MOVED for each in operands):
+        return frozenset({Value(Sort.MOVED)})
+    tensors = [each for each in operands if each.sort in TENSOR_SORTS]
+    on_host = [each for each in tensors if each.sort in {Sort.BATCH, Sort.HOST}]
+    of_batches = frozenset(Value(Sort.HOST, site=node, of=each.of) for each in on_host if each.of is not None)
+    return of_batches or (frozenset({Value(Sort.HOST, site=node)}) if on_host and on_host == tensors else TENSOR)
+
+
+def copies(flow: Flow, index: ast.expr) -> bool:
+    """Whether indexing with it makes a new tensor: with a tensor or a list it does, not with numbers and slices."""
+    if isinstance(index, ast.Tuple):
+        return any(copies(flow, each) for each in index.elts)
+    return any(each.sort in TENSOR_SORTS or each.sort is Sort.CONTAINER for each in flow.values(index))
