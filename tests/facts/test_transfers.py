@@ -8,7 +8,7 @@ import pytest
 from probe import script
 
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.devices.transfers import Making, Transfer, is_field, is_value_of_dictionary, makings
+from codemods.facts.devices.transfers import Making, Transfer, makings
 
 HEAD = """\
 import torch
@@ -173,22 +173,3 @@ print(x, device="cuda")
     assert all(isinstance(each, Making) for each in found)
     assert [ast.unparse(each.call.func) for each in found] == ["torch.nn.Linear"]
     assert [each.device.kind for each in found] == [DeviceKind.CUDA]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("batch['x']", True),
-        ("for key in batch:\n    batch[key]", True),
-        ("for key, x in batch.items():\n    batch[key]", True),
-        ("for i in range(3):\n    batch[i]", False),
-        ("batch[0]", False),
-        ("for key in other:\n    batch[key]", False),
-    ],
-)
-def test_the_items_of_a_dictionary(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
-    known = script(text)
-    (item,) = known.module.nodes(ast.Subscript)
-
-    assert is_field(known.module, item) is expected
-    assert is_value_of_dictionary(known.module, item) is expected

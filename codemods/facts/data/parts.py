@@ -9,7 +9,7 @@ from codemods.dataflow.placement import dominates
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import NONE, Sort, Value
-from codemods.facts.devices.transfers import is_value_of_dictionary
+from codemods.facts.data.elements import is_value_of_dictionary
 from codemods.facts.reason import Reason
 from codemods.library.packages import Trait, has
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
+from codemods.facts.data.elements import is_element
 from codemods.facts.data.parts import is_callers_batch, why_no_tensor
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
-from codemods.facts.devices.transfers import from_arrays, is_element
+from codemods.facts.devices.transfers import from_arrays
 from codemods.facts.devices.writes import why_written
 from codemods.facts.loops import loop_around
 from codemods.facts.loops import place as place_of

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
-from codemods.dataflow.source import children, is_name, lasting, walk
+from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
+from codemods.facts.data.elements import binds, is_element, is_field
 from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.loops import module_of
 from codemods.library.kinds import Kind, is_dtype, kind
@@ -27,7 +28,6 @@ _WIDE = frozenset({"float", "double", "float32", "float64"})
 _COLLATED = frozenset({"long", "float"})
 _DESCRIBES = frozenset({"shape", "size", "ndim", "dim", "dtype", "device"})
 """Attributes and methods of a tensor that hold none of its numbers."""
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +377,7 @@ def _batches_in(flow: Flow, array: ast.expr, seen: set[str]) -> Iterator[Value]:
             seen.add(each.id)
             for assignment in module.nodes(ast.Assign):
                 same = module.function(assignment) is module.function(array)
-                if same and any(_binds(target, each.id) for target in assignment.targets):
+                if same and any(binds(target, each.id) for target in assignment.targets):
                     yield from _batches_in(flow, assignment.value, seen)
 
 
@@ -388,41 +388,6 @@ def _data(flow: Flow, node: ast.AST) -> Iterator[ast.AST]:
         yield node
         for each in children(node):
             yield from _data(flow, each)
-
-
-def is_value_of_dictionary(module: Module, node: ast.expr) -> bool:
-    """``batch["x"]``, ``x`` of ``batch.items()`` or ``batch.values()``."""
-    if isinstance(node, ast.Subscript):
-        return is_field(module, node)
-    for above in module.ancestors(node):
-        for loop in above.generators if isinstance(above, _COMPREHENSIONS) else [above]:
-            if isinstance(loop, (ast.For, ast.comprehension)) and isinstance(loop.iter, ast.Call):
-                last = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
-                method = getattr(loop.iter.func, "attr", "")
-                if ast.dump(last).replace("Store()", "Load()") == ast.dump(node) and method in {"items", "values"}:
-                    return True
-    return False
-
-
-def is_field(module: Module, item: ast.Subscript) -> bool:
-    """Whether it is an item of a dictionary, which is only bound anew: ``batch["x"]``, ``batch[key]`` of its keys."""
-    if isinstance(item.slice, ast.Constant):
-        return isinstance(item.slice.value, str)
-    if not isinstance(item.slice, ast.Name):
-        return False
-    for above in module.ancestors(item):
-        if isinstance(above, (ast.For, ast.AsyncFor)) and _binds_key(above.target, item.slice.id):
-            keys = above.iter
-            while isinstance(keys, ast.Call) and (keys.args or isinstance(keys.func, ast.Attribute)):
-                keys = keys.args[0] if keys.args else keys.func.value  # type: ignore[attr-defined]
-            return ast.dump(keys) == ast.dump(item.value).replace("Store()", "Load()")
-    return False
-
-
-def _binds_key(target: ast.expr, name: str) -> bool:
-    """``for name in batch``, ``for name, x in batch.items()``."""
-    first = target.elts[0] if isinstance(target, ast.Tuple) else target
-    return is_name(first, name)
 
 
 def _is_for_cuda(flow: Flow, module: Module, node: ast.AST, seen: set[ast.AST]) -> bool:
@@ -487,52 +452,6 @@ def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
     if isinstance(module.parent(call), ast.Expr) or call.func.attr == "type":  # type: ignore[attr-defined]
         return False
     return is_element(module, call.func.value)  # type: ignore[attr-defined]
-
-
-def is_element(module: Module, moved: ast.expr) -> bool:
-    """Whether what is moved is named by a loop around it, or by ``next()``, or is a part or a view of that."""
-    root = moved
-    while True:
-        if _is_next(root):
-            return True
-        if isinstance(root, (ast.Attribute, ast.Subscript)):
-            root = root.value
-        elif isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
-            root = root.func.value
-        else:
-            return isinstance(root, ast.Name) and _is_target(module, root)
-
-
-def _is_target(module: Module, name: ast.Name) -> bool:
-    """Whether a loop around the name binds it, or ``name, … = next(…)`` in its function does."""
-    for above in module.ancestors(name):
-        targets: list[ast.expr] = [above.target] if isinstance(above, (ast.For, ast.AsyncFor)) else []
-        if isinstance(above, _COMPREHENSIONS):
-            targets = [each.target for each in above.generators]
-        if any(_binds(target, name.id) for target in targets):
-            return True
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            break
-    function = module.function(name)
-    return any(
-        _is_next(each.value)
-        and module.function(each) is function
-        and any(_binds(target, name.id) for target in each.targets)
-        for each in module.nodes(ast.Assign)
-    )
-
-
-def _is_next(node: ast.expr) -> bool:
-    """``next(batches)``, ``batches.next()``."""
-    if not isinstance(node, ast.Call):
-        return False
-    function = node.func
-    is_method = isinstance(function, ast.Attribute) and function.attr in {"next", "__next__"}
-    return is_method or (isinstance(function, ast.Name) and function.id == "next")
-
-
-def _binds(target: ast.expr, name: str) -> bool:
-    return any(is_name(each, name) for each in walk(target))
 
 
 def _mentions_mps(flow: Flow, here: Module) -> bool:

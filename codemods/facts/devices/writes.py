@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, Value
-from codemods.facts.devices.transfers import is_field
+from codemods.facts.data.elements import is_field
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.operators import Memory, operator
