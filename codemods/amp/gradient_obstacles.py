@@ -11,7 +11,8 @@ from codemods.amp.owners import parameters_of
 from codemods.amp.scaler import arguments
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort
-from codemods.facts.precision.hazards import gradient_hook, located
+from codemods.facts.devices.cuda_use import located
+from codemods.facts.precision.script_hazards import gradient_hook
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
 from codemods.facts.training.optimizers import chosen

@@ -18,6 +18,7 @@ from codemods.amp.step_obstacles import StepObstacles
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import LOOPS, lasting
 from codemods.editing.values import Insert, Replace, Surround, Wrap
+from codemods.facts.devices.cuda_use import located
 from codemods.facts.loops import around, place
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.dtypes import (
@@ -30,16 +31,9 @@ from codemods.facts.precision.dtypes import (
     vanishing,
 )
 from codemods.facts.precision.escapes import leak
-from codemods.facts.precision.hazards import (
-    bce_in_model,
-    hazards,
-    is_bce,
-    line_search,
-    located,
-    quasi_newton,
-    without_bf16,
-)
+from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, without_bf16
 from codemods.facts.precision.saturation import log_of_rest, makes_probabilities, rounds_probabilities
+from codemods.facts.precision.script_hazards import line_search, quasi_newton
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind

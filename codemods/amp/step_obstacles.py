@@ -9,7 +9,7 @@ from codemods.amp.scaler import arguments
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.autograd.double_backward import keeps_graph
-from codemods.facts.precision.hazards import located
+from codemods.facts.devices.cuda_use import located
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
 from codemods.library.kinds import Kind, kind

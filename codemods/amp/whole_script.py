@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codemods.amp.reasons import LeftError
+from codemods.facts.devices.cuda_use import capture, located, no_cuda
 from codemods.facts.models.obstacles import on_old_torch
-from codemods.facts.precision.hazards import (
-    capture,
-    custom_function,
-    located,
-    mixed_precision_present,
-    no_cuda,
-    other_precision,
-    scripted,
-)
+from codemods.facts.precision.presence import mixed_precision_present, other_precision
+from codemods.facts.precision.script_hazards import custom_function, scripted
 from codemods.facts.reason import HERE
 from codemods.library.introduced import introduced
 

@@ -14,7 +14,8 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.conditions import Conditions
-from codemods.facts.precision.hazards import computes_in_half, mixed_precision_present
+from codemods.facts.precision.presence import mixed_precision_present
+from codemods.facts.precision.script_hazards import computes_in_half
 from codemods.facts.reason import Words
 from codemods.facts.training.loss_regions import Phases
 from codemods.facts.training.validations import validations

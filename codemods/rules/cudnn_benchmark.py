@@ -9,10 +9,10 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.editing.values import Insert
+from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
 from codemods.facts.leads import frames, runs, sites_here
 from codemods.facts.models.image_sizes import why_size_varies
-from codemods.facts.precision.hazards import no_cuda, unknown_device
 from codemods.facts.reason import Reason
 from codemods.facts.switches import following, is_repeated, place_of_switch, starts_processes
 

@@ -10,8 +10,8 @@ from codemods.dataflow.names import words
 from codemods.dataflow.values import Sort
 from codemods.editing.values import AddArgument
 from codemods.facts.cost.worth import worth
+from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.models.stepped import stepped
-from codemods.facts.precision.hazards import no_cuda, unknown_device
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.fusing import why_not_fused
 from codemods.library.fused import FORMS, FUSED, NOT_FUSED

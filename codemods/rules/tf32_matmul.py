@@ -8,8 +8,8 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import Insert
 from codemods.facts.cost.worth import worth
+from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.leads import runs, sites_here
-from codemods.facts.precision.hazards import no_cuda, unknown_device
 from codemods.facts.precision.tf32 import is_allowed, multiplies, why_decided, why_precise
 from codemods.facts.reason import Reason
 from codemods.facts.switches import place_of_switch

@@ -7,22 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.precision.hazards import (
-    bce_in_model,
-    capture,
-    custom_function,
-    data_parallel,
-    gradient_hook,
-    hazards,
-    line_search,
-    mixed_precision_present,
-    no_cuda,
-    numbers,
-    other_precision,
-    quasi_newton,
-    scripted,
-    without_bf16,
-)
+from codemods.facts.precision.hazards import bce_in_model, hazards, numbers, without_bf16
 from codemods.facts.reach import Reach
 from codemods.facts.target import UNKNOWN, Target
 
@@ -58,65 +43,6 @@ def test_what_breaks_under_autocast(body: str, expected: list[tuple[str, bool]])
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("with torch.autocast('cuda'):\n    pass", True),
-        ("scaler = torch.cuda.amp.GradScaler()", True),
-        ("from apex import amp\namp.initialize(model)", True),
-        ("model(x)", False),
-    ],
-)
-def test_what_uses_mixed_precision_already(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
-    assert (mixed_precision_present(script(HEAD + text)) is not None) is expected
-
-
-@pytest.mark.parametrize(
-    ("check", "yes", "no"),
-    [
-        pytest.param(capture, "g = torch.cuda.CUDAGraph()", "model(x)", id="a graph that is captured"),
-        pytest.param(other_precision, "model.half()", "model.float()", id="another number format"),
-        pytest.param(
-            line_search,
-            "torch.optim.LBFGS(model.parameters(), line_search_fn='strong_wolfe')",
-            "torch.optim.LBFGS(model.parameters(), line_search_fn=None)",
-            id="a search along a line",
-        ),
-        pytest.param(
-            quasi_newton,
-            "torch.optim.LBFGS(model.parameters())",
-            "torch.optim.SGD(model.parameters()).step(lambda: 0)",
-            id="curvature from gradients",
-        ),
-        pytest.param(
-            gradient_hook, "model.register_full_backward_hook(f)", "model.register_forward_hook(f)", id="a hook"
-        ),
-        pytest.param(
-            data_parallel, "nn.DataParallel(model)", "nn.parallel.DistributedDataParallel(model)", id="threads"
-        ),
-        pytest.param(
-            scripted, "run = torch.jit.script(model)\nrun(x)", "run = torch.compile(model)\nrun(x)", id="TorchScript"
-        ),
-        pytest.param(
-            custom_function,
-            "class Own(torch.autograd.Function):\n    def forward(ctx, x):\n        return x.pow(2)\nOwn.apply(x)",
-            "class Own(torch.autograd.Function):\n    @staticmethod\n    @torch.amp.custom_fwd(device_type='cuda')\n"
-            "    def forward(ctx, x):\n        return x\nOwn.apply(x)",
-            id="a function of its own",
-        ),
-        pytest.param(
-            custom_function,
-            "class Own(torch.autograd.Function):\n    def forward(ctx, x):\n        return x @ torch.sigmoid(x)\nOwn.apply(x)",
-            "class Own(torch.autograd.Function):\n    def forward(ctx, x):\n        return x * torch.sigmoid(x)\nOwn.apply(x)",
-            id="a function of its own that multiplies matrices",
-        ),
-    ],
-)
-def test_what_a_script_does_that_stands_against_it(check: object, yes: str, no: str) -> None:
-    assert check(script(HEAD + yes)) is not None  # type: ignore[operator]
-    assert check(script(HEAD + no)) is None  # type: ignore[operator]
-
-
 def test_a_model_that_computes_a_loss_which_autocast_refuses() -> None:
     net = "class Net(nn.Module):\n    def forward(self, x):\n        return {}\nnet = Net()\nnet(x)\n"
     results = []
@@ -144,11 +70,6 @@ def test_the_numbers_that_an_expression_stands_for(text: str, expected: list[flo
     node = known.module.tree.body[-1].value  # type: ignore[attr-defined]
 
     assert [abs(each) for each in numbers(known.module, node)] == expected
-
-
-def test_what_is_said_where_nothing_is_moved() -> None:
-    assert no_cuda(script(HEAD)).code == "no-cuda"
-    assert no_cuda(script(f"{HEAD}torch.set_default_device('cuda')\n")).code == "unknown-device"
 
 
 @pytest.mark.parametrize(("kept", "expected"), [("{}", []), ("torch.zeros(4)", ["kept[x > 0] = x.mean()"])])

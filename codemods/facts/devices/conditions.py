@@ -17,10 +17,10 @@ from codemods.facts.devices.cuda_condition import (
     of_device,
     of_flag,
 )
+from codemods.facts.devices.cuda_use import unknown_device
 from codemods.facts.devices.devices import Branch, DeviceKind, always_asks_for_cuda, device
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.models.layers import Model
-from codemods.facts.precision.hazards import unknown_device
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, kind, may
 

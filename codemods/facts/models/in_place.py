@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, Value, without_none
+from codemods.facts.devices.cuda_use import located
 from codemods.facts.models.layers import Model
 from codemods.facts.models.placement import unwrapped
 from codemods.facts.models.preparation import why_too_early
 from codemods.facts.models.trained import late_hook
 from codemods.facts.models.uncalled import not_known
-from codemods.facts.precision.hazards import located
 from codemods.facts.reason import HERE, Reason
 from codemods.library.kinds import Kind, kind, why
 

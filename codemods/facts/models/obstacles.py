@@ -11,10 +11,10 @@ from codemods.dataflow.values import Sort
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
+from codemods.facts.devices.cuda_use import capture, located, no_cuda, unknown_device
 from codemods.facts.models.compilability import why_not_traced, why_recompiled
 from codemods.facts.models.layers import Model, is_in_threads
 from codemods.facts.models.trained import given_to_process, traced_by
-from codemods.facts.precision.hazards import capture, located, no_cuda, unknown_device
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
+from codemods.facts.devices.cuda_use import no_cuda
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import why_not_traced
 from codemods.facts.models.layers import Model, function_in_threads, held
 from codemods.facts.models.obstacles import SINGLE, in_framework, why_not_compiled
 from codemods.facts.models.placement import home, unknown_models, unwrapped, wrappings
 from codemods.facts.models.trained import TrainedModel
-from codemods.facts.precision.hazards import no_cuda
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind
 from codemods.library.kinds import WRAPPERS, Kind, described, kind, may, why

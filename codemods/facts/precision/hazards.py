@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, in_order
-from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
+from codemods.dataflow.source import lasting
+from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.facts.models.layers import Model
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
-from codemods.facts.reason import HERE, Place, Reason, at
-from codemods.library.hooks import is_given_gradients
-from codemods.library.kinds import Kind, described, kind
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.kinds import Kind, kind
 from codemods.library.operations import operands, operation
 from codemods.library.operators import Autocast, Memory, Result, bf16_since, function, operator
 from codemods.library.packages import Trait, has
@@ -29,17 +27,9 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
-    from codemods.facts.devices.transfers import Transfer
     from codemods.facts.reach import Reach
-    from codemods.facts.script import Script
     from codemods.facts.target import Target
 
-_DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
-_CAPTURES = frozenset(
-    {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
-    | {"torch.cuda.graphs.graph", "torch.cuda.graphs.CUDAGraph"}
-)
-_AUTOCAST = frozenset({"autocast", "GradScaler"})
 _BCE = frozenset({"torch.nn.BCELoss", "torch.nn.functional.binary_cross_entropy"})
 _LARGEST_HALF = 65504
 _LARGEST_BFLOAT = 3.39e38
@@ -82,269 +72,6 @@ _SPARSE = re.compile(
     r"^(torch\.sparse_(coo|csr|csc|bsr|bsc|compressed)_tensor|torch\.(cuda\.)?sparse\.\w*Tensor|to_sparse\w*)$"
 )
 """What makes a tensor that is stored sparsely; CUDA multiplies few of those in 16 bits."""
-
-
-def unknown_device(script: Script, moves: Iterable[Transfer]) -> Reason | None:
-    """Why it is not known of one of the moves whether it goes to CUDA; None where nothing is unknown."""
-    for move in moves:
-        if move.device.kind is DeviceKind.UNKNOWN and move.device.node is not None and move.device.reason:
-            device = ast.unparse(move.device.node)
-            text = f"whether {device} is a CUDA device is not known ({HERE}): {move.device.reason}"
-            return Reason("unknown-device", text, (located(script, move.call),))
-    return None
-
-
-def no_cuda(script: Script) -> Reason:
-    """What is said where nothing is moved to CUDA."""
-    if script.default_device is not None:
-        text = f"whether the default device is CUDA is not followed ({HERE}):"
-        return Reason("unknown-device", text, (located(script, script.default_device),), "move the model to it")
-    return Reason("no-cuda", "no CUDA: nothing in this file moves a model or its batches to a CUDA device")
-
-
-def located(script: Script, node: ast.expr | ast.stmt) -> Place:
-    """Where the node stands."""
-    return at(next((each for each in script.flow.modules if each.holds(node)), script.module), node)
-
-
-def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
-    """Where the script already uses autocast, a scaler or apex: in its own module, or in another that it imports."""
-    modules = (script.module, *(each for each in script.modules if each is not script.module))
-    found = ((module, _mixed_precision_in(script.flow, module)) for module in modules)
-    return next(((module, node) for module, node in found if node is not None), None)
-
-
-def capture(script: Script) -> Reason | None:
-    """Why training that the script itself captures as a CUDA graph is left as it is.
-
-    What is captured must not wait for the device, as a gradient scaler's step does, nor bring graphs of its own, as
-    compiled code may.
-    """
-    for module in script.modules:
-        node = _capture_in(script.flow, module)
-        if node is not None:
-            return Reason("captured", f"the script captures CUDA graphs itself ({HERE})", (at(module, node),))
-    return None
-
-
-@lasting  # each model asks
-def _capture_in(flow: Flow, module: Module) -> ast.AST | None:
-    # Most modules do not even have the words, and this asks about every name.
-    if "graph" not in module.text.lower() or "cuda" not in module.text:
-        return None
-    nodes = module.nodes(ast.Name, ast.Attribute)
-    return next((each for each in nodes if any(one.name in _CAPTURES for one in flow.values(each))), None)
-
-
-@lasting  # a module is asked about for each that imports it
-def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
-    names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
-    of_apex = _from_apex(module)
-    if "*" in of_apex:
-        return module.tree
-    for read in names:
-        # An import that nothing uses is no mixed precision.
-        if isinstance(read, ast.Name) and read.id in of_apex and isinstance(read.ctx, ast.Load):
-            return read
-    for name in names:
-        written = name.attr if isinstance(name, ast.Attribute) else name.id
-        is_autocast = written in _AUTOCAST or any(
-            each.name.startswith("torch.") and each.name.rpartition(".")[2] in _AUTOCAST for each in flow.values(name)
-        )
-        # What has to stay in 32 bits wherever it runs is no mixed precision.
-        if is_autocast and not _only_switches_off(module.parent(name)):
-            return name
-    return None
-
-
-def _from_apex(module: Module) -> frozenset[str]:
-    """The names that imports from apex bind; its layers and optimizers have number formats of their own, too."""
-    starts = (each for each in module.nodes(ast.ImportFrom) if (each.module or "").partition(".")[0] == "apex")
-    found = [alias for start in starts for alias in start.names]
-    found += [each for each in module.nodes(ast.alias) if each.name.partition(".")[0] == "apex"]
-    return frozenset(each.asname or each.name.partition(".")[0] for each in found)
-
-
-def _only_switches_off(call: ast.AST | None) -> bool:
-    """``autocast("cuda", enabled=False)``."""
-    given = [each.value for each in call.keywords if each.arg == "enabled"] if isinstance(call, ast.Call) else []
-    return any(isinstance(each, ast.Constant) and each.value is False for each in given)
-
-
-def other_precision(script: Script) -> tuple[ast.Call, str] | None:
-    """Where the script chooses a number format for its model or its inputs by hand, and which."""
-    flow = script.flow
-    for module in script.modules:
-        for call in module.nodes(ast.Call):
-            names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
-            if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"}:
-                if _DOUBLE.search(ast.unparse(call)):
-                    return call, "float64 model"
-                continue
-            if not isinstance(call.func, ast.Attribute) or names:
-                continue
-            of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
-            if call.func.attr in {"half", "bfloat16"} and (of_model or module is script.module):
-                return call, "manual half precision"
-            if call.func.attr == "double" and of_model:
-                return call, "float64 model"
-    return None
-
-
-_KEEPING = frozenset(
-    {"save_for_backward", "mark_non_differentiable", "clone", "contiguous", "sigmoid", "tanh", "relu", "neg", "sign"}
-    | {"mul", "add", "sub", "clamp", "where", "zeros_like", "ones_like", "masked_fill", "round", "floor", "abs"}
-)
-"""What is computed in the format of what is given, under autocast as without."""
-_KEEPING_OPERATORS = (ast.Add, ast.Sub, ast.Mult)
-
-
-@lasting  # each module asks
-def custom_function(script: Script) -> ast.ClassDef | None:
-    """A class that derives from ``torch.autograd.Function``, is used, and is not made for autocast.
-
-    One that only computes number by number, as swish does, has one number format all through.
-    """
-    for module in script.modules:
-        for class_ in module.nodes(ast.ClassDef):
-            is_function = any(base == "torch.autograd.Function" for base in script.flow.bases(class_))
-            if (
-                is_function
-                and "custom_fwd" not in {_last(each) for each in _decorators(class_)}
-                and not _keeps_format(script, class_)
-                and any(
-                    each.id == class_.name and class_ not in module.ancestors(each) for each in module.nodes(ast.Name)
-                )
-            ):
-                return class_
-    return None
-
-
-def _keeps_format(script: Script, class_: ast.ClassDef) -> bool:
-    """Whether all that the class computes is computed number by number, in the format of what it is given."""
-    for node in walk(class_):
-        if isinstance(node, ast.BinOp) and not isinstance(node.op, _KEEPING_OPERATORS):
-            return False
-        if isinstance(node, ast.Call):
-            callees = script.flow.values(node.func)
-            called = {_last(node.func)} if isinstance(node.func, ast.Attribute) else {each.name for each in callees}
-            if (
-                any(each.sort not in {Sort.EXTERNAL, Sort.METHOD, Sort.UNKNOWN} for each in callees)
-                or called - _KEEPING
-            ):
-                return False
-    return True
-
-
-def _decorators(class_: ast.ClassDef) -> Iterator[ast.expr]:
-    """What decorates the methods of the class, without arguments."""
-    for method in class_.body:
-        for each in method.decorator_list if isinstance(method, ast.FunctionDef) else ():
-            yield each.func if isinstance(each, ast.Call) else each
-
-
-def _last(node: ast.expr) -> str:
-    match node:
-        case ast.Name(name) | ast.Attribute(_, name):
-            return name
-    return ast.unparse(node).rpartition(".")[2]
-
-
-@lasting  # each module asks
-def scripted(script: Script) -> ast.expr | None:
-    """Where the script has a model or function that TorchScript runs, which has its own rules for autocast."""
-    flow = script.flow
-    for module in script.modules:
-        for definition in module.nodes(ast.FunctionDef, ast.ClassDef):
-            given: list[ast.expr] = [*definition.decorator_list, *getattr(definition, "bases", ())]
-            for each in given:
-                if any(value.name in _SCRIPTED for value in flow.values(each)):
-                    return each
-        called = {ast.unparse(each.func) for each in module.nodes(ast.Call)}
-        for assignment in module.nodes(ast.Assign):
-            made = assignment.value
-            if (
-                isinstance(made, ast.Call)
-                and any(value.name in _SCRIPTED for value in flow.values(made.func))
-                and any(ast.unparse(each) in called for each in assignment.targets)
-            ):
-                return made
-    return None
-
-
-_SCRIPTED = frozenset(
-    {"torch.jit.script", "torch.jit.trace", "torch.jit.script_method", "torch.jit.ScriptModule", "torch.jit.freeze"}
-)
-
-
-@lasting  # each module asks
-def line_search(script: Script) -> ast.Call | None:
-    """Where an LBFGS is made that compares losses along a line, which differ too little in 16 bits."""
-    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
-        given = [each.value for each in call.keywords if each.arg == "line_search_fn"]
-        is_search = any(not (isinstance(each, ast.Constant) and each.value is None) for each in given)
-        if is_search and any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
-            return call
-    return None
-
-
-@lasting  # each module asks
-def quasi_newton(script: Script) -> ast.Call | None:
-    """Where an LBFGS is made: differences of gradients tell it the curvature, and those are too small for 16 bits."""
-    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
-        if any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
-            return call
-    return None
-
-
-@lasting  # each module asks
-def gradient_hook(script: Script) -> ast.Call | None:
-    """Where the script hangs a hook on gradients."""
-    for module in script.modules:
-        for call in module.nodes(ast.Call):
-            if isinstance(call.func, ast.Attribute) and is_given_gradients(call.func.attr):
-                return call
-    return None
-
-
-@lasting  # each module asks
-def data_parallel(script: Script) -> tuple[ast.Call, str] | None:
-    """Where a model is spread over GPUs by threads, and by what: ``nn.DataParallel``, or another library's of the name.
-
-    The threads take up autocast without its number format, and compute in fp16.
-    """
-    for call in (each for module in script.modules for each in module.nodes(ast.Call)):
-        is_made = any(each.site is call and is_in_threads(script.flow, each) for each in script.flow.values(call))
-        if is_made or _last(call.func).startswith("DataParallel"):
-            return call, "DataParallel"
-        function = function_in_threads(script.flow, call)
-        if function is not None:
-            return call, f"{function}()"
-    return None
-
-
-def computes_in_half(script: Script, models: Iterable[Value]) -> Reason | None:
-    """What computes in fp16 under autocast, whatever number format that is told; None where nothing is known to.
-
-    Args:
-        script: The script, whose models may be spread over threads.
-        models: The models that are called.
-    """
-    spread = data_parallel(script)
-    if spread is not None:
-        call, name = spread
-        return Reason("data-parallel", f"{name} ({HERE}) {_IN_FP16}", (located(script, call),))
-    for model in in_order(frozenset(models)):
-        recurrent = Model(script.flow, model).recurrent
-        # `self` is made at no single place.
-        site = recurrent and (recurrent.site or (recurrent.of and recurrent.of.site))
-        if recurrent is not None and isinstance(site, (ast.expr, ast.stmt)):
-            text = f"{described(recurrent)} ({HERE}) {_IN_FP16}"
-            return Reason("computes-in-fp16", text, (located(script, site),))
-    return None
-
-
-_IN_FP16 = "computes in fp16 where bf16 is asked for"
 
 
 def is_bce(flow: Flow, call: ast.Call) -> bool:

@@ -9,12 +9,14 @@ from codemods.dataflow.names import assigned
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.autograd.double_backward import keeps_graph
+from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.loops import may_run
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.gram import expanded_distances
-from codemods.facts.precision.hazards import line_search, located, mixed_precision_present, other_precision
+from codemods.facts.precision.presence import mixed_precision_present, other_precision
+from codemods.facts.precision.script_hazards import line_search
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loss_regions import Phases
 from codemods.library.kinds import Kind, kind

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Sort
-from codemods.facts.precision.hazards import capture
+from codemods.facts.devices.cuda_use import capture
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:

@@ -1,0 +1,84 @@
+"""Does the script choose the number formats of its training itself: autocast, a scaler, apex, float64?"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import lasting
+from codemods.dataflow.values import Sort
+from codemods.library.kinds import Kind, kind
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.script import Script
+
+
+_DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
+
+
+_AUTOCAST = frozenset({"autocast", "GradScaler"})
+
+
+def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
+    """Where the script already uses autocast, a scaler or apex: in its own module, or in another that it imports."""
+    modules = (script.module, *(each for each in script.modules if each is not script.module))
+    found = ((module, _mixed_precision_in(script.flow, module)) for module in modules)
+    return next(((module, node) for module, node in found if node is not None), None)
+
+
+@lasting  # a module is asked about for each that imports it
+def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
+    names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
+    of_apex = _from_apex(module)
+    if "*" in of_apex:
+        return module.tree
+    for read in names:
+        # An import that nothing uses is no mixed precision.
+        if isinstance(read, ast.Name) and read.id in of_apex and isinstance(read.ctx, ast.Load):
+            return read
+    for name in names:
+        written = name.attr if isinstance(name, ast.Attribute) else name.id
+        is_autocast = written in _AUTOCAST or any(
+            each.name.startswith("torch.") and each.name.rpartition(".")[2] in _AUTOCAST for each in flow.values(name)
+        )
+        # What has to stay in 32 bits wherever it runs is no mixed precision.
+        if is_autocast and not _only_switches_off(module.parent(name)):
+            return name
+    return None
+
+
+def _from_apex(module: Module) -> frozenset[str]:
+    """The names that imports from apex bind; its layers and optimizers have number formats of their own, too."""
+    starts = (each for each in module.nodes(ast.ImportFrom) if (each.module or "").partition(".")[0] == "apex")
+    found = [alias for start in starts for alias in start.names]
+    found += [each for each in module.nodes(ast.alias) if each.name.partition(".")[0] == "apex"]
+    return frozenset(each.asname or each.name.partition(".")[0] for each in found)
+
+
+def _only_switches_off(call: ast.AST | None) -> bool:
+    """``autocast("cuda", enabled=False)``."""
+    given = [each.value for each in call.keywords if each.arg == "enabled"] if isinstance(call, ast.Call) else []
+    return any(isinstance(each, ast.Constant) and each.value is False for each in given)
+
+
+def other_precision(script: Script) -> tuple[ast.Call, str] | None:
+    """Where the script chooses a number format for its model or its inputs by hand, and which."""
+    flow = script.flow
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+            if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"}:
+                if _DOUBLE.search(ast.unparse(call)):
+                    return call, "float64 model"
+                continue
+            if not isinstance(call.func, ast.Attribute) or names:
+                continue
+            of_model = any(kind(flow, each) is Kind.MODEL for each in flow.values(call.func.value))
+            if call.func.attr in {"half", "bfloat16"} and (of_model or module is script.module):
+                return call, "manual half precision"
+            if call.func.attr == "double" and of_model:
+                return call, "float64 model"
+    return None

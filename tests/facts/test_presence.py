@@ -1,0 +1,70 @@
+"""Does the script choose its number formats itself?"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.precision.presence import mixed_precision_present, other_precision
+
+HEAD = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("with torch.autocast('cuda'):\n    pass", True, id="autocast"),
+        pytest.param("scaler = torch.cuda.amp.GradScaler()", True, id="a scaler"),
+        pytest.param(
+            "from torch.amp import autocast as cast\nwith cast('cuda'):\n    pass", True, id="by another name"
+        ),
+        pytest.param("from apex import amp\namp.initialize(model)", True, id="apex"),
+        pytest.param(
+            "from apex.optimizers import FusedAdam\nFusedAdam(model.parameters())", True, id="an optimizer of apex"
+        ),
+        pytest.param("from apex.normalization import *", True, id="all of a module of apex"),
+        pytest.param("from apex import amp", False, id="an import that nothing uses"),
+        pytest.param("with torch.autocast('cuda', enabled=False):\n    pass", False, id="what stays in 32 bits"),
+        pytest.param("with torch.autocast('cuda', enabled=args.amp):\n    pass", True, id="by a switch"),
+        pytest.param("model(x)", False, id="nothing"),
+    ],
+)
+def test_what_uses_mixed_precision_already(text: str, *, expected: bool) -> None:
+    assert (mixed_precision_present(script(HEAD + text)) is not None) is expected
+
+
+def test_mixed_precision_of_another_module_is_found_there() -> None:
+    present = mixed_precision_present(
+        script("import steps\n", steps="import torch\nwith torch.autocast('cuda'):\n    pass\n")
+    )
+
+    assert present is not None
+    assert present[0].path == "steps.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("model.half()", "manual half precision", id="a model in 16 bits"),
+        pytest.param("x.bfloat16()", "manual half precision", id="a tensor in 16 bits"),
+        pytest.param("model.double()", "float64 model", id="a model in 64 bits"),
+        pytest.param("x.double()", None, id="a tensor in 64 bits"),
+        pytest.param("model.float()", None, id="a model in 32 bits"),
+        pytest.param("torch.set_default_dtype(torch.float64)", "float64 model", id="all in 64 bits"),
+        pytest.param(
+            "torch.set_default_tensor_type('torch.DoubleTensor')", "float64 model", id="all in 64 bits of old"
+        ),
+        pytest.param("torch.set_default_dtype(torch.float32)", None, id="all in 32 bits"),
+    ],
+)
+def test_what_chooses_another_format(text: str, expected: str | None) -> None:
+    other = other_precision(script(HEAD + text))
+
+    assert (None if other is None else other[1]) == expected
+    assert other is None or ast.unparse(other[0]) == text
