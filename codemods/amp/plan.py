@@ -129,7 +129,9 @@ class Site:
 
     @property
     def _scaling(self) -> Scaling:
-        return Scaling(self.script, self.phases, tuple(self._aligned()), self.iteration.events)
+        # A method of a subclass of which no object is made stands in the same iteration, and never runs.
+        events = tuple(each for each in self.iteration.events if self.script.may_run(each.module, each.node))
+        return Scaling(self.script, self.phases, tuple(self._aligned()), events)
 
     def _home(self, scaling: Scaling) -> Home:
         """Where the scaler is made."""

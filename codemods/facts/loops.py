@@ -163,13 +163,18 @@ def _runs_at(flow: Flow, place: ast.expr, seen: set[ast.AST]) -> bool:
 @lasting  # each hook of each class asks
 def makings(flow: Flow, class_: ast.ClassDef) -> tuple[ast.Call, ...]:
     """The calls that make an object of the class, or of one that derives from it."""
-    family = flow.family(class_)
     return tuple(
         call
         for module in flow.modules
         for call in module.nodes(ast.Call)
-        if any(each.sort is Sort.INSTANCE and class_of(each) in family for each in flow.values(call))
+        if any(_is_of(flow, each, class_) for each in flow.values(call))
     )
+
+
+def _is_of(flow: Flow, value: Value, class_: ast.ClassDef) -> bool:
+    """Whether it is an object of the class, or of one that derives from it."""
+    made = class_of(value) if value.sort is Sort.INSTANCE else None
+    return made is not None and class_ in flow.project_bases(made)
 
 
 def module_of(flow: Flow, node: ast.AST) -> Module:

@@ -19,6 +19,7 @@ from codemods.facts.data.reads import tops
 from codemods.facts.devices.transfers import Transfer, makings, transfers
 from codemods.facts.failures import Failure, failure
 from codemods.facts.lifetimes import holder
+from codemods.facts.loops import may_run
 from codemods.facts.models.layers import Model
 from codemods.facts.models.trained import TrainedModel, trained_models
 from codemods.facts.reason import HERE, Reason, at
@@ -350,6 +351,10 @@ class Script:
             return True
         found = list(tops(self.flow, module, node))
         return not found or any(not each.is_guarded or each.module in self.entries for each in found)
+
+    def may_run(self, module: Module, node: ast.AST) -> bool:
+        """Whether code may run with the script: of other modules not what nothing calls, and makes no object of."""
+        return any(may_run(self.flow, each, module, node) for each in self.entries)
 
     # How the script says things.
 

@@ -389,3 +389,62 @@ for x, y in zip(torch.randn(4, 6, 8).cuda(), torch.randint(4, (4, 6)).cuda()):
 
     assert "scaler.scale(loss)" in after
     assert ("output = output.float()" in after) is widens
+
+
+TRAINERS = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, critic):
+        self.critic = critic.cuda()
+        self.optimizer = torch.optim.SGD(self.critic.parameters(), lr=0.1)
+
+    def loss(self, x):
+        return self.critic(x).mean()
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        loss = self.loss(x)
+        loss.backward()
+        self.optimizer.step()
+
+
+class PenaltyTrainer(Trainer):
+    def loss(self, x):
+        scores = self.critic(x.requires_grad_())
+        (slope,) = torch.autograd.grad(scores.sum(), x, create_graph=True)
+        return scores.mean() + slope.norm()
+
+
+def penalty(critic, x):
+    (slope,) = torch.autograd.grad(critic(x).sum(), x, create_graph=True)
+    return slope.norm()
+"""
+USING = """\
+import torch
+from models import build
+from trainers import PenaltyTrainer, Trainer, penalty
+
+trainer = Trainer(build())
+for x in torch.randn(4, 6, 8).cuda():
+    trainer.step(x)
+"""
+PENALIZED = {
+    "another trainer of the project": (USING, False),
+    "the trainer that is made": (USING.replace("= Trainer(", "= PenaltyTrainer("), True),
+    "one of two that an option chooses": (
+        USING.replace("Trainer(build", "{'a': Trainer, 'b': PenaltyTrainer}[input()](build"),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("using", "is_run"), PENALIZED.values(), ids=PENALIZED)
+@pytest.mark.parametrize("rule", [Amp, Compile])
+def test_a_double_backward_counts_where_it_may_run(rule: type[Codemod], using: str, *, is_run: bool) -> None:
+    trainers, models = Module("trainers.py", TRAINERS, "trainers"), Module("models.py", MODELS, "models")
+    known = Script.of(Module("train.py", using), others=[trainers, models]).seen_from(trainers)
+    reasons = [each.because.code for each in rule(Choices()).find(known) if each.because is not None]
+
+    assert ("double-backward" in reasons) is is_run

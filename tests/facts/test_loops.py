@@ -83,6 +83,18 @@ for i in range(3):
         pytest.param("def f():\n    MARK\nf()\n", True, id="a function that it calls"),
         pytest.param("class A:\n    def f(self):\n        MARK\n", False, id="a class of which there is no object"),
         pytest.param("class A:\n    def f(self):\n        MARK\nA().f()\n", True, id="a method that is called"),
+        pytest.param(
+            "class A:\n    def g(self):\n        self.f()\n    def f(self):\n        pass\n"
+            "class B(A):\n    def f(self):\n        MARK\nA().g()\n",
+            False,
+            id="an override of which only the base has an object",
+        ),
+        pytest.param(
+            "class A:\n    def g(self):\n        self.f()\n    def f(self):\n        MARK\n"
+            "class B(A):\n    pass\nB().g()\n",
+            True,
+            id="a method of the base of an object",
+        ),
         pytest.param("@hook\ndef f():\n    MARK\n", True, id="a function that a decorator is given"),
         pytest.param("def f():\n    MARK\nlibrary(f)\n", True, id="a function that a library is given"),
     ],

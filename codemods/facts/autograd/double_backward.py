@@ -13,7 +13,7 @@ from codemods.facts.training.iterations import is_backward
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -31,14 +31,22 @@ _DEEPEST = 3
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
 
 
-def differentiated_twice(flow: Flow, modules: Iterable[Module], models: tuple[Model, ...]) -> dict[Value, ast.Call]:
+def differentiated_twice(
+    flow: Flow,
+    modules: Iterable[Module],
+    models: tuple[Model, ...],
+    may_run: Callable[[Module, ast.AST], bool] = lambda *_: True,
+) -> dict[Value, ast.Call]:
     """The models through which second derivatives are computed, each with the place where they are asked for.
 
-    Where it cannot be seen which models are meant, it is all of them.
+    Where it cannot be seen which models are meant, it is all of them. ``may_run`` says which code runs at all: the
+    penalty of another trainer of the project does not.
     """
     found: dict[Value, ast.Call] = {}
     for module in modules:
         for call, involved in _twice_in(flow, module):
+            if not may_run(module, call):
+                continue
             meant = [each for each in models if each.value in involved or involved & set(each.layers)] or models
             for model in meant:
                 found.setdefault(model.value, call)

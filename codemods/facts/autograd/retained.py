@@ -13,7 +13,7 @@ from codemods.facts.autograd.double_backward import differentiated, retains, sur
 from codemods.facts.training.iterations import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -22,14 +22,21 @@ if TYPE_CHECKING:
 
 
 def retained_at_times(
-    flow: Flow, modules: Iterable[Module], iterations: Sequence[TrainingIteration], model: Value
+    flow: Flow,
+    modules: Iterable[Module],
+    iterations: Sequence[TrainingIteration],
+    model: Value,
+    may_run: Callable[[Module, ast.AST], bool] = lambda *_: True,
 ) -> ast.Call | None:
-    """Where the model's graph is kept; None where it never is, or where the first backward always keeps it."""
+    """Where the model's graph is kept; None where it never is, or where the first backward always keeps it.
+
+    ``may_run`` says which code runs at all.
+    """
     keeping = [
         call
         for module in modules
         for call in _keeping(flow, module)
-        if model in (reached := differentiated(flow, module, call)) or not reached
+        if may_run(module, call) and (model in (reached := differentiated(flow, module, call)) or not reached)
     ]
     if not keeping:
         return None

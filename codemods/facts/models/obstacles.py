@@ -157,7 +157,7 @@ def _differentiated_twice(script: Script, trained: TrainedModel) -> Reason | Non
 def _twice(script: Script, value: Value) -> dict[Value, ast.Call]:
     """Where models are differentiated twice: those that training iterations call, and one that may be another."""
     called = [each.model for each in script.trained_models if each.model.value != value]
-    return differentiated_twice(script.flow, script.modules, (*called, Model(script.flow, value)))
+    return differentiated_twice(script.flow, script.modules, (*called, Model(script.flow, value)), script.may_run)
 
 
 def _differentiated_inside(script: Script, trained: TrainedModel) -> Reason | None:
@@ -170,7 +170,7 @@ def _differentiated_inside(script: Script, trained: TrainedModel) -> Reason | No
 
 
 def _retained(script: Script, trained: TrainedModel) -> Reason | None:
-    kept = retained_at_times(script.flow, script.modules, script.iterations, trained.model.value)
+    kept = retained_at_times(script.flow, script.modules, script.iterations, trained.model.value, script.may_run)
     if kept is None:
         return None
     text = f"the graph of {trained.name} is kept ({HERE}), which fails once a compiled backward has not kept it:"

@@ -11,7 +11,6 @@ from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
-from codemods.facts.loops import may_run
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.gram import expanded_distances
@@ -151,7 +150,7 @@ def why_precise(script: Script) -> Reason | None:
     for module in script.modules:
         for call in module.nodes(ast.Call):
             what = _needs_precision(script, call)
-            if what is not None and any(may_run(script.flow, each, module, call) for each in script.entries):
+            if what is not None and script.may_run(module, call):
                 return Reason("needs-precision", f"{what} ({HERE})", (at(module, call),))
         distance = next(expanded_distances(script.flow, module, module.tree), None) or next(
             (
