@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from autotune_rewrite.cli import cli
+from autotune_rewrite.profiling import PROFILED
 from autotune_rewrite.report.judgement import EQUALITY, SPEED
 from autotune_rewrite.verify.equality import Equality
 from autotune_rewrite.verify.judgement import Speed
@@ -120,8 +121,10 @@ CODES = {
     "torchfast explain loader-pin": 0,
     "torchfast facts train.py": 0,
     "torchfast clean": 0,
+    "torchfast profile train.py --format json > profile.json && torchfast check train.py --profile profile.json": 1,
+    "torchfast profile train.py": 0,
 }
-"""The exit codes of what runs no script."""
+"""The exit codes of what runs no script twice."""
 RUNNING = {
     "torchfast rewrite train.py --verify": (pytest.mark.slow,),
     "torchfast verify train.py fast.py --pairs 8 -- --epochs 2 --batch-size 64": (pytest.mark.slow,),
@@ -165,6 +168,8 @@ def launched(forking: Callable[[Path], Path], tmp_path_factory: pytest.TempPathF
         "from pathlib import Path\n"
         "from autotune_rewrite.verify import run\n"
         f"run.HARNESS = Path({str(forking(HARNESS))!r})\n"
+        "from autotune_rewrite import profiling\n"
+        f"profiling.PROFILED = Path({str(forking(PROFILED))!r})\n"
         "from autotune_rewrite.cli import main\n"
         "main()\n"
     )
@@ -390,6 +395,10 @@ def test_the_tables_of_options_name_each_and_no_other() -> None:
     named = {name for cell in tables for name in re.findall(r"`(--[a-z-]+)", cell)}
 
     assert named | {"--apply", "--output"} == options("rewrite") | options("check") | options("verify")
+    of_profile = {
+        name for cell in rows(section("### Where the time goes")) for name in re.findall(r"`(--[a-z-]+)", cell)
+    }
+    assert options("profile") - named <= of_profile <= options("profile")
 
 
 def test_the_words_of_every_answer_are_explained() -> None:

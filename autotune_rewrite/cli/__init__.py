@@ -18,6 +18,7 @@ COMMANDS = {
     "clean": "clean",
     "explain": "rules",
     "facts": "facts",
+    "profile": "profile",
     "rewrite": "rewrite",
     "rules": "rules",
     "verify": "verify",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results
 from autotune_rewrite.cli.selection import Chosen, Format, with_selection
 from autotune_rewrite.errors import FileError
@@ -14,25 +16,56 @@ from autotune_rewrite.errors import FileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from autotune_rewrite.report.limits import Limits
     from autotune_rewrite.rewriting.results import Rewrite
 
 
 @click.command()
 @with_selection
 @click.option("--no-cache", is_flag=True, help="Read all files again, and remember nothing.")
-def check(*, paths: tuple[str, ...], form: Format, quiet: bool, chosen: Chosen, no_cache: bool) -> None:
+@click.option(
+    "--profile",
+    "profile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Say what each rewrite can gain at most, and the most first, by what `profile --format json` printed.",
+)
+def check(  # noqa: PLR0913 - the command line has these options
+    *, paths: tuple[str, ...], form: Format, quiet: bool, chosen: Chosen, no_cache: bool, profile: Path | None
+) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
     refuse_contradictions(paths)
-    report = Report(form, quiet, gains=True)
+    limits = None if profile is None else _limits(profile)
+    report = Report(form, quiet, gains=True, limits=limits)
+    rewrites: list[Rewrite] = []
     for said in _said(paths, chosen, cached=not no_cache):
         if isinstance(said, FileError):
             report.fail(said)
-        else:
+        elif limits is None:
             report.add(said)
+        else:
+            rewrites.append(said)
+    if limits is not None:
+        for each in limits.in_order(rewrites):
+            report.add(each)
     report.end(diffs=False)
     if report.errors:
         sys.exit(2)
     sys.exit(1 if any(each.fails for each in report.rewrites) else 0)
+
+
+def _limits(path: Path) -> Limits:
+    """What can be gained at most, by a profile in a file."""
+    from autotune_rewrite.profiling.profiles import load
+    from autotune_rewrite.report.limits import Limits
+
+    try:
+        found = load(path)
+    except FileError as error:
+        raise Fault(str(error)) from error
+    if not found.parts:
+        raise Fault(f"{path}: a profile of a simulated device has no times: make one on the device that will train")
+    return Limits(found)
 
 
 def _said(paths: tuple[str, ...], chosen: Chosen, *, cached: bool) -> Iterator[Rewrite | FileError]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from autotune_rewrite.cli.selection import Format
+    from autotune_rewrite.report.limits import Limits
     from autotune_rewrite.report.text import Line
     from autotune_rewrite.rewriting.batch import Result
     from autotune_rewrite.rewriting.config import Options
@@ -38,6 +39,8 @@ class Report:
     whole: bool = False
     """Whether lines that only move are shown among them."""
     to_stderr: bool = False
+    limits: Limits | None = None
+    """What each site can gain at most, where a profile tells."""
     rewrites: list[Rewrite] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
     _noted: set[str] = field(default_factory=set)
@@ -51,7 +54,9 @@ class Report:
         if self.form == "text":
             if self.diff:
                 self._print(text.diff(rewrite, whole=self.whole))
-            self._print(text.findings(rewrite, gains=self.gains, quiet=self.quiet, said_before=self._said))
+            self._print(
+                text.findings(rewrite, gains=self.gains, quiet=self.quiet, said_before=self._said, limits=self.limits)
+            )
         for note in rewrite.notes:
             if note not in self._noted and not self.quiet:
                 self._noted.add(note)
@@ -67,7 +72,9 @@ class Report:
         if self.form == "json":
             from autotune_rewrite.report.jsons import as_json
 
-            click.echo(json.dumps({**as_json(self.rewrites, self.errors, diffs=diffs), **more}, indent=2))
+            click.echo(
+                json.dumps({**as_json(self.rewrites, self.errors, diffs=diffs, limits=self.limits), **more}, indent=2)
+            )
 
     def _print(self, lines: Iterable[Line]) -> None:
         print_lines(lines, to_stderr=self.to_stderr)

@@ -159,6 +159,23 @@ def with_running(command: Callable[..., None]) -> Callable[..., None]:
     return chosen
 
 
+def module_file(name: str) -> Path:
+    """The file of a module, as seen from the current directory; nothing is imported.
+
+    Args:
+        name: ``package.module``, or a file, which stays one.
+    """
+    given = Path(name)
+    if given.suffix == ".py" or given.is_file():
+        return given
+    inside = Path(*name.split("."))
+    candidates = (inside.with_suffix(".py"), inside / "__main__.py")
+    found = next((each for each in candidates if each.is_file()), None)
+    if found is None:
+        raise Fault(f"no module {name} here: neither {candidates[0]} nor {candidates[1]} is a file")
+    return found
+
+
 def _spelled(option: click.Parameter, value: object) -> str:
     """The option as it was given: ``--lower`` is ``--higher`` denied."""
     return max(option.secondary_opts if value is False else option.opts, key=len)
@@ -175,12 +192,12 @@ def _words(command: str) -> tuple[str, ...]:
     return words
 
 
-_HANGUP = (signal.SIGHUP,) if sys.platform != "win32" else ()
+HANGUP = (signal.SIGHUP,) if sys.platform != "win32" else ()
 """The terminal is closed."""
 
 
 @contextmanager
-def _ended_by(*signals: signal.Signals) -> Iterator[None]:
+def ended_by(*signals: signal.Signals) -> Iterator[None]:
     """Lets signals that would end this process at once do what Ctrl-C does: nothing is left running or lying about."""
     before = {each: signal.signal(each, signal.default_int_handler) for each in signals}
     try:
@@ -208,7 +225,7 @@ class Verifier:
 
             check_tensorboard(self.running.tensorboard)
         runs: list[Run] = []
-        with _ended_by(signal.SIGTERM, *_HANGUP), live() as progress:
+        with ended_by(signal.SIGTERM, *HANGUP), live() as progress:
             judgement = verify(plan, progress, records=None if probe else self.running.records, on_run=runs.append)
         if not probe:
             self.plan, self.runs = plan, runs

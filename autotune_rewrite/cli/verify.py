@@ -16,6 +16,7 @@ from autotune_rewrite.cli.running import (
     VerdictFormat,
     Verifier,
     judgement_as_json,
+    module_file,
     with_running,
 )
 from autotune_rewrite.errors import FileError
@@ -48,7 +49,7 @@ def verify(
         else:
             if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
                 raise Fault(f"verify takes two scripts, or --from with records, but got {len(scripts)}")
-            files = [_module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
+            files = [module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
             judgement, _ = verifier(running.plan(*files), probe=False)
         verifier.show(judgement, form)
     except (VerifyError, FileError) as error:
@@ -56,20 +57,3 @@ def verify(
     if form == "json":
         click.echo(json.dumps(judgement_as_json(judgement), indent=2))
     sys.exit(judgement.exit_code)
-
-
-def _module_file(name: str) -> Path:
-    """The file of a module, as seen from the current directory; nothing is imported.
-
-    Args:
-        name: ``package.module``, or a file, which stays one.
-    """
-    given = Path(name)
-    if given.suffix == ".py" or given.is_file():
-        return given
-    inside = Path(*name.split("."))
-    candidates = (inside.with_suffix(".py"), inside / "__main__.py")
-    found = next((each for each in candidates if each.is_file()), None)
-    if found is None:
-        raise Fault(f"no module {name} here: neither {candidates[0]} nor {candidates[1]} is a file")
-    return found

@@ -14,17 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from autotune_rewrite.errors import FileError
+    from autotune_rewrite.report.limits import Limits
     from autotune_rewrite.rewriting.results import Rewrite, Site
 
 VERSION = 1
 
 
-def as_json(rewrites: Sequence[Rewrite], errors: Iterable[FileError], *, diffs: bool) -> dict[str, Any]:
-    """The answer of ``rewrite`` and, without diffs, of ``check``."""
+def as_json(
+    rewrites: Sequence[Rewrite], errors: Iterable[FileError], *, diffs: bool, limits: Limits | None = None
+) -> dict[str, Any]:
+    """The answer of ``rewrite`` and, without diffs, of ``check``; with limits, what each finding can gain at most."""
     changed = [each for each in rewrites if each.after != each.before] if diffs else []
     return {
         "version": VERSION,
-        "findings": [_finding(each, site) for each in rewrites for site in each.sites],
+        "findings": [{**_finding(each, site), **_limited(site, limits)} for each in rewrites for site in each.sites],
         "errors": [
             {"path": error.path, **_cell(error.cell), "line": error.line, "message": error.message} for error in errors
         ],
@@ -55,6 +58,10 @@ def _finding(rewrite: Rewrite, site: Site) -> dict[str, Any]:
         "fails": site.fails,
         "edits": [{"path": rewrite.path, **_lines(rewrite, span.line, span.end_line)} for span in site.edits],
     }
+
+
+def _limited(site: Site, limits: Limits | None) -> dict[str, Any]:
+    return {} if limits is None else {"at_most": limits.number(site), "acts_here": limits.acts(site)}
 
 
 def _lines(rewrite: Rewrite, line: int, end_line: int) -> dict[str, int]:

@@ -275,7 +275,8 @@ def _wrapped(text: str, width: int, style: str = "") -> Text:
     return Text("\n".join(lines), style, no_wrap=True, overflow="ignore")
 
 
-def _duration(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
+    """Such as "12.3 ms"; empty where it is not known."""
     if seconds is None:
         return ""
     # Rounded first: 999.9 ms are a second.
@@ -307,10 +308,10 @@ def _gpu(gpu: Gpu | None) -> str:
 
 
 _ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
-    ("iteration", lambda seen: _duration(seen.iteration_seconds)),
-    ("run (start)", lambda seen: _with(_duration(seen.run_seconds), _duration(seen.start_seconds))),
-    ("end of the process", lambda seen: _duration(seen.exit_seconds)),
-    ("epoch (evaluation)", lambda seen: _with(_duration(seen.epoch_seconds), _duration(seen.evaluation_seconds))),
+    ("iteration", lambda seen: duration(seen.iteration_seconds)),
+    ("run (start)", lambda seen: _with(duration(seen.run_seconds), duration(seen.start_seconds))),
+    ("end of the process", lambda seen: duration(seen.exit_seconds)),
+    ("epoch (evaluation)", lambda seen: _with(duration(seen.epoch_seconds), duration(seen.evaluation_seconds))),
     ("waiting for data", lambda seen: "" if seen.waiting is None else _amount(100 * seen.waiting, " %")),
     ("samples/s", lambda seen: _amount(seen.samples_per_second)),
     ("device memory (reserved)", lambda seen: _with(_bytes(seen.device_allocated), _bytes(seen.device_reserved))),

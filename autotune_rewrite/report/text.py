@@ -13,6 +13,7 @@ from codemods.facts.reason import Said as Sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from autotune_rewrite.report.limits import Limits
     from autotune_rewrite.rewriting.results import Rewrite, Site
 
 _DIFF_STYLES = {"---": "bold", "+++": "bold", "@@ ": "cyan"}
@@ -43,7 +44,12 @@ def diff(rewrite: Rewrite, *, whole: bool) -> Iterator[Line]:
 
 
 def findings(
-    rewrite: Rewrite, *, gains: bool, quiet: bool, said_before: dict[str, str] | None = None
+    rewrite: Rewrite,
+    *,
+    gains: bool,
+    quiet: bool,
+    said_before: dict[str, str] | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[Line]:
     """One line for each line of the script that a rule rewrites, then, unless quiet, for each reason to leave sites.
 
@@ -54,18 +60,21 @@ def findings(
         gains: Whether the gain is shown.
         quiet: Whether only what is rewritten is shown.
         said_before: Causes that lie in the project and were told of another file, with the place where that was.
+        limits: What sites can gain at most, if it is known.
     """
     rewritten: Counter[str] = Counter()
     for site in rewrite.sites:
         if site.rewrites:
             gain = f"  {site.gain}" if gains and site.gain else ""
+            most = "" if limits is None else f"  {limits.words(site)}"
             places = f"{_place(rewrite, site)} {site.rule}  {rewrite.message(site)}"
-            rewritten[f"{places}\0  [{site.promise}]{gain}"] += 1
+            rewritten[f"{places}\0  [{site.promise}]{gain}{most}"] += 1
     for text, number in rewritten.items():
         yield Line(text.replace("\0", f" ({number} places)" if number > 1 else ""))
     if not quiet:
         for group in _left(rewrite):
-            yield Line(_reason(rewrite, group, {} if said_before is None else said_before), "dim")
+            most = "" if limits is None else f"  ({limits.words(group[0])})"
+            yield Line(f"{_reason(rewrite, group, {} if said_before is None else said_before)}{most}", "dim")
 
 
 def _left(rewrite: Rewrite) -> Iterator[list[Site]]:

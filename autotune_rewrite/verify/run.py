@@ -27,7 +27,7 @@ from autotune_rewrite.verify.records import Environment, Gpu, Outcome, Pass, Run
 from autotune_rewrite.verify.scratch import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from autotune_rewrite.verify.child.harness import Config
     from autotune_rewrite.verify.scratch import Scratch
@@ -69,13 +69,14 @@ def probe(plan: Plan) -> Environment:
     return environment
 
 
-def run_script(
+def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and nobody else
     plan: Plan,
     turn: Turn,
     seconds: float | None = None,
     watch: Callable[[int, float], None] | None = None,
     *,
     harness: Path | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> Run:
     """Runs the turn's script, in a copy of its project.
 
@@ -84,7 +85,8 @@ def run_script(
         turn: Which script, with which seeds, and what for.
         seconds: After so many it is ended cleanly, at the next iteration.
         watch: Is told now and then how many iterations there were, and how many a second there are.
-        harness: A file to run in the place of the harness, which has that run in another process.
+        harness: A file to run in the place of the harness, which has that run in another process, or does more.
+        more: What that file is told beside the harness's configuration; ``places`` is where copies come from.
     """
     text, typed = plan.script(turn), plan.place(turn)
     started = Path.cwd()
@@ -97,6 +99,9 @@ def run_script(
             _replaced(scratch, own, changed)
         scratch.settle()
         config = _config(plan, turn, script, scratch, seconds)
+        if more is not None:
+            places = {str(copy): str(own) for own, copy in scratch.places.items()}
+            config = {**config, **more, "places": places}  # type: ignore[typeddict-item]
         command = [*_launched(plan), str(harness or HARNESS)]
         child = _Child(command, config, _child_environment(plan, turn), scratch.place(started.resolve()))
         ended = child.ended(plan.seconds_of_run, watch)

@@ -872,8 +872,13 @@ def prepare(config: Config) -> None:
         torch.set_float32_matmul_precision("high")
 
 
-def execute(config: Config, script: str) -> int | str | None:
+def execute(config: Config, script: str, watching: Callable[[Config], Recorder]) -> int | str | None:
     """Runs the script to its end and writes the record.
+
+    Args:
+        config: Of this run.
+        script: The file.
+        watching: Makes what watches the script.
 
     Returns:
         The status to exit with, as the script would have left it.
@@ -881,7 +886,7 @@ def execute(config: Config, script: str) -> int | str | None:
     first = is_recorded(config)
     if not first:
         config["seconds"] = None  # all have to end at the same iteration, or one waits for the others for ever
-    recorder = Recorder(config)
+    recorder = watching(config)
     recorder.install()
     prepare(config)
     seed_everything(config["seed"], config["offset"])
@@ -983,8 +988,12 @@ def peak_memory() -> int:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def main() -> int | str | None:
-    """Does what the configuration in the last argument says."""
+def main(watching: Callable[[Config], Recorder] = Recorder) -> int | str | None:
+    """Does what the configuration in the last argument says.
+
+    Args:
+        watching: Makes what watches the script.
+    """
     *added, configuration = sys.argv[1:]
     config: Config = json.loads(configuration)
     die_with_parent()
@@ -994,7 +1003,7 @@ def main() -> int | str | None:
     if config["capability"] is not None:
         simulate(config["capability"])
     if config["script"] is not None:
-        return execute(config, config["script"])
+        return execute(config, config["script"], watching)
     described = json.dumps({"environment": environment(config["capability"])})
     Path(config["record"]).write_text(f"{described}\n", encoding="utf-8")
     return 0

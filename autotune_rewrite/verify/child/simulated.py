@@ -165,6 +165,11 @@ class SimulatedDevice(TorchFunctionMode):
                 return is_device(mode.device)
         return self.holds_new_tensors
 
+    def follow(self, function: Any, wrapper: Any) -> None:  # noqa: ANN401 - any of torch's functions
+        """Takes a function that was put in the place of one of torch's for that one: torch looks it up by name."""
+        if function in self._special:
+            self._special[wrapper] = self._special[function]
+
     def put(self, value: torch.Tensor) -> torch.Tensor:
         """Says of a new tensor that it is on the device."""
         self._use()
@@ -735,6 +740,13 @@ def install(capability: str) -> None:
     follow_processes(device)
     KEPT.append(device)
     device.__enter__()  # type: ignore[no-untyped-call] # until the process ends
+
+
+def follow(function: object, wrapper: object) -> None:
+    """Tells the device that a wrapper was put in the place of one of torch's functions."""
+    for device in KEPT:
+        if isinstance(device, SimulatedDevice):
+            device.follow(function, wrapper)
 
 
 KEPT: list[object] = []
