@@ -52,19 +52,20 @@ def test_facts_ask_one_another_in_no_circle() -> None:
     TopologicalSorter(asked).prepare()  # which raises CycleError, and names the circle
 
 
-def test_every_fact_is_asked_by_tests_of_its_own() -> None:
-    """``data/loaders.py`` in test_loaders.py or test_data_loaders.py: that alone, where another module has the name."""
-    facts = [PurePosixPath(name) for name in sorted(MODULES - PACKAGES) if name.startswith("codemods/facts/")]
+@pytest.mark.parametrize("package", ["facts", "amp"])
+def test_every_module_is_asked_by_tests_of_its_own(package: str) -> None:
+    """``facts/data/loaders.py`` in test_loaders.py; in test_data_loaders.py, where another module has the name, too."""
+    modules = [PurePosixPath(name) for name in sorted(MODULES - PACKAGES) if name.startswith(f"codemods/{package}/")]
     names = Counter(PurePosixPath(name).stem for name in MODULES if name.startswith("codemods/"))
-    files = {path.name for path in (ROOT / "tests" / "facts").glob("test_*.py")}
+    files = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
     wanted = {
-        fact.as_posix(): [f"test_{fact.parent.name}_{fact.stem}.py"]
-        + ([f"test_{fact.stem}.py"] if names[fact.stem] == 1 else [])
-        for fact in facts
+        module.as_posix(): [f"test_{module.parent.name}_{module.stem}.py"]
+        + ([f"test_{module.stem}.py"] if names[module.stem] == 1 else [])
+        for module in modules
     }
 
     assert wanted
-    assert {fact: f"write tests/facts/{some[-1]}" for fact, some in wanted.items() if files.isdisjoint(some)} == {}
+    assert {name: f"write tests/{package}/{some[-1]}" for name, some in wanted.items() if files.isdisjoint(some)} == {}
 
 
 @pytest.mark.parametrize(
