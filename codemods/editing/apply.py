@@ -41,6 +41,7 @@ from codemods.editing.suites import (
 )
 from codemods.editing.values import (
     AddArgument,
+    AddElse,
     AddItem,
     AddParameter,
     Decorate,
@@ -122,7 +123,7 @@ class _Editor(cst.CSTTransformer):
                     by_expression[module.span(node)].append(edit)
                 case AddParameter(_, node) | Decorate(_, node) | Insert(_, node) | Replace(_, ast.stmt() as node):
                     by_statement[module.span(node)[0]].append(edit)
-                case Unwrap(_, node) | Remove(_, node):
+                case AddElse(_, node) | Unwrap(_, node) | Remove(_, node):
                     by_statement[module.span(node)[0]].append(edit)
                 case Wrap(_, (node, *_)):
                     by_statement[module.span(node)[0]].append(edit)
@@ -183,6 +184,8 @@ class _Editor(cst.CSTTransformer):
         match updated_node:
             case cst.FunctionDef() if original_node in self.statements:
                 return self._function(updated_node, self.statements[original_node])
+            case cst.If() if original_node in self.statements:
+                return self._with_else(updated_node, self.statements[original_node])
             case cst.SimpleStatementLine() if (
                 original_node in self.statements and self.starts[original_node] in self.names
             ):
@@ -271,6 +274,17 @@ class _Editor(cst.CSTTransformer):
                     new = cst.Decorator(cst.parse_expression(decorator))
                     node = node.with_changes(decorators=[*node.decorators, new])
         return node
+
+    def _with_else(self, node: cst.If, edits: Sequence[Edit]) -> cst.If:
+        added = [edit for edit in edits if isinstance(edit, AddElse)]
+        if not added:
+            return node
+        like = cast("cst.IndentedBlock", node.body)
+        lines = self._code("\n".join(dict.fromkeys(edit.code for edit in added)), indent=like.indent)
+        block = filled(cst.IndentedBlock([], indent=like.indent), lines)
+        test = added[0].test
+        branch = cst.If(cst.parse_expression(test), block) if test else cst.Else(block)
+        return node.with_changes(orelse=branch)
 
     def _growth(self, original: cst.CSTNode, updated: cst.SimpleStatementLine) -> int:
         """By how many columns the code of a line got wider."""

@@ -16,6 +16,7 @@ from codemods.editing.imports import Place, import_place, joining
 from codemods.editing.positions import Span, before, end_line, first_line, first_node, inside, whole
 from codemods.editing.values import (
     AddArgument,
+    AddElse,
     AddItem,
     AddParameter,
     Decorate,
@@ -72,6 +73,8 @@ def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901 - one case for e
             return node.lineno, end_line(node)
         case Insert(module, anchor, _, where):
             return _insertion(module, (where, anchor))
+        case AddElse(module, statement):
+            return _insertion(module, ("after", statement))
         case Wrap(module, statements):
             return first_line(statements[0]), _last_line_with_comments(module, statements[-1])
         case Unwrap(module, statement) | Remove(module, statement):
@@ -242,13 +245,18 @@ def conflict(edits: Iterable[Edit], accepted: Iterable[Edit]) -> Reason | None:
     return both.add(accepted) or both.add(edits)
 
 
-def _conflict(one: _Footprint, other: _Footprint) -> Reason | None:
+def _conflict(one: _Footprint, other: _Footprint) -> Reason | None:  # noqa: C901 - one case for each pair of kinds
     if one.edit.module is not other.edit.module:
         return None
     here = (at(other.edit.module, other.node),)
     if one.takes_from(other) or other.takes_from(one):
         return Reason(_OVERLAPPING, f"it overlaps another change on {HERE}", here)
     match one.edit, other.edit:
+        case AddElse(_, statement, _, test), AddElse(_, same, _, other_test):
+            if statement is same and test != other_test:
+                return Reason(_OVERLAPPING, f"another change adds another branch on {HERE}", here)
+        case (AddElse(_, statement), Unwrap(_, same)) | (Unwrap(_, same), AddElse(_, statement)) if statement is same:
+            return Reason(_OVERLAPPING, f"it overlaps another change on {HERE}", here)
         case Wrap() as wrap, Wrap() as round_:
             return Reason(_OVERLAPPING, f"it overlaps another change on {HERE}", here) if _cross(wrap, round_) else None
         case Surround(), Surround() if one.needs == other.needs:
@@ -291,7 +299,7 @@ def _footprint(edit: Edit) -> _Footprint:
         case Unwrap(_, statement):
             span = whole(module, statement)
             return _Footprint(edit, first_node(statement), span, (span[0], whole(module, statement.body[0])[0]))
-        case Insert(_, statement) | AddParameter(_, statement) | Decorate(_, statement):
+        case Insert(_, statement) | AddElse(_, statement) | AddParameter(_, statement) | Decorate(_, statement):
             return _Footprint(edit, first_node(statement), whole(module, statement))
         case Wrap(_, statements):
             span = (whole(module, statements[0])[0], module.span(statements[-1])[1])

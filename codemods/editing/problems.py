@@ -16,6 +16,7 @@ from codemods.editing.imports import is_docstring, is_future
 from codemods.editing.positions import REST_OF_LINE, before, end_line, first_line, first_node, index_in, inside, whole
 from codemods.editing.values import (
     AddArgument,
+    AddElse,
     AddItem,
     AddParameter,
     Decorate,
@@ -72,6 +73,10 @@ def problem(edit: Edit) -> Reason | None:  # noqa: C901 - one case for each kind
             return _no_expression(module, node) or _bare_generator(module, node)
         case Insert(module, anchor, _, where):
             return _no_statement(module, anchor) or _too_early(module, anchor, where)
+        case AddElse(module, statement):
+            if statement.orelse:
+                return Reason("not-editable", f"{HERE} has an else already", (at(module, statement),))
+            return _no_statement(module, statement) or _no_statement(module, statement.body[-1])
         case Wrap():
             return _no_wrap(edit)
         case Unwrap(module, statement):

@@ -108,6 +108,19 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
+class AddElse:
+    """``else:`` with whole statements, below an ``if`` that has none; ``elif test:`` where there is a test.
+
+    Several with the same test share one.
+    """
+
+    module: Module
+    statement: ast.If
+    code: str
+    test: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Wrap:
     """Neighbouring statements of one suite go, indented, under ``header`` (``with torch.no_grad():``).
 
@@ -173,6 +186,6 @@ class ImportName:
 
 
 Edit: TypeAlias = (
-    "AddArgument | RemoveArgument | AddItem | AddParameter | Replace | Surround | Insert | Wrap | Unwrap | Remove"
-    " | Decorate | Import | ImportName"
+    "AddArgument | RemoveArgument | AddItem | AddParameter | Replace | Surround | Insert | AddElse | Wrap | Unwrap"
+    " | Remove | Decorate | Import | ImportName"
 )

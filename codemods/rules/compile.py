@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import bound_names, words
-from codemods.editing.values import Insert, Replace
+from codemods.editing.values import AddElse, Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.models.compilability import draws
 from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
 from codemods.facts.models.obstacles import compiles_already, on_old_torch, why_not_compiled
 from codemods.facts.models.placement import Home, twins
 from codemods.facts.models.preparation import condition, last_preparation, under, why_one_name
+from codemods.facts.models.replication import replicating
 from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
 
 if TYPE_CHECKING:
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.dataflow.values import Value
+    from codemods.editing.values import Edit
     from codemods.facts.models.trained import TrainedModel
     from codemods.facts.reason import Reason
     from codemods.facts.script import Script
 
 _MESSAGE = "each operation of {} is launched from Python, and none are fused"
 _DRAWING = "; compiled, any dropout or noise in it draws other random numbers"
+_BESIDE = "; nn.DataParallel copies it in each iteration, where it is left as it is"
 _SECOND_NAME = (2, 0)
 """The torch that has ``torch.compile``; a model's own method came later."""
 
@@ -50,10 +53,11 @@ class Compile(Codemod):
     When it is left:
         Second derivatives go through the model (gradient penalty), or gradients are asked for of what it computes on
         the way. It is recurrent, branches on the values of tensors, prints or counts in ``forward``, takes images of
-        any size, is traced or scripted, given to another process, or wrapped in ``DataParallel``. It is trained through
-        other methods than its call. Hooks are added to it later. It stays on the CPU, or its device is not known. The
-        script sets ``cudnn.deterministic`` without ``torch.use_deterministic_algorithms(True)``: Inductor times kernels
-        that round differently, and may choose others in the next run. The script compiles already.
+        any size, is traced or scripted, given to another process, or wrapped in ``DataParallel``; where an ``if`` wraps
+        it, it is compiled on the other side. It is trained through other methods than its call. Hooks are added to it
+        later. It stays on the CPU, or its device is not known. The script sets ``cudnn.deterministic`` without
+        ``torch.use_deterministic_algorithms(True)``: Inductor times kernels that round differently, and may choose
+        others in the next run. The script compiles already.
 
         It cannot pay, as far as the script shows: an iteration computes at most 10 billion operations (on an H100, such
         networks were slower when compiled), or all iterations together save less than the eleven seconds that a start
@@ -209,6 +213,10 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
             if not each.is_of(script.module):
                 continue
             home, reason = each.home, why_not_compiled(script, each)
+            beside = self._beside(script, each, home) if reason is not None and reason.code == "data-parallel" else None
+            if beside is not None:
+                yield beside
+                continue
             if reason is None and isinstance(home, Home):
                 ready.append((each, home))
             elif reason is None:
@@ -270,6 +278,28 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         message, drawing = _message(names, [each for each, _ in group])
         code = "\n".join(under(test, calls) for test, calls in lines.items())
         return self.rewrites(module, site, message, Insert(module, anchor, code, "after"), redraws=drawing)
+
+    def _beside(self, script: Script, each: TrainedModel, home: Home | Reason | None) -> Finding | None:
+        """``model.compile()`` where ``nn.DataParallel`` does not copy it; None where the choice is no plain one."""
+        chosen = replicating(script, each, home) if isinstance(home, Home) else None
+        if chosen is None or not isinstance(home, Home) or why_not_compiled(script, each, alone=True) is not None:
+            return None
+        is_alone = next(twins(script.flow, script.modules, each.model.value, home), None) is None
+        if not is_alone or why_not_there(script, each, home, {}) or why_second_name(script, each, home):
+            return None
+        if self.is_weighed and worth(script).why_not_compiled(each.model.value) is not None:
+            return None
+        module, name = script.module, script.module.code(home.name)
+        is_inside = home.anchor in chosen.orelse
+        anchor = last_preparation(script, home) if is_inside else chosen
+        test, line = condition(script, each, home, anchor) or "", f"{name}.compile()"
+        if is_inside or chosen.orelse:
+            after = anchor if is_inside else chosen.orelse[-1]
+            edit: Edit = Insert(module, after, under(test, [line]), "after")
+        else:
+            edit = AddElse(module, chosen, line, test)
+        message, drawing = _message(name, [each])
+        return self.rewrites(module, each.site(module), f"{message}{_BESIDE}", edit, redraws=drawing)
 
     def _with_two_names(self, script: Script, each: TrainedModel, home: Home, because: Reason) -> Finding:
         """``compiled = torch.compile(model)``, or left because of what stands against ``model.compile()``."""

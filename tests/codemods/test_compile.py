@@ -53,6 +53,23 @@ def test_examples_that_are_left(example: Leaves) -> None:
 
 
 PLACES = {
+    "where DataParallel does not copy it": (
+        "model = Net().to(device)\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n",
+        "model = Net().to(device)\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n"
+        'elif device.type == "cuda":\n    model.compile()\n',
+    ),
+    "where DataParallel does not copy it, with an else": (
+        "import sys\n\nmodel = Net().cuda()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model)\n"
+        "else:\n    print('one GPU')\n",
+        "import sys\n\nmodel = Net().cuda()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model)\n"
+        "else:\n    print('one GPU')\n    model.compile()\n",
+    ),
+    "where it is moved beside DataParallel": (
+        "import sys\n\nmodel = Net()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model).cuda()\n"
+        "else:\n    model.cuda()\n",
+        "import sys\n\nmodel = Net()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model).cuda()\n"
+        "else:\n    model.cuda()\n    model.compile()\n",
+    ),
     "under the device's condition": (
         "model = Net().to(device)\n",
         "model = Net().to(device)\n" + WHERE_CUDA,
@@ -135,6 +152,34 @@ PLACES = {
         "def build():\n    net = Net()\n    return net.to(device)\n\n\nmodel = build()\n" + WHERE_CUDA,
     ),
 }
+
+
+def test_two_models_beside_one_choice_share_its_else() -> None:
+    before = """\
+import sys
+
+model, critic = Net().cuda(), Net().cuda()
+if len(sys.argv) > 1:
+    model = nn.DataParallel(model)
+    critic = nn.DataParallel(critic)
+optimizer = torch.optim.SGD([*model.parameters(), *critic.parameters()], lr=0.1)
+"""
+    after = before.replace("optimizer", "else:\n    model.compile()\n    critic.compile()\noptimizer")
+    training = (
+        TRAINING.replace("model(x)", "critic(F.pad(model(x), (0, 6)))")
+        .replace(", device=device", "")
+        .replace("(x)", "(x.cuda())")
+    )
+
+    check_rewrites(Compile, HEAD + before + training, HEAD + after + training)
+
+
+def test_a_recurrent_model_is_left_beside_dataparallel_for_what_it_is() -> None:
+    start = "import sys\n\nmodel = nn.LSTM(8, 8, 2).cuda()\nif len(sys.argv) > 1:\n    model = nn.DataParallel(model)\n"
+
+    result = run(Compile, HEAD + start + TRAINING.replace("model(x)", "model(x)[0]"))
+
+    assert "compile()" not in result.after
 
 
 @pytest.mark.parametrize(("before", "after"), PLACES.values(), ids=PLACES)
@@ -576,9 +621,9 @@ LEFT = {
         "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first",
     ),
     "DataParallel only where there are several devices": (
-        "model = Net().to(device)\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n",
+        "net = Net().to(device)\nmodel = net\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(net)\n",
         TRAINING,
-        "nn.DataParallel copies the model in each iteration where torch.cuda.device_count() > 1 (line 19): "
+        "nn.DataParallel copies the model in each iteration where torch.cuda.device_count() > 1 (line 20): "
         "convert to DistributedDataParallel first",
     ),
     "TorchScript": (

@@ -12,6 +12,7 @@ from codemods.editing import conflicts, problems
 from codemods.editing.apply import NotEditableError, apply
 from codemods.editing.values import (
     AddArgument,
+    AddElse,
     AddItem,
     AddParameter,
     Decorate,
@@ -26,6 +27,7 @@ from codemods.editing.values import (
     Unwrap,
     Wrap,
 )
+from codemods.facts.reason import HERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -507,6 +509,54 @@ def test_comments_between_wrapped_statements_move_with_them() -> None:
     before = "a\n# why b\nb\n\n# why c\nc\nd\n"
     after = "a\n# why b\nwith w:\n    b\n\n    # why c\n    c\nd\n"
     assert edited(before, lambda module: [Wrap(module, tuple(module.tree.body[1:3]), "with w:")]) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "after"),
+    [
+        ("if a:\n    b\nc\n", "", "if a:\n    b\nelse:\n    one\n    two\nc\n"),
+        ("if a:\n    b\n    # of b\n\nc\n", "", "if a:\n    b\n    # of b\nelse:\n    one\n    two\n\nc\n"),
+        ("if a:\n  b\n\nc\n", "d", "if a:\n  b\nelif d:\n  one\n  two\n\nc\n"),
+        ("if a:\n    b\n# of c\nc\n", "", "if a:\n    b\nelse:\n    one\n    two\n# of c\nc\n"),
+        (
+            "def f():\n\tif a:\n\t\tb\n\treturn c\n",
+            "",
+            "def f():\n\tif a:\n\t\tb\n\telse:\n\t\tone\n\t\ttwo\n\treturn c\n",
+        ),
+    ],
+    ids=["plain", "a comment below its suite", "with a test and two blanks", "a comment of the next", "tabs"],
+)
+def test_an_else_below_an_if(before: str, test: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        (branch,) = module.nodes(ast.If)
+        return [AddElse(module, branch, "one", test), AddElse(module, branch, "two", test)]
+
+    assert edited(before, edits) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        ("if a:\n    b\nelse:\n    c\n", f"{HERE} has an else already"),
+        ("if a: b\n", "the suite is written on the header's line"),
+    ],
+)
+def test_no_else_where(text: str, because: str) -> None:
+    module = Module("train.py", text)
+    (branch,) = module.nodes(ast.If)
+    reason = problems.problem(AddElse(module, branch, "one"))
+
+    assert reason is not None
+    assert reason.text == because
+
+
+def test_two_branches_below_one_if_conflict() -> None:
+    module = Module("train.py", "if a:\n    b\n")
+    (branch,) = module.nodes(ast.If)
+
+    assert conflicts.conflict([AddElse(module, branch, "one")], [AddElse(module, branch, "two")]) is None
+    assert conflicts.conflict([AddElse(module, branch, "one", "c")], [AddElse(module, branch, "two")]) is not None
+    assert conflicts.conflict([Unwrap(module, branch)], [AddElse(module, branch, "two")]) is not None
 
 
 def test_comments_next_to_the_first_statement_go_along_where_they_should() -> None:

@@ -14,6 +14,7 @@ from codemods.editing import conflicts, imports, problems
 from codemods.editing.apply import apply
 from codemods.editing.values import (
     AddArgument,
+    AddElse,
     AddItem,
     AddParameter,
     Decorate,
@@ -164,6 +165,8 @@ def candidates(module: Module) -> list[Edit]:  # noqa: C901 - one case for each 
             found.append(AddParameter(module, node, "plain"))
         if isinstance(node, (ast.With, ast.If)):
             found.append(Unwrap(module, node))
+        if isinstance(node, ast.If):
+            found += [AddElse(module, node, "five = 5"), AddElse(module, node, "six = 6", "e")]
         if isinstance(node, ast.Assign):
             found.append(Replace(module, node, "# new\nif {v}:\n    t = {v}\nelse:\n    pass", (("v", node.value),)))
         if isinstance(node, ast.stmt):
@@ -325,6 +328,8 @@ class _Edited(ast.NodeTransformer):
                 return statements[0]
             case Unwrap(_, statement) | Remove(_, statement) | Replace(_, ast.stmt() as statement):
                 return statement
+            case AddElse(_, statement):
+                return statement
         return None
 
     def expanded(self, result: list[Any], here: list[Edit]) -> list[Any]:
@@ -338,12 +343,24 @@ class _Edited(ast.NodeTransformer):
                         lines = statement.body
                     case Remove(_, place) if place is statement:
                         lines = []
+                    case AddElse(_, place, code, test) if place is statement:
+                        self.add_branch(statement, code, test)
                     case Replace(_, place, template, holes) if place is statement:
                         lines = self.filled(template, holes).body
             if isinstance(statement, ast.With) and statement not in self.source:
                 statement.body = self.expanded(statement.body, here) or [ast.Pass()]
             new += lines
         return new
+
+    @staticmethod
+    def add_branch(statement: ast.If, code: str, test: str) -> None:
+        found: Any = ast.parse(f"if a:\n    pass\n{f'elif {test}' if test else 'else'}:\n    {code}").body[0]
+        if not statement.orelse:
+            statement.orelse = found.orelse
+        elif test and isinstance(statement.orelse[0], ast.If):
+            statement.orelse[0].body += found.orelse[0].body
+        else:
+            statement.orelse += found.orelse
 
 
 def expectation(module: Module, edits: tuple[Edit, ...]) -> str:

@@ -52,13 +52,20 @@ def on_old_torch(script: Script, needed: Version, what: str = "") -> Reason:
     return Reason("older-torch", text, remedy=f"say --target-torch {version}, if it runs on no older one{otherwise}")
 
 
-def why_not_compiled(script: Script, trained: TrainedModel) -> Reason | None:
+def why_not_compiled(script: Script, trained: TrainedModel, *, alone: bool = False) -> Reason | None:
     """Why the model is not to be compiled; None where nothing is known against it.
 
     It is the first obstacle's reason, but what the user can do nothing about goes before what can be mended.
+
+    Args:
+        script: The script.
+        trained: The model.
+        alone: Whether it is asked for where ``nn.DataParallel`` does not copy the model.
     """
     first = None
     for obstacle in OBSTACLES:
+        if alone and obstacle.check is _in_threads:
+            continue
         if obstacle.mended_in is not None and script.target.reaches(obstacle.mended_in):
             continue
         reason = obstacle.check(script, trained)

@@ -79,6 +79,11 @@ def _cuda_condition(script: Script, home: Home, anchor: ast.stmt) -> str | None:
     return f"any(each.is_cuda for each in {home.module.code(home.name)}.parameters())"
 
 
+def can_be_asked(script: Script, home: Home, place: ast.stmt) -> bool:
+    """Whether the place can say if the model goes to CUDA, be it after that; or it surely does."""
+    return _is_certain(home) or of_move(script, home.move, home.module, place) is not None
+
+
 def _is_certain(home: Home) -> bool:
     """Whether the model goes to CUDA wherever the home's statement has run."""
     module, move = home.module, home.move
@@ -92,7 +97,7 @@ def _is_certain(home: Home) -> bool:
 def why_too_early(script: Script, home: Home) -> Reason | None:
     """Why nothing says at the home whether the model goes to CUDA: it has not been moved there yet."""
     move = home.move
-    if _is_certain(home) or of_move(script, move, home.module, home.anchor) is not None:
+    if can_be_asked(script, home, home.anchor):
         return None
     if may_have_run(script.flow, move.call, home.module, home.anchor):
         return None

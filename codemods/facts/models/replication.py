@@ -1,0 +1,72 @@
+"""Where a script does not let ``nn.DataParallel`` copy a model to several GPUs, though it may: beside an ``if``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.placement import dominates
+from codemods.dataflow.source import LOOPS, walk
+from codemods.facts.models.layers import is_in_threads
+from codemods.facts.models.preparation import can_be_asked
+
+if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
+    from codemods.facts.models.placement import Home
+    from codemods.facts.models.trained import TrainedModel
+    from codemods.facts.script import Script
+
+
+def replicating(script: Script, trained: TrainedModel, home: Home) -> ast.If | None:
+    """The ``if`` under which alone the model is wrapped, by the name that it has at its home.
+
+    It can be prepared on the other side, in an ``else``: there is none, or it is a plain one. None where the script
+    chooses in another way.
+    """
+    module, name = script.module, ast.unparse(home.name)
+    found = [each for each in (*trained.wrappers, *trained.model.layers) if is_in_threads(script.flow, each)]
+    sites = [each.site for each in found if isinstance(each.site, ast.Call) and module.holds(each.site)]
+    if home.module is not module or not sites or len(sites) != len(found):
+        return None
+    statements = [module.statement(each) for each in sites]
+    (above, *others) = {module.parent(each) for each in statements}
+    if others or not isinstance(above, ast.If) or not all(each in above.body for each in statements):
+        return None
+    if not all(_wraps(statement, site, name) for statement, site in zip(statements, sites, strict=True)):
+        return None
+    return above if _is_plain(module, above, name) and _can_be_prepared(script, home, above) else None
+
+
+def _wraps(statement: ast.stmt, site: ast.Call, name: str) -> bool:
+    """``model = nn.DataParallel(model)``."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    given = site.args[0] if site.args else None
+    return [ast.unparse(each) for each in targets] == [name] and given is not None and ast.unparse(given) == name
+
+
+def _is_plain(module: Module, statement: ast.If, name: str) -> bool:
+    """Whether it runs once, is no part of a chain, and its ``else`` does no more to the name than move the model."""
+    chained = [statement, *(each for each in statement.orelse[:1] if isinstance(each, ast.If))]
+    if any(module.code(each).startswith("elif") for each in chained):
+        return False
+    if any(isinstance(each, LOOPS) for each in module.ancestors(statement)):
+        return False
+    stored = (each for part in statement.orelse for each in walk(part) if isinstance(each, (ast.Name, ast.Attribute)))
+    writes = [each for each in stored if isinstance(each.ctx, ast.Store) and ast.unparse(each) == name]
+    return all(_moves_itself(module.statement(each), name) for each in writes)
+
+
+def _moves_itself(statement: ast.stmt, name: str) -> bool:
+    """``model = model.to(device)``."""
+    match statement:
+        case ast.Assign([_], ast.Call(ast.Attribute(owner, "to" | "cuda"))):
+            return ast.unparse(owner) == name
+    return False
+
+
+def _can_be_prepared(script: Script, home: Home, statement: ast.If) -> bool:
+    """Whether the model is on its device in the ``else``, or goes there later on a condition that is known by then."""
+    module = script.module
+    if home.anchor in statement.orelse or dominates(module, home.anchor, statement):
+        return True
+    return dominates(module, statement, home.anchor) and can_be_asked(script, home, statement)
