@@ -194,7 +194,8 @@ class TorchSemantics:
             return PLAIN if owner.name == _DICTIONARY else flow.items(owner)
         if owner.sort is Sort.METHOD and owner.name == "param_groups":
             return PLAIN
-        if what in {Kind.OPTIMIZER, Kind.SCHEDULER} or (what is Kind.MODEL and _is_no_sequence(flow, owner)):
+        is_alone = what is Kind.LOSS and owner.sort is Sort.MADE and owner.name.startswith("torch.nn.")
+        if is_alone or what in {Kind.OPTIMIZER, Kind.SCHEDULER} or (what is Kind.MODEL and _is_no_sequence(flow, owner)):
             return NOTHING  # one function makes them and the loader alike: the loop is over the loader
         return unknown(f"what iterating over {described(owner)} yields is not known")
 

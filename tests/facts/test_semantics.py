@@ -69,6 +69,7 @@ def case(reason: str, text: str, *expected: str) -> object:
         ),
         case("chain.from_iterable(repeat(…))", "for x in itertools.chain.from_iterable(itertools.repeat(loader)):\n    answer = x", "batch"),
         case("Progress().track", "with Progress() as bar:\n    for x in bar.track(loader):\n        answer = x", "batch"),
+        case("one of several losses is a list", "for x in nn.ModuleList([nn.MSELoss()]) if loader else nn.L1Loss():\n    answer = x", "torch.nn.MSELoss()"),
         case("iter(…).next()", "x, y = iter(loader).next()\nanswer = x", "batch"),
     ],
 )  # fmt: skip
