@@ -194,8 +194,7 @@ class TorchSemantics:
             return PLAIN if owner.name == _DICTIONARY else flow.items(owner)
         if owner.sort is Sort.METHOD and owner.name == "param_groups":
             return PLAIN
-        is_alone = what is Kind.LOSS and owner.sort is Sort.MADE and owner.name.startswith("torch.nn.")
-        if is_alone or what in {Kind.OPTIMIZER, Kind.SCHEDULER} or (what is Kind.MODEL and _is_no_sequence(flow, owner)):
+        if what in {Kind.OPTIMIZER, Kind.SCHEDULER} or _is_no_sequence(flow, owner, what):
             return NOTHING  # one function makes them and the loader alike: the loop is over the loader
         return unknown(f"what iterating over {described(owner)} yields is not known")
 
@@ -367,9 +366,11 @@ def _reads(key: ast.expr) -> bool:
     return is_number or isinstance(key, (ast.Slice, ast.Tuple, ast.UnaryOp))
 
 
-def _is_no_sequence(flow: Flow, model: Value) -> bool:
-    """Whether the model is of a class of the project whose objects cannot be iterated over."""
-    class_ = class_of(model)
+def _is_no_sequence(flow: Flow, module: Value, what: Kind | None) -> bool:
+    """Whether it is a loss of torch, or a model of a class of the project, that cannot be iterated over."""
+    if what is Kind.LOSS and module.sort is Sort.MADE:
+        return module.name.startswith("torch.nn.")
+    class_ = class_of(module) if what is Kind.MODEL else None
     if class_ is None or any(flow.method(class_, name) is not None for name in ("__iter__", "__getitem__")):
         return False
     return {each for each in flow.bases(class_) if isinstance(each, str)} <= _NO_SEQUENCES

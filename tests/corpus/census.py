@@ -85,6 +85,8 @@ class Site:
     """The lines, from 1 and inclusive, of the whole program in which a finding of the rule accounts for the site."""
     name: str = ""
     """What is made there, where a finding may stand at another of its uses."""
+    maker: str = ""
+    """Where the function is imported from that makes it, ``nets.create_model``, in which a finding may stand, too."""
 
 
 class Program:
@@ -311,6 +313,19 @@ def accounts(program: Program, site: Site, finding: dict[str, Any], alone: bool)
         rf"(?<![\w.]){re.escape(site.name)}\b", f"{finding['message']} {program.lines[line - 1]}"
     )
     return bool(is_about_all or named or (line <= site.last and site.first <= end))
+
+
+def accounts_where_made(program: Program, site: Site, finding: dict[str, Any]) -> bool:
+    """Whether a finding of the site's rule in another file stands in the function that makes what the site does.
+
+    A package may hand the function on from one of its modules: it is sought in all files of the package.
+    """
+    package, name = site.maker.partition(".")[0], site.maker.rpartition(".")[2]
+    if not site.maker or package not in {part.removesuffix(".py") for part in PurePosixPath(program.path).parts}:
+        return False
+    line = program.line(finding.get("cell"), finding["line"])
+    functions = (each for each in ast.walk(program.tree) if isinstance(each, ast.FunctionDef) and each.name == name)
+    return any(each.lineno <= line <= (each.end_lineno or 0) for each in functions)
 
 
 def _site(program: Program, rule: str, node: ast.AST, settled: str, within: tuple[int, int], *, name: str = "") -> Site:
@@ -558,7 +573,8 @@ def _models(program: Program) -> Iterator[Site]:
         if name not in trained or key in seen or made_of & program.models:
             continue
         seen.add(key)
-        yield _site(program, "compile", statement, settled, extent(statement), name=name)
+        site = _site(program, "compile", statement, settled, extent(statement), name=name)
+        yield replace(site, maker=program.imported.get(ast.unparse(statement.value.func), ""))
 
 
 def _trained(program: Program) -> Iterator[str]:

@@ -185,7 +185,8 @@ def take_in(
         scripts |= {path} if sites else set()
         for site in sites:
             near = by_place[path, site.rule]
-            if path in failing or any(census.accounts(program, site, each, len(near) == 1) for each in near):
+            said = path in failing or any(census.accounts(program, site, each, len(near) == 1) for each in near)
+            if said or _is_said_where_made(site, programs, findings):
                 accounted[site.rule][path] += 1
             elif site.settled:
                 settled[f"{site.rule}: {site.settled}"] += 1
@@ -195,6 +196,14 @@ def take_in(
     repository.accounted = {rule: dict(counts) for rule, counts in accounted.items()}
     repository.files = sum(each.imports_torch for each in programs.values())
     repository.counted = choose({path: programs[path] for path in scripts if path in programs})
+
+
+def _is_said_where_made(
+    site: census.Site, programs: dict[str, census.Program], findings: Sequence[dict[str, Any]]
+) -> bool:
+    """Whether a finding stands in the function of another file that makes what the site does."""
+    others = (each for each in findings if each["rule"] == site.rule and each["path"] in programs)
+    return any(census.accounts_where_made(programs[each["path"]], site, each) for each in others)
 
 
 def choose(programs: dict[str, census.Program]) -> list[str]:

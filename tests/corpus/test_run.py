@@ -70,6 +70,25 @@ def test_what_nothing_was_said_of_is_silent() -> None:
     assert run.figures([found], counted=True)["amp"].share == 1.0
 
 
+@pytest.mark.parametrize(
+    ("imported", "line", "silent"),
+    [
+        pytest.param("nets", 3, [], id="in the function that makes the model"),
+        pytest.param("nets", 6, ["* compile  a/b  train.py:2"], id="in another function of that file"),
+        pytest.param("others", 3, ["* compile  a/b  train.py:2"], id="in another file"),
+    ],
+)
+def test_what_is_said_where_a_model_is_made(imported: str, line: int, silent: list[str]) -> None:
+    train = (
+        f"from {imported} import create_net\nnet = create_net('cuda')\noptimizer = torch.optim.SGD(net.parameters())\n"
+        "import torch\nnet(1).backward()\ntorch.device('cuda')\n"
+    )
+    nets = "import torch\ndef create_net(device):\n    return torch.nn.Linear(1, 1)\n\ndef other():\n    return 1\n"
+    found = repository(finding("compile", line, path="nets.py"), finding("amp", 5), train=train, nets=nets)
+
+    assert list(run.silent_sites([found])) == silent
+
+
 def test_a_script_that_fails_is_accounted_for_as_a_whole() -> None:
     found = repository(finding("amp", 1, "it fails; fix first: print x", code="fails-today"))
     assert list(run.silent_sites([found])) == []
