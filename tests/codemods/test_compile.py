@@ -8,7 +8,8 @@ import pytest
 from kit import check_leaves, check_rewrites, check_silent, run
 
 from autotune_rewrite.rewriting.config import Settings
-from autotune_rewrite.rewriting.rewrite import rewrite
+from autotune_rewrite.rewriting.results import Rewrite
+from autotune_rewrite.rewriting.rewrite import Text, rewrite, rewrite_project
 from codemods.codemod import Leaves, Promise, Rewrites
 from codemods.rules.compile import Compile
 from codemods.rules.loader_workers import LoaderWorkers
@@ -1883,3 +1884,22 @@ def train(losses):
     check_leaves(Compile, HEAD + code.format(model="Net().to(device)"), "no training iteration is seen to call it")
     because = "nn.DataParallel copies the model in each iteration: convert to DistributedDataParallel first"
     check_leaves(Compile, HEAD + code.format(model="nn.DataParallel(Net().to(device))"), because)
+
+
+def test_a_model_is_compiled_where_it_is_trained_whatever_another_script_does_with_it() -> None:
+    nets = HEAD.replace('torch.device("cuda" if torch.cuda.is_available() else "cpu")', 'torch.device("cuda")')
+    nets += "def make():\n    model = Net()\n    model.to(device)\n    return model\n"
+    train = "import torch\nfrom nets import device, make\n\nmodel = make()\n" + TRAINING
+    demo = "import torch\nfrom nets import device, make\n\nmodel = make()\nmodel.to(device)\nmodel.eval()\n"
+    settings = Settings(frozenset({"compile"}), Promise.TRAINING)
+
+    results = rewrite_project(
+        [
+            Text("demo.py", demo, settings, "demo"),
+            Text("train.py", train, settings, "train"),
+            Text("nets.py", nets, settings, "nets", is_entry=False),
+        ]
+    )
+
+    changed = {each.path: each.after for each in results if isinstance(each, Rewrite) and each.after != each.before}
+    assert changed == {"nets.py": nets.replace("    return model\n", "    model.compile()\n    return model\n")}

@@ -100,7 +100,14 @@ def trained_models(
     for value in sorted((each for each in calls if each.site is not None and each.name not in HOLDERS), key=_place):
         model, is_single = Model(flow, value), not _is_network(flow, value)
         if not is_single or value.sort is Sort.MADE or len(model.layers) > 1:
-            yield TrainedModel(modules, model, tuple(calls[value]), tuple(wrappers[value]), is_single)
+            beside = _beside(flow, modules, (module for module, _ in calls[value]))
+            yield TrainedModel(beside, model, tuple(calls[value]), tuple(wrappers[value]), is_single)
+
+
+def _beside(flow: Flow, modules: tuple[Module, ...], training: Iterable[Module]) -> tuple[Module, ...]:
+    """Of the modules those that may run in one process with the ones that train: no other script is."""
+    found = {each for module in dict.fromkeys(training) for each in flow.beside(module)}
+    return tuple(each for each in modules if each in found) or modules
 
 
 def _place(value: Value) -> tuple[int, int]:
