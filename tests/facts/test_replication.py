@@ -69,6 +69,21 @@ def chosen(body: str) -> int | None:
             id="the other side wraps it, too",
         ),
         pytest.param(
+            "model = Net().to(device)\nif device.type == 'cuda':\n    model = nn.DataParallel(model)\n",
+            None,
+            id="wherever there is a GPU",
+        ),
+        pytest.param(
+            "model = Net().to(device)\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n",
+            2,
+            id="where there are several GPUs",
+        ),
+        pytest.param(
+            "model = Net().to(device)\nif device.type == 'cuda' and args.dp:\n    model = nn.DataParallel(model)\n",
+            2,
+            id="where there is a GPU and an option is given",
+        ),
+        pytest.param(
             "net = Net().cuda()\nmodel = net\nif args.dp:\n    model = nn.DataParallel(net)\n", None, id="another name"
         ),
         pytest.param("model = Net().cuda()\nmodel = nn.DataParallel(model)\n", None, id="always"),

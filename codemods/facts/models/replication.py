@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import LOOPS, walk
+from codemods.facts.devices.devices import for_cuda
 from codemods.facts.models.layers import is_in_threads
 from codemods.facts.models.preparation import can_be_asked
 
@@ -34,7 +35,19 @@ def replicating(script: Script, trained: TrainedModel, home: Home) -> ast.If | N
         return None
     if not all(_wraps(statement, site, name) for statement, site in zip(statements, sites, strict=True)):
         return None
-    return above if _is_plain(module, above, name) and _can_be_prepared(script, home, above) else None
+    if _is_on_any_gpu(script, above.test) or not _is_plain(module, above, name):
+        return None
+    return above if _can_be_prepared(script, home, above) else None
+
+
+def _is_on_any_gpu(script: Script, test: ast.expr) -> bool:
+    """Whether it holds wherever there is CUDA, be it one GPU: ``device == "cuda"``; not ``device_count() > 1``.
+
+    Then there is nothing to compile on the other side.
+    """
+    asks_how_many = isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
+    is_one_of_several = isinstance(test, ast.BoolOp)
+    return for_cuda(script.flow, test) is True and not asks_how_many and not is_one_of_several
 
 
 def _wraps(statement: ast.stmt, site: ast.Call, name: str) -> bool:
