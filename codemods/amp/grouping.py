@@ -36,8 +36,6 @@ def _with_step(script: Script, iteration: TrainingIteration) -> TrainingIteratio
     """The iteration; the one of the code around it, where that steps after some passes of an inner loop."""
     iterations, here = script.whole.iterations, iteration
     while not here.of(EventKind.STEP) and isinstance(here.owner, LOOPS):
-        above = next((each for each in here.module.ancestors(here.owner) if isinstance(each, _AROUND)), None)
-        if above is None:
-            return iteration
+        above = next(each for each in here.module.ancestors(here.owner) if isinstance(each, _AROUND))
         here = iterations.of(above, here.module)
     return here if here.of(EventKind.STEP) else iteration

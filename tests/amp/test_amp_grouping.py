@@ -38,6 +38,15 @@ def grouped(text: str) -> list[tuple[list[int], list[str]]]:
             [([3], [STEP])],
             id="the loop around it steps",
         ),
+        pytest.param(
+            "for epoch in range(3):\n"
+            "    if epoch:\n"
+            "        for x in torch.randn(6, 16, 8).cuda():\n"
+            f"            {LOSS}\n"
+            f"    {STEP}\n",
+            [([4], [STEP])],
+            id="the loop around a branch with it steps",
+        ),
         pytest.param(looped(LOSS), [([2], [])], id="nothing steps"),
         pytest.param(looped("model(x)"), [], id="no backward"),
     ],
@@ -50,3 +59,10 @@ def test_a_function_that_is_called_in_two_loops_is_one_group() -> None:
     text = f"def train(x):\n    {LOSS}\n    {STEP}\n" + looped("train(x)") * 2
 
     assert grouped(text) == [([2], [STEP])]
+
+
+def test_where_nothing_steps_the_innermost_loop_is_the_iteration() -> None:
+    known = script(f"for epoch in range(3):\n    for x in torch.randn(6, 16, 8).cuda():\n        {LOSS}\n")
+    ((_, iteration),) = groups(known, Phases(known))
+
+    assert ast.unparse(iteration.owner).startswith("for x in")

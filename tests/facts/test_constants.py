@@ -7,7 +7,8 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.cost.constants import UNKNOWN, Built, Constants, Layer, children
+from codemods.facts.cost.amounts import UNKNOWN, Built, Layer, children
+from codemods.facts.cost.constants import Constants
 
 HEAD = """\
 import argparse, math, os

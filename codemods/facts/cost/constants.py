@@ -7,21 +7,32 @@ and constructors of models are followed step by step.
 from __future__ import annotations
 
 import ast
-import math
-import operator
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value, instance, without_none
+from codemods.facts.cost.amounts import (
+    UNKNOWN,
+    AtMost,
+    Built,
+    Layer,
+    Shape,
+    attribute_of,
+    children,
+    is_exact,
+    is_long,
+)
+from codemods.facts.cost.arithmetic import apply, operate
+from codemods.facts.cost.definitions import binding
+from codemods.facts.cost.spaces import Spaces
 from codemods.facts.workers.arguments import click_options, options
 from codemods.library.kinds import SELF_METHODS, Kind, kind
-from codemods.library.spaces import LARGER, PACKAGES, SPACES, Space
+from codemods.library.spaces import SPACES, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.source import Callee
     from codemods.facts.script import Script
@@ -30,110 +41,13 @@ _MOST_STEPS = 20_000
 """Statements and expressions that are followed for one answer."""
 _DEEPEST = 30
 """Calls within calls."""
-_LONGEST = 1000
-"""Items of a list that are followed."""
-_LARGEST = 10**15
-_OPERATIONS: Mapping[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Not: operator.not_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-    ast.In: lambda item, items: item in items,
-    ast.NotIn: lambda item, items: item not in items,
-}
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    **{f"builtins.{each.__name__}": each for each in (abs, bool, float, int, len, max, min, round, sum)},
-    **{f"builtins.{each.__name__}": each for each in (list, tuple, range, dict)},
-    "builtins.reversed": lambda items: list(reversed(items)),
-    "builtins.sorted": sorted,
-    "builtins.enumerate": lambda items, start=0: list(enumerate(items, start)),
-    "builtins.zip": lambda *several: list(zip(*several, strict=False)),
-    "collections.OrderedDict": dict,
-    **{f"math.{each.__name__}": each for each in (math.ceil, math.floor, math.sqrt, math.log2, math.prod)},
-    "numpy.prod": math.prod,
-}
-"""Functions without side effects that are called with what is known."""
-_KEEPING = frozenset(
-    {
-        *(f"builtins.{name}" for name in ("int", "list", "tuple", "dict", "len", "reversed", "enumerate", "zip")),
-        "collections.OrderedDict",
-    }
-)
-"""Those that leave the items as they are that they are given."""
-_COMPARISONS = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 _BRANCHING = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
 _ADDING = frozenset({"append", "extend", "insert", "add_module", "register_module"})
 """Methods that add to a list or a layer."""
-_PLAIN = (int, float, str, bool, type(None), list, tuple, dict, range)
-
-
-class Unknown:
-    """What an expression comes to where that is not known."""
-
-    def __repr__(self) -> str:
-        return "?"
-
-
-UNKNOWN = Unknown()
-
-
-class AtMost(int):
-    """A whole number that is not known, but not larger than this one."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The shape of a space."""
-
-    of: Space
 
 
 class NotKnownError(Exception):
     """What is asked for depends on what is not known."""
-
-
-@dataclass(eq=False)
-class Layer:
-    """A layer or network of a library."""
-
-    name: str
-    """Its qualified name: ``torch.nn.Linear``."""
-    arguments: list[Any] = field(default_factory=list)
-    keywords: dict[str, Any] = field(default_factory=dict)
-    added: list[Any] = field(default_factory=list)
-    """What was added to it later."""
-    is_spread: bool = False
-    """Whether it may have been given more arguments, through what is not known."""
-
-    def argument(self, position: int, name: str, default: object = UNKNOWN) -> Any:  # noqa: ANN401 - whatever it is
-        """What was given at that position, from 0, or by that name."""
-        if name in self.keywords:
-            return self.keywords[name]
-        given = self.arguments[position] if 0 <= position < len(self.arguments) else default
-        return UNKNOWN if given is default and self.is_spread else given
-
-
-@dataclass(eq=False)
-class Built:
-    """An object of a class of the project."""
-
-    class_: ast.ClassDef
-    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 class _ReturnError(Exception):
@@ -153,6 +67,7 @@ class Constants:
     def __init__(self, script: Script) -> None:
         self._script = script
         self._flow = script.flow
+        self._spaces = Spaces(script.flow)
         self._steps = 0
         self._depth = 0
         self._looked_up: set[ast.AST] = set()
@@ -172,11 +87,11 @@ class Constants:
     def number(self, node: ast.expr | None) -> int | None:
         """The whole number that an expression comes to."""
         found = self.of(node) if node is not None else None
-        return found if _is_exact(found) and not isinstance(found, bool) else None
+        return found if is_exact(found) and not isinstance(found, bool) else None
 
     def definition(self, node: ast.expr) -> ast.expr | None:
         """The expression itself, or what the one statement that binds its name gives it."""
-        return self._binding(node) if isinstance(node, ast.Name) else node
+        return binding(self._flow, node) if isinstance(node, ast.Name) else node
 
     def built(self, value: Value) -> Built | Layer | None:
         """The model that a value is, with all of its layers; None where what it is made of is not known."""
@@ -207,9 +122,9 @@ class Constants:
             case ast.Dict():
                 return self._dictionary(node, names)
             case ast.BinOp():
-                return self._operate(node.op, self._value(node.left, names), self._value(node.right, names))
+                return operate(node.op, self._value(node.left, names), self._value(node.right, names))
             case ast.UnaryOp():
-                return self._operate(node.op, self._value(node.operand, names))
+                return operate(node.op, self._value(node.operand, names))
             case ast.BoolOp():
                 return self._boolean(node, names)
             case ast.Compare():
@@ -234,7 +149,7 @@ class Constants:
             value = self._value(node, names)
             if not isinstance(node, ast.Starred):
                 found.append(value)
-            elif isinstance(value, (list, tuple, range)) and not _is_long(value):
+            elif isinstance(value, (list, tuple, range)) and not is_long(value):
                 found.extend(value)
             elif isinstance(value, Layer) and children(value) is not None:
                 found.extend(children(value) or ())
@@ -252,34 +167,10 @@ class Constants:
                 found.update(value)
                 continue
             name = self._value(key, names)
-            if not (isinstance(name, str) or _is_exact(name)):
+            if not (isinstance(name, str) or is_exact(name)):
                 return UNKNOWN
             found[name] = value
         return found
-
-    @staticmethod
-    def _operate(operation: ast.AST, *operands: object) -> Any:  # noqa: ANN401
-        function = _OPERATIONS.get(type(operation))
-        if isinstance(operation, ast.Pow) and all(isinstance(each, (int, float)) for each in operands):
-            function = _power
-        if function is None or not all(isinstance(each, _PLAIN) for each in operands):
-            return UNKNOWN
-        if any(isinstance(each, AtMost) for each in operands):
-            is_monotonic = isinstance(operation, (ast.Add, ast.Mult))
-            is_natural = all(isinstance(each, int) and each >= 0 for each in operands)
-            return AtMost(function(*operands)) if is_monotonic and is_natural else UNKNOWN
-        if isinstance(operation, _COMPARISONS) and not all(map(_is_known, operands)):
-            return UNKNOWN
-        if any(map(_is_long, operands)) or (isinstance(operation, ast.Mod) and isinstance(operands[0], str)):
-            return UNKNOWN
-        numbers = [each for each in operands if isinstance(each, (int, float))]
-        largest = _LARGEST if len(numbers) == len(operands) else _LONGEST  # [0] * 3
-        if isinstance(operation, ast.Mult) and max(map(abs, numbers), default=0) > largest:
-            return UNKNOWN
-        try:
-            return function(*operands)
-        except (TypeError, ValueError, ArithmeticError):
-            return UNKNOWN
 
     def _truth(self, node: ast.expr, names: Names) -> bool | None:
         """Whether a test holds; None where that is not known."""
@@ -302,7 +193,7 @@ class Constants:
         left = self._value(node.left, names)
         for operation, comparator in zip(node.ops, node.comparators, strict=True):
             right = self._value(comparator, names)
-            holds = self._operate(operation, left, right)
+            holds = operate(operation, left, right)
             if isinstance(operation, (ast.Is, ast.IsNot)) and None in (left, right) and UNKNOWN not in (left, right):
                 holds = (left is right) is isinstance(operation, ast.Is)
             if holds is UNKNOWN or not holds:
@@ -323,13 +214,13 @@ class Constants:
                 self._value(each, names) if each is not None else None
                 for each in (node.slice.lower, node.slice.upper, node.slice.step)
             ]
-            if isinstance(owner, (list, tuple)) and all(each is None or _is_exact(each) for each in bounds):
+            if isinstance(owner, (list, tuple)) and all(each is None or is_exact(each) for each in bounds):
                 return owner[slice(*bounds)]
             return UNKNOWN
         key = self._value(node.slice, names)
         if isinstance(owner, Layer):
             owner = children(owner)
-        if not isinstance(owner, (list, tuple, dict, range)) or not (isinstance(key, str) or _is_exact(key)):
+        if not isinstance(owner, (list, tuple, dict, range)) or not (isinstance(key, str) or is_exact(key)):
             return self._free(node)
         try:
             return owner[key]  # type: ignore[index]
@@ -355,9 +246,9 @@ class Constants:
 
     def _free(self, node: ast.expr) -> Any:  # noqa: ANN401
         """What an expression comes to by what the flow knows, or by the one statement that binds the name."""
-        bound = self._binding(node) if self._has_spaces and isinstance(node, ast.Name) else None
+        bound = binding(self._flow, node) if self._spaces.are_used and isinstance(node, ast.Name) else None
         values = without_none(self._flow.values(node))
-        if bound is not None and len(values) == 1 and self._asks_for_space(bound):
+        if bound is not None and len(values) == 1 and self._spaces.are_asked_for(bound):
             return self._elsewhere(bound)
         if not values and self._flow.values(node):
             return None
@@ -375,7 +266,7 @@ class Constants:
             return UNKNOWN  # items are added to it
         if value.sort in {Sort.INSTANCE, Sort.MADE, Sort.CONTAINER} and isinstance(value.site, ast.expr):
             return self._elsewhere(value.site)
-        bound = self._binding(node) if value.sort is Sort.PLAIN and isinstance(node, ast.Name) else None
+        bound = binding(self._flow, node) if value.sort is Sort.PLAIN and isinstance(node, ast.Name) else None
         return UNKNOWN if bound is None else self._elsewhere(bound)
 
     def _elsewhere(self, node: ast.expr) -> Any:  # noqa: ANN401
@@ -388,79 +279,22 @@ class Constants:
         finally:
             self._looked_up.discard(node)
 
-    def _binding(self, name: ast.Name) -> ast.expr | None:
-        """What the only statement that binds a name in its function or module gives it."""
-        module = next((each for each in self._flow.modules if each.holds(name)), None)
-        if module is None:
-            return None
-        function = module.function(name)
-        for scope in (function, None) if function is not None else (None,):
-            bound = [
-                each
-                for each in module.nodes(ast.Name)
-                if each.id == name.id and not isinstance(each.ctx, ast.Load) and module.function(each) is scope
-            ]
-            if len(bound) == 1:
-                statement = module.parent(bound[0])
-                is_plain = isinstance(statement, ast.Assign) and statement.targets == bound
-                return statement.value if is_plain and isinstance(statement, ast.Assign) else None
-            if bound or (scope is not None and name.id in signature(scope).names):
-                return None
-        return None
-
-    @cached_property
-    def _has_spaces(self) -> bool:
-        """Whether a module of the project imports gym, and none a package whose environments may be larger."""
-        imports = [each for module in self._flow.modules for each in module.nodes(ast.Import, ast.ImportFrom)]
-        names = [alias.name for each in imports if isinstance(each, ast.Import) for alias in each.names]
-        names += [each.module or "" for each in imports if isinstance(each, ast.ImportFrom) and not each.level]
-        packages = {name.partition(".")[0] for name in names}
-        return bool(packages & PACKAGES) and not packages & LARGER
-
-    @cached_property
-    def _own_spaces(self) -> frozenset[str]:
-        """The attributes that the project gives spaces of its own: ``self.observation_space = spaces.Box(...)``."""
-        found = {
-            target.attr
-            for module in self._flow.modules
-            for target in module.nodes(ast.Attribute)
-            if target.attr in SPACES
-            and isinstance(target.ctx, ast.Store)
-            and not self._passes_on(module.statement(target))
-        }
-        return frozenset(found | {f"single_{each}" for each in found})
-
-    def _passes_on(self, statement: ast.stmt) -> bool:
-        """Whether the statement only gives a space another place: ``self.action_space = env.action_space``."""
-        value = statement.value if isinstance(statement, ast.Assign) else None
-        return isinstance(value, ast.Attribute) and value.attr in SPACES
-
-    def _asks_for_space(self, node: ast.expr) -> bool:
-        """Whether an expression holds a space, or the size of one."""
-        attributes = [each for each in walk(node) if isinstance(each, ast.Attribute)]
-        return any(each.attr in SPACES or self._names_space(each.value) for each in attributes)
-
-    def _names_space(self, node: ast.expr) -> bool:
-        """Whether the expression is a space of an environment, or a name that is given one somewhere else."""
-        bound = self._binding(node) if self._has_spaces and isinstance(node, ast.Name) else node
-        return self._has_spaces and isinstance(bound, ast.Attribute) and bound.attr in SPACES
-
     def _shape(self, node: ast.expr, names: Names) -> Shape | None:
         """The shape of a space of gym, where the expression is one, or a name for one."""
         is_one = isinstance(node, ast.Attribute) and node.attr == "shape"
         is_one = is_one or (isinstance(node, ast.Name) and isinstance(names.get(node.id), Shape))
-        found = self._value(node, names) if self._has_spaces and is_one else None
+        found = self._value(node, names) if self._spaces.are_used and is_one else None
         return found if isinstance(found, Shape) else None
 
     def _attribute(self, node: ast.Attribute, names: Names) -> Any:  # noqa: ANN401
-        if self._has_spaces and node.attr in SPACES:
+        if self._spaces.are_used and node.attr in SPACES:
             found = self._held(node, names)
-            return SPACES[node.attr] if found is UNKNOWN and node.attr not in self._own_spaces else found
+            return SPACES[node.attr] if found is UNKNOWN and node.attr not in self._spaces.of_the_project else found
         return self._held(node, names)
 
     def _held(self, node: ast.Attribute, names: Names) -> Any:  # noqa: ANN401
         is_local = any(isinstance(each, ast.Name) and each.id in names for each in walk(node.value))
-        owner = self._value(node.value, names) if is_local or self._names_space(node.value) else UNKNOWN
+        owner = self._value(node.value, names) if is_local or self._spaces.is_one(node.value) else UNKNOWN
         if isinstance(owner, Space):
             return {"shape": Shape(owner), "n": AtMost(owner.count)}.get(node.attr, UNKNOWN)
         if isinstance(owner, Built):
@@ -468,7 +302,7 @@ class Constants:
                 return owner.attributes[node.attr]
             return self._of_class(owner.class_, node.attr)
         if isinstance(owner, Layer):
-            return _attribute_of(owner, node.attr)
+            return attribute_of(owner, node.attr)
         return UNKNOWN if is_local and owner is not UNKNOWN else self._free(node)
 
     def _of_class(self, class_: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
@@ -522,7 +356,7 @@ class Constants:
             return None
         owner = self._owner(node, names)
         given = self._items(node.args, names)
-        if given is None or not given or not isinstance(owner, (list, Layer, Built)) or _is_long(owner):
+        if given is None or not given or not isinstance(owner, (list, Layer, Built)) or is_long(owner):
             raise NotKnownError
         if isinstance(owner, Built):
             owner.attributes[str(given[0])] = given[-1]
@@ -530,7 +364,7 @@ class Constants:
         new = given[-1:]
         if node.func.attr == "extend":
             items = children(given[0]) if isinstance(given[0], Layer) else given[0]
-            if not isinstance(items, (list, tuple)) or _is_long(items):
+            if not isinstance(items, (list, tuple)) or is_long(items):
                 raise NotKnownError
             new = list(items)
         (owner if isinstance(owner, list) else owner.added).extend(new)
@@ -553,20 +387,9 @@ class Constants:
         made = Value(Sort.MADE, callee.name, node)
         if kind(self._flow, made) in {Kind.MODEL, Kind.LOSS} or callee.name == "torch.nn.Parameter":
             return Layer(callee.name, given or [], keywords, is_spread=is_spread)
-        function = _FUNCTIONS.get(callee.name)
-        values = [*(given or ()), *keywords.values()]
         if callee.name == "builtins.setattr" and given and isinstance(given[0], Built):
             given[0].attributes[f"{given[1]} {len(given[0].attributes)}"] = given[-1]
-        is_lost = any(map(holds_bound, values)) and callee.name not in _KEEPING
-        is_long = any(map(_is_long, values)) and callee.name not in {"builtins.len", "builtins.range"}
-        if function is None or is_spread or is_lost or is_long or any(not isinstance(each, _PLAIN) for each in values):
-            return UNKNOWN
-        if callee.name == "builtins.int" and values and isinstance(values[0], AtMost):
-            return values[0]
-        try:
-            return function(*(given or ()), **keywords)
-        except (TypeError, ValueError, ArithmeticError):
-            return UNKNOWN
+        return UNKNOWN if is_spread else apply(callee.name, given or [], keywords)
 
     def _construct(self, class_: ast.ClassDef, node: ast.Call, names: Names) -> Any:  # noqa: ANN401
         if kind(self._flow, instance(class_)) is not Kind.MODEL:
@@ -706,11 +529,11 @@ class Constants:
     def _augment(self, target: ast.expr, operation: ast.operator, value: object, names: Names) -> None:
         before = self._value(target, names)
         if isinstance(before, (list, Layer)) and isinstance(operation, ast.Add):
-            if isinstance(before, Layer) or not isinstance(value, (list, tuple)) or _is_long(before):
+            if isinstance(before, Layer) or not isinstance(value, (list, tuple)) or is_long(before):
                 raise NotKnownError
             before.extend(value)
             return
-        self._bind(target, self._operate(operation, before, value), names)
+        self._bind(target, operate(operation, before, value), names)
 
     def _bind(self, target: ast.expr, value: object, names: Names) -> None:  # noqa: C901 - one case each
         match target:
@@ -727,67 +550,10 @@ class Constants:
                     self._bind(each, part, names)
             case ast.Subscript(ast.Name(name), key):
                 holder, index = names.get(name), self._value(key, names)
-                if isinstance(holder, dict) and (isinstance(index, str) or _is_exact(index)):
+                if isinstance(holder, dict) and (isinstance(index, str) or is_exact(index)):
                     holder[index] = value
                 elif isinstance(holder, (list, Layer)):
                     raise NotKnownError
             case ast.Subscript():
                 if isinstance(value, (Layer, Built)):
                     raise NotKnownError
-
-
-def children(layer: Layer) -> list[Any] | None:
-    """What a container of layers holds, in order; None where it is no container or that is not known."""
-    package, _, name = layer.name.rpartition(".")
-    if package != "torch.nn" or name not in {"Sequential", "ModuleList", "ModuleDict"} or layer.is_spread:
-        return None
-    found = list(layer.arguments)
-    if len(found) == 1 and isinstance(found[0], (list, tuple, dict)):
-        found = list(found[0].values() if isinstance(found[0], dict) else found[0])
-        # An OrderedDict may be given as pairs of names and layers.
-        found = [each[1] if isinstance(each, tuple) and len(each) == 2 else each for each in found]  # noqa: PLR2004
-    found += layer.added
-    return found if all(isinstance(each, (Layer, Built)) for each in found) else None
-
-
-_NAMED = {
-    **dict.fromkeys(("in_features", "in_channels", "num_embeddings", "num_features", "embed_dim", "input_size"), 0),
-    **dict.fromkeys(("out_features", "out_channels", "embedding_dim", "hidden_size"), 1),
-    "kernel_size": 2,
-}
-
-
-def _attribute_of(layer: Layer, name: str) -> Any:  # noqa: ANN401
-    """``fc.in_features``: what the layer was given by that name."""
-    return layer.argument(_NAMED[name], name) if name in _NAMED else UNKNOWN
-
-
-def _is_long(value: object) -> bool:
-    return isinstance(value, (list, tuple, dict, range, str)) and len(value) > _LONGEST
-
-
-def _is_exact(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, AtMost)
-
-
-def holds_bound(value: object) -> bool:
-    """Whether a value is known only from above, or something in it is."""
-    if isinstance(value, dict):
-        return any(map(holds_bound, value.values()))
-    return any(map(holds_bound, value)) if isinstance(value, (list, tuple)) else isinstance(value, AtMost)
-
-
-def _is_known(value: object) -> bool:
-    """Whether nothing in a value is unknown, or a layer."""
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_known, value))
-    if isinstance(value, dict):
-        return all(map(_is_known, value.values()))
-    return isinstance(value, _PLAIN) and not isinstance(value, AtMost)
-
-
-def _power(base: float, exponent: float) -> float:
-    if abs(exponent) > 64 or abs(base) > _LARGEST:  # noqa: PLR2004 - no size of anything
-        raise ValueError
-    found: float = base**exponent
-    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, Value
-from codemods.facts.cost.constants import UNKNOWN, Built, Layer, children, holds_bound
+from codemods.facts.cost.amounts import UNKNOWN, Built, Layer, children, holds_bound
 from codemods.facts.training.iterations import EventKind
 from codemods.library.costs import MOST_ROWS, MOST_STEPS, NARROW, NARROW_RECURRENT
 from codemods.library.kinds import Kind, kind

@@ -1,0 +1,57 @@
+"""Where a script asks for the spaces of gym's environments: what is observed, and what may be done."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.facts.cost.definitions import binding
+from codemods.library.spaces import LARGER, PACKAGES, SPACES
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+
+
+class Spaces:
+    """Says which expressions are spaces, or ask for one."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    @cached_property
+    def are_used(self) -> bool:
+        """Whether a module of the project imports gym, and none a package whose environments may be larger."""
+        imports = [each for module in self._flow.modules for each in module.nodes(ast.Import, ast.ImportFrom)]
+        names = [alias.name for each in imports if isinstance(each, ast.Import) for alias in each.names]
+        names += [each.module or "" for each in imports if isinstance(each, ast.ImportFrom) and not each.level]
+        packages = {name.partition(".")[0] for name in names}
+        return bool(packages & PACKAGES) and not packages & LARGER
+
+    @cached_property
+    def of_the_project(self) -> frozenset[str]:
+        """The attributes that the project gives spaces of its own: ``self.observation_space = spaces.Box(...)``."""
+        found = {
+            target.attr
+            for module in self._flow.modules
+            for target in module.nodes(ast.Attribute)
+            if target.attr in SPACES and isinstance(target.ctx, ast.Store) and not _passes_on(module.statement(target))
+        }
+        return frozenset(found | {f"single_{each}" for each in found})
+
+    def are_asked_for(self, node: ast.expr) -> bool:
+        """Whether an expression holds a space, or the size of one."""
+        attributes = [each for each in walk(node) if isinstance(each, ast.Attribute)]
+        return any(each.attr in SPACES or self.is_one(each.value) for each in attributes)
+
+    def is_one(self, node: ast.expr) -> bool:
+        """Whether the expression is a space of an environment, or a name that is given one somewhere else."""
+        bound = binding(self._flow, node) if self.are_used and isinstance(node, ast.Name) else node
+        return self.are_used and isinstance(bound, ast.Attribute) and bound.attr in SPACES
+
+
+def _passes_on(statement: ast.stmt) -> bool:
+    """Whether the statement only gives a space another place: ``self.action_space = env.action_space``."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Attribute) and value.attr in SPACES
