@@ -114,7 +114,27 @@ def test_a_function_that_two_loops_call_is_part_of_both() -> None:
 def test_a_function_that_calls_itself_ends() -> None:
     body = "def step(x):\n    model(x).sum().backward()\n    step(x)\n"
 
-    assert events(body)[0][0] == "FunctionDef"
+    assert events(body) == [("FunctionDef", ["forward", "backward"])]
+
+
+CHAIN = "def f0(x):\n    model(x).sum().backward()\n" + "".join(
+    f"def f{at}(x):\n    f{at - 1}(x)\n" for at in range(1, 7)
+)
+
+
+def test_functions_of_functions_are_looked_into() -> None:
+    assert events(f"{CHAIN}for x, y in loader:\n    f6(x)\n") == [("For", ["forward", "backward"])]
+
+
+def test_a_function_that_is_called_twice_happens_twice() -> None:
+    assert events(f"{CHAIN}for x, y in loader:\n    f6(x)\n    f6(y)\n") == [("For", 2 * ["forward", "backward"])]
+
+
+def test_functions_that_call_each_other_end() -> None:
+    body = "def one(x):\n    model(x).sum().backward()\n    other(x)\ndef other(x):\n    one(x)\n"
+
+    assert events(body) == [("FunctionDef", ["forward", "backward"])]
+    assert events(f"{body}for x, y in loader:\n    other(x)\n") == [("For", ["forward", "backward"])]
 
 
 def test_an_event_knows_its_conditions_and_loops_and_function() -> None:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=ast.AST)
 
-_DEEPEST = 3
-"""Calls of the project's functions are looked into so far."""
 _TENSORS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
 _LOGGING = frozenset({"item", "tolist", "add_scalar", "add_scalars", "log", "set_postfix", "set_description"})
 _CLIPPING = frozenset(
@@ -90,8 +88,8 @@ class _Around:
     conditions: tuple[ast.expr, ...]
     loops: tuple[ast.stmt, ...]
     frame: Callee | None
-    depth: int
-    """Calls of the project's functions are still looked into so far."""
+    inside: frozenset[Callee]
+    """The functions that are being followed: one that calls itself is not followed again."""
 
 
 class Iterations:
@@ -116,19 +114,27 @@ class Iterations:
         """The training iterations, in the order of their first backward."""
         owners: dict[ast.AST, Module] = {}
         for module, call in self.backwards:
-            for owner, where in self._owners(module, call, _DEEPEST):
+            for owner, where in self._owners(module, call, frozenset()):
                 owners.setdefault(owner, where)
         return tuple(self.of(owner, module) for owner, module in owners.items())
 
     def of(self, owner: ast.AST, module: Module) -> TrainingIteration:
         """One pass through the body of a loop, a function or a module."""
-        around = _Around(module, (), (), module.function(owner), _DEEPEST)
+        function = owner if isinstance(owner, FUNCTIONS) else module.function(owner)
+        inside: frozenset[Callee] = frozenset() if function is None else frozenset({function})
+        around = _Around(module, (), (), module.function(owner), inside)
         body = getattr(owner, "body", [])
         events = self._events(body if isinstance(body, list) else [body], around)
         return TrainingIteration(module, owner, tuple(events))
 
-    def _owners(self, module: Module, node: ast.AST, depth: int) -> Iterator[tuple[ast.AST, Module]]:
-        """The loops whose pass the node is part of, or else the functions that no loop here calls."""
+    def _owners(self, module: Module, node: ast.AST, inside: frozenset[ast.AST]) -> Iterator[tuple[ast.AST, Module]]:
+        """The loops whose pass the node is part of, or else the functions that no loop here calls.
+
+        Args:
+            module: Where the node stands.
+            node: What is looked at.
+            inside: The functions that are being followed back: calls in them are no others.
+        """
         below = node
         for above in module.ancestors(node):
             if isinstance(above, LOOPS) and below not in above.orelse:
@@ -136,13 +142,13 @@ class Iterations:
                 return
             below = above
             if isinstance(above, FUNCTIONS):
-                calls = self._flow.callers(above) if depth else ()
+                followed = inside | {above}
                 found = False
-                for call in calls:
+                for call in self._flow.callers(above):
                     where = next((each for each in self._modules if each.holds(call)), None)
-                    if where is not None and where.function(call) is not above:
+                    if where is not None and where.function(call) not in followed:
                         found = True
-                        yield from self._owners(where, call, depth - 1)
+                        yield from self._owners(where, call, followed)
                 if not found:
                     yield above, module
                 return
@@ -162,11 +168,17 @@ class Iterations:
             found = self._classified(node)
             if found is not None:
                 yield Event(found[0], around.module, node, found[1], around.conditions, around.loops, around.frame)
-            elif isinstance(node, ast.Call) and around.depth:
+            elif isinstance(node, ast.Call):
                 for callee in called_functions(self._flow, node):
-                    body = [callee.body] if isinstance(callee, ast.Lambda) else callee.body
-                    where = replace(around, module=self._flow.module_of(callee), frame=callee, depth=around.depth - 1)
-                    yield from self._events(body, where)
+                    if callee not in around.inside:
+                        body = [callee.body] if isinstance(callee, ast.Lambda) else callee.body
+                        where = replace(
+                            around,
+                            module=self._flow.module_of(callee),
+                            frame=callee,
+                            inside=around.inside | {callee},
+                        )
+                        yield from self._events(body, where)
 
     def _classified(self, node: ast.AST) -> tuple[EventKind, Values] | None:  # noqa: C901 - a table of cases
         flow = self._flow
