@@ -101,3 +101,40 @@ def test_the_place_is_the_comparison() -> None:
     assert found is not None
     assert ast.unparse(found.node) == "F.mse_loss(q(s), goal)"
     assert found.code == "bootstrapped-target"
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        pytest.param(
+            "def f0(n):\n    return estimate(n)\n"
+            + "".join(f"def f{at}(n):\n    return f{at - 1}(n)\n" for at in range(1, 7)),
+            id="through many functions",
+        ),
+        pytest.param(
+            "def f6(n, k=3):\n    return 0.9 * f6(n, k - 1) if k else estimate(n)\n", id="a function that calls itself"
+        ),
+        pytest.param(
+            "def f6(n):\n    return other(n) if n.sum() else estimate(n)\ndef other(n):\n    return f6(n / 2)\n",
+            id="functions that call each other",
+        ),
+    ],
+)
+def test_estimates_that_functions_hand_on(functions: str) -> None:
+    known = script(
+        f"{HEAD}{functions}for s, r, n in data:\n    with torch.no_grad():\n        goal = r + 0.9 * f6(n)\n"
+        "    loss = F.mse_loss(q(s), goal)\n    loss.backward()\n"
+    )
+    phases = Phases(known)
+
+    assert [bootstrapped(phases, each) is not None for each in phases.all] == [True]
+
+
+def test_a_function_that_only_calls_itself_estimates_nothing() -> None:
+    known = script(
+        f"{HEAD}def f(n):\n    return f(n) * 0.9\nfor s, r, n in data:\n"
+        "    loss = F.mse_loss(q(s), r + f(n))\n    loss.backward()\n"
+    )
+    phases = Phases(known)
+
+    assert [bootstrapped(phases, each) for each in phases.all] == [None]

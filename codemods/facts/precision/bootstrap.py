@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import Sort
 from codemods.facts.precision.hazards import Hazard
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 Assignment: TypeAlias = "ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr"
 
 _BOTH = 2
-_DEEPEST = 3
 _CUTS = frozenset({"detach", "data", "item", "numpy", "tolist"})
 _WHAT = "adds to what a network estimates, as Q-learning does, and 16 bits do not tell such values apart:"
 _REMEDY = "estimate values in 32 bits"
@@ -61,6 +61,8 @@ class _Made:
 
 
 _NOTHING = _Made()
+_Results: TypeAlias = "Answers[tuple[Callee, frozenset[tuple[str, _Made]]], _Made]"
+"""What functions return, by what their parameters are given."""
 
 
 def bootstrapped(phases: Phases, phase: Phase) -> Hazard | None:
@@ -76,14 +78,15 @@ def bootstrapped(phases: Phases, phase: Phase) -> Hazard | None:
 @lasting  # each training iteration asks, in each form
 def _learning_values(phases: Phases) -> Mapping[ast.Call, Hazard]:
     """The backwards of losses that compare values with such targets."""
-    found = {each.call: _of_phase(phases, each) for each in phases.all}
+    results: _Results = Answers(lambda asked: _returned(phases, results, *asked), _NOTHING, _Made.__or__)
+    found = {each.call: _of_phase(phases, each, results) for each in phases.all}
     return {call: hazard for call, hazard in found.items() if hazard is not None}
 
 
-def _of_phase(phases: Phases, phase: Phase) -> Hazard | None:
+def _of_phase(phases: Phases, phase: Phase, results: _Results) -> Hazard | None:
     for module, part in phases.reach.code(phase.module, phase.code):
         scope = part if isinstance(part, FUNCTIONS) else module.function(part)
-        values = _Values(phases, module, scope)
+        values = _Values(phases, module, scope, results)
         for node, one, other in _regressions(phases, part):
             sides = values.of(one), values.of(other)
             # What a loss is given second is its target: where nothing trains its network, few detach it.
@@ -113,9 +116,10 @@ class _Values:
     phases: Phases
     module: Module
     scope: Callee | None
+    results: _Results
+    """What functions return."""
     known: dict[str, _Made] = field(default_factory=dict)
     """What the names hold that were asked for so far."""
-    depth: int = 0
     asked: list[str] = field(default_factory=list, init=False)
     """Those of which it is not yet certain."""
 
@@ -223,7 +227,7 @@ class _Values:
             return _Made(of_model=True, is_cut=self._is_without_gradients(call))
         functions = list(project_functions(values))
         if functions and len(functions) == len(values):
-            return self._returned(functions, call)
+            return self._any_returned(functions, call)
         if any(is_loss_function(each.name) or is_loss_class(each.name) for each in values):
             return self._any(call.args[:1])
         if isinstance(call.func, ast.Attribute) and call.func.attr in _CUTS:
@@ -234,18 +238,24 @@ class _Values:
             return _NOTHING
         return self._any(operands(flow, call))
 
-    def _returned(self, functions: list[Callee], call: ast.Call) -> _Made:
+    def _any_returned(self, functions: list[Callee], call: ast.Call) -> _Made:
         """What the functions of the project return for these arguments."""
         found = _NOTHING
-        flow = self.phases.reach.flow
-        for function in functions if self.depth < _DEEPEST else ():
-            given = {name: self._any(each) for name, each in flow.bind(function, call).filled()}
-            inner = _Values(self.phases, flow.module_of(function), function, given, self.depth + 1)
-            for result in _results(function):
-                found |= inner.of(result)
-            if found.of_model and switches_gradients_off(flow, function):
-                found = replace(found, is_cut=True)
+        for function in functions:
+            given = self.phases.reach.flow.bind(function, call).filled()
+            found |= self.results.of((function, frozenset((name, self._any(each)) for name, each in given)))
         return found
+
+
+def _returned(phases: Phases, results: _Results, function: Callee, given: frozenset[tuple[str, _Made]]) -> _Made:
+    """What a function of the project returns for such arguments."""
+    flow = phases.reach.flow
+    inner = _Values(phases, flow.module_of(function), function, results, dict(given))
+    found = _NOTHING
+    for result in _results(function):
+        found |= inner.of(result)
+    is_cut = found.of_model and switches_gradients_off(flow, function)
+    return replace(found, is_cut=True) if is_cut else found
 
 
 def _results(function: Callee) -> Iterator[ast.expr]:
