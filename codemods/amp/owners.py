@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.values import Sort
 from codemods.facts.models.layers import Model
 from codemods.facts.models.stepped import given_parameters
@@ -102,11 +103,9 @@ def parameters_of(optimizer: Value) -> ast.expr | None:
     return given_parameters(optimizer.site) if isinstance(optimizer.site, ast.Call) else None
 
 
-def _models_of(flow: Flow, values: Iterable[Value], depth: int = 3) -> Iterator[Value]:
-    for value in values:
-        if value.sort is Sort.CONTAINER and depth:
-            yield from _models_of(flow, flow.items(value), depth - 1)
-        elif (
+def _models_of(flow: Flow, values: Iterable[Value]) -> Iterator[Value]:
+    for value in closure(values, lambda each: flow.items(each) if each.sort is Sort.CONTAINER else ()):
+        if (
             value.name in {"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"}
             and value.of is not None
         ):

@@ -133,3 +133,21 @@ def test_a_function_of_another_module_makes_it() -> None:
     other = "import numpy as np\ndef make():\n    return np.zeros(3)\n"
 
     assert array("other.make()", "import other", other=other) is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "has_axes"),
+    [
+        pytest.param("gym.vector.SyncVectorEnv([make])", True, id="several environments"),
+        pytest.param(
+            8 * "gym.wrappers.RecordEpisodeStatistics(" + "gym.vector.SyncVectorEnv([make])" + 8 * ")",
+            True,
+            id="however often they are wrapped",
+        ),
+        pytest.param(8 * "gym.wrappers.Any(" + "gym.make('CartPole-v1')" + 8 * ")", False, id="one environment"),
+    ],
+)
+def test_rewards_of_several_environments(made: str, has_axes: bool) -> None:  # noqa: FBT001 - the expectation
+    found = array("rewards", f"import gym\nenvs = {made}\nnext_, rewards, done, info = envs.step(0)")
+
+    assert (found is not None and found.has_axes) is has_axes

@@ -125,3 +125,28 @@ def test_whether_it_draws(body: str, layer: str, expected: bool) -> None:  # noq
 )
 def test_whether_each_length_is_compiled_anew(body: str, expected: bool) -> None:  # noqa: FBT001 - the expectation
     assert (why_recompiled(model(body)) is not None) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "a = y.size(1)\nb = a - 1\nc = b\nd = c // 2\ne = int(d)\nfor i in range(e):\n    y = y + i",
+            True,
+            id="a length by many names",
+        ),
+        pytest.param(
+            "a = 3\nb = a - 1\nc = b\nd = c // 2\ne = int(d)\nfor i in range(e):\n    y = y + i", False, id="a number"
+        ),
+        pytest.param(
+            "n = 3\nwhile n < 9:\n    n = n * 2\nfor i in range(n):\n    y = y + i", False, id="made of itself"
+        ),
+        pytest.param(
+            "n = y.size(1)\nwhile n > 9:\n    n = n // 2\nfor i in range(n):\n    y = y + i",
+            True,
+            id="a length that is made of itself",
+        ),
+    ],
+)
+def test_lengths_that_names_hand_on(body: str, expected: bool) -> None:  # noqa: FBT001 - the expectation
+    assert (why_recompiled(model(body)) is not None) is expected

@@ -48,3 +48,25 @@ def test_what_is_counted(line: str, expected: str | None) -> None:
     found = counted(known.flow, forward.body[0])
 
     assert (None if found is None else ast.unparse(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param("a = self.at + 1; b = a; c = b; d = c; e = d; self.at = e", "self.at", id="by many names"),
+        pytest.param(
+            "n = len(x)\n        while n < self.at: n = n + self.at\n        self.at = n",
+            "self.at",
+            id="by a name that is computed from itself",
+        ),
+        pytest.param(
+            "n = len(x)\n        while n < self.at: n = (n + self.at) / 2\n        self.at = n", None, id="a fraction"
+        ),
+    ],
+)
+def test_what_is_counted_by_names(lines: str, expected: str | None) -> None:
+    known = script(HEAD.format(line=lines))
+    forward = next(each for each in known.module.nodes(ast.FunctionDef) if each.name == "forward")
+    found = counted(known.flow, forward.body[-2])
+
+    assert (None if found is None else ast.unparse(found)) == expected

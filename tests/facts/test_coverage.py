@@ -212,3 +212,13 @@ def test_a_loss_that_depends_on_the_model(text: str) -> None:
 )
 def test_a_loss_that_may_not_depend_on_it(text: str) -> None:
     assert not is_reached(text)
+
+
+def test_numbers_in_lists_of_lists_are_no_parameters() -> None:
+    assert why(f"{ONE}\nself.sizes = [[[[[[1, 2]]]]]]", "return self.a(x)") is None
+
+
+def test_a_list_that_holds_itself_and_a_layer_that_is_not_used() -> None:
+    init = f"{ONE}\nself.kept = []\nself.kept.append(self.kept)\nself.kept.append(nn.Linear(4, 4))"
+
+    assert why(init, "return self.a(x)") == "self.kept is not used in forward in a way that surely gives it a gradient"

@@ -199,3 +199,17 @@ def test_a_gradient_by_what_a_hook_keeps(keep: str, hang: str, ask: str, expecte
     model = next(each for each in known.models if len(each.layers) > 2)
 
     assert (differentiated_inside(known.flow, known.modules, model) is not None) is expected
+
+
+def test_what_callers_of_callers_differentiate_by_is_where_the_search_ends() -> None:
+    functions = "def f0(y, x):\n    return torch.autograd.grad(outer(y).sum(), x, create_graph=True)\n" + "".join(
+        f"def f{at}(y, x{at}):\n    return f{at - 1}(y, x{at})\n" for at in range(1, 7)
+    )
+
+    assert twice(f"{functions}point = inner(x)\nf6(point, point)\n") == {"outer"}
+
+
+def test_a_function_that_hands_its_argument_to_itself() -> None:
+    body = "def f(y, n):\n    return f(y, n - 1) if n else torch.autograd.grad(outer(y).sum(), y, create_graph=True)\n"
+
+    assert twice(f"{body}f(inner(x), 3)\n") == {"outer"}

@@ -90,3 +90,32 @@ for epoch in range(3):
     kept = found.beside(known.modules).why_not
     assert kept is not None
     assert kept.code == "graph-escapes"
+
+
+CHAIN = "".join(f"def f{at}(model, x):\n    return f{at - 1}(model, x)\n" for at in range(1, 7))
+
+
+@pytest.mark.parametrize(
+    ("functions", "is_exact"),
+    [
+        pytest.param(f"def f0(model, x):\n    return model(x)\n{CHAIN}", True, id="however many functions"),
+        pytest.param(
+            f"other = nn.TransformerEncoderLayer(4, 2)\ndef f0(model, x):\n    return other(x)\n{CHAIN}",
+            False,
+            id="another model",
+        ),
+        pytest.param(
+            "def f6(model, x, n=3):\n    return f6(model, x, n - 1) if n else model(x)\n",
+            True,
+            id="a function that calls itself",
+        ),
+    ],
+)
+def test_whether_functions_of_functions_run_exact_models(functions: str, is_exact: bool) -> None:  # noqa: FBT001
+    run = LOOP.replace("    test(model)", "    with torch.no_grad():\n        f6(model, x)\n    test(model)")
+    known = script(
+        f"import torch\nfrom torch import nn\n{functions}def test(model):\n    for x, y in loader:\n"
+        f"        print(f6(model, x).argmax(1))\nmodel = nn.Linear(4, 2)\n{run}"
+    )
+
+    assert {each.is_exact for each in known.evaluations if each.function is not None} == {is_exact}

@@ -136,3 +136,18 @@ def test_the_places_are_those_of_all_modules() -> None:
 )
 def test_why_a_line_cannot_be_read(line: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
     assert (why_unreadable(line) is not None) is expected
+
+
+CHAIN = "".join(f"def f{at}():\n    f{at - 1}()\n" for at in range(1, 9))
+
+
+def test_what_fails_in_a_function_that_many_others_lead_to() -> None:
+    found = fails(f"def f0():\n    print(loss[0])\n{CHAIN}f8()\n")
+
+    assert found is not None
+    assert fails(f"def f0():\n    print(loss[0])\n{CHAIN}if flag:\n    f8()\n") is None
+
+
+def test_what_fails_in_functions_that_only_call_each_other() -> None:
+    assert fails("def f():\n    print(loss[0])\n    g()\ndef g():\n    f()\n") is None
+    assert fails("def f():\n    print(loss[0])\n    g()\ndef g():\n    f()\ng()\n") is not None

@@ -171,3 +171,26 @@ class Steps:
         return u
 return {call}"""
     assert fate(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "carries"),
+    [
+        pytest.param("torch.zeros(3).cpu().cuda().cpu().cuda().cpu()", False, id="moved often"),
+        pytest.param(
+            "torch.zeros(3, requires_grad=True).cpu().cuda().cpu().cuda().cpu()", True, id="a leaf of a graph"
+        ),
+        pytest.param("[[[[[[layer.weight]]]]]][0][0][0][0]", True, id="in lists of lists"),
+        pytest.param("again", False, id="moved again in a loop"),
+    ],
+)
+def test_whether_what_comes_from_outside_carries_a_graph(given: str, carries: bool) -> None:  # noqa: FBT001
+    known = script(
+        f"{HEAD}layer = nn.Linear(4, 4)\nagain = torch.zeros(3)\nfor _ in range(3):\n    again = again.cpu()\n"
+        f"given = {given}\ndef run(x):\n    kept.append(given * 2)\n"
+    )
+    function = known.module.tree.body[-1]
+    assert isinstance(function, ast.FunctionDef)
+    graphs = Graphs(known.flow, lambda _: False, lambda _: False, outside=True)
+
+    assert (graphs.function(function, frozenset()).kept is not None) is carries

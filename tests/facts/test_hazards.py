@@ -75,3 +75,33 @@ def test_the_numbers_that_an_expression_stands_for(text: str, expected: list[flo
 @pytest.mark.parametrize(("kept", "expected"), [("{}", []), ("torch.zeros(4)", ["kept[x > 0] = x.mean()"])])
 def test_a_dict_takes_values_of_any_format(kept: str, expected: list[str]) -> None:
     assert [node for node, _ in found(f"kept = {kept}\nkept[x > 0] = x.mean()\n")] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a = 5\nb = a\nc = b\nd = c\ne = -d\ne", [5.0], id="by many names"),
+        pytest.param("a = 5\nfor _ in x:\n    a = a * 2\na", [5.0], id="one that is computed from itself"),
+        pytest.param("a = b\nb = a\na", [], id="two that are each other"),
+    ],
+)
+def test_the_numbers_that_names_stand_for(text: str, expected: list[float]) -> None:
+    known = script(text)
+    node = known.module.tree.body[-1].value  # type: ignore[attr-defined]
+
+    assert [abs(each) for each in numbers(known.module, node)] == expected
+
+
+@pytest.mark.parametrize(
+    ("mask", "breaks"),
+    [
+        pytest.param("m = y > 0\nm = m.unsqueeze(1)\nm = m.clone()", False, id="a name is given what it held"),
+        pytest.param(
+            "a = y > 0\nb = a.unsqueeze(0)\nc = b[0]\nd = c.clone()\nm = d.squeeze()", False, id="by many names"
+        ),
+        pytest.param("m = y > 0\nm = m.float()\nm = m.clone()", True, id="numbers among them"),
+        pytest.param("from masks import m\nm = m.clone()", True, id="it begins with what is not known"),
+    ],
+)
+def test_whether_a_masked_assignment_writes_floats(mask: str, breaks: bool) -> None:  # noqa: FBT001 - the expectation
+    assert (("x[x > 0] = m", False) in found(f"{mask}\nx[x > 0] = m")) is breaks

@@ -78,3 +78,41 @@ def test_images_that_another_module_resizes() -> None:
 
 def test_a_crop_by_plain_numbers_keeps_one_size() -> None:
     assert why(LOADER + LOOP.replace("    F.c", "    x = x[:, :, 2:26, 2:-2]\n    F.c")) is None
+
+
+RESIZED = """\
+class Net(nn.Module):
+    def forward(self, x):
+        return resized(x, 5)
+{chain}
+model = Net().cuda()
+"""
+
+
+@pytest.mark.parametrize(
+    ("chain", "call", "because"),
+    [
+        pytest.param(
+            "def resized(x, n):\n    return f5(x)\n"
+            + "".join(f"def f{at}(x):\n    return f{at - 1}(x)\n" for at in range(5, 0, -1))
+            + "def f0(x):\n    return F.interpolate(x, size=9)",
+            "model(x.cuda())",
+            None,
+            id="in the model, through many functions",
+        ),
+        pytest.param(
+            "def resized(x, n):\n    return resized(x, n - 1) if n else F.interpolate(x, size=9)",
+            "model(x.cuda())",
+            None,
+            id="in the model, by a function that calls itself",
+        ),
+        pytest.param(
+            "def resized(x, n):\n    return resized(x, n - 1) if n else F.interpolate(x, size=9)",
+            "model(resized(x, 2).cuda())",
+            f"images are resized ({HERE})",
+            id="elsewhere, too",
+        ),
+    ],
+)
+def test_where_images_are_resized(chain: str, call: str, because: str | None) -> None:
+    assert why(RESIZED.format(chain=chain) + LOADER + LOOP.replace("model(x.cuda())", call)) == because

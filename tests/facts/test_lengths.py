@@ -93,3 +93,17 @@ def test_the_loaders_that_a_loop_reads() -> None:
         [known.loaders[0]],
         [],
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "items"),
+    [
+        pytest.param("data = " + 6 * "Subset(" + "Rows()" + 6 * ", range(20))", 100, id="however often it is wrapped"),
+        pytest.param("data = Rows()\nfor _ in range(3):\n    data = Subset(data, chosen)", None, id="made of itself"),
+    ],
+)
+def test_the_length_of_a_part_of_a_part(before: str, items: int | None) -> None:
+    known = script(f"{HEAD}{before}\nloader = DataLoader(data, batch_size=1)\n")
+    given = known.module.tree.body[-1].value.args[0]  # type: ignore[attr-defined]
+
+    assert Lengths(known, Constants(known)).items(known.flow.values(given)) == items

@@ -147,3 +147,14 @@ def test_an_assertion_of_another_function_says_nothing() -> None:
     before = "def check(names, decay):\n    assert len(names - decay) == 0\n"
 
     assert left_out("[p for n, p in model.named_parameters() if 'bias' in n]", before) is not None
+
+
+def test_a_choice_in_lists_of_lists_that_functions_make() -> None:
+    makers = "def f0():\n    return [p for p in model.parameters() if p.dim() > 1]\n"
+    makers += "".join(f"def f{at}():\n    return [f{at - 1}()]\n" for at in range(1, 7))
+
+    assert left_out("f6()", makers) == "[p for p in model.parameters() if p.dim() > 1]"
+
+
+def test_a_list_that_holds_itself() -> None:
+    assert left_out("groups", "groups = [model.weight]\ngroups.append(groups)") is None

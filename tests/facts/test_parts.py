@@ -106,3 +106,19 @@ def test_what_stands_beside_tensors_may_have_no_to(made: str, is_tensor: bool) -
     (loader,) = found.loaders
 
     assert (why_no_tensor(loader, move) is None) is is_tensor
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        pytest.param("loop = tqdm(tqdm(tqdm(tqdm(tqdm(loader)))))", id="however often it is wrapped"),
+        pytest.param("loop = loader\nfor _ in range(2):\n    loop = tqdm(loop)", id="again in a loop"),
+    ],
+)
+def test_what_hands_on_the_batches(wrapped: str) -> None:
+    text = f"from tqdm import tqdm\n{wrapped}\nfor x, y in loop:\n    x.cuda()\n"
+    found = script(COLLATED + "".join(f"    {line}\n" for line in text.splitlines()))
+    (move,) = found.transfers
+    (loader,) = found.loaders
+
+    assert why_no_tensor(loader, move) is None

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.models.uncalled import not_known, optimized, owners
+from codemods.facts.models.uncalled import is_made_of_model, not_known, optimized, owners
 
 HEAD = """\
 import torch
@@ -87,3 +87,20 @@ def test_why_it_is_not_known() -> None:
         not_known("net", "it is never given a value").text
         == "what net is there is not known: it is never given a value"
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "is_of_model"),
+    [
+        pytest.param("run = " + 6 * "library.wrap(" + "Net().cuda()" + 6 * ")", True, id="however often it is wrapped"),
+        pytest.param("run = " + 6 * "library.wrap(" + "1" + 6 * ")", False, id="of something else"),
+        pytest.param(
+            "run = Net().cuda()\nfor _ in range(3):\n    run = library.wrap(run)", True, id="wrapped again in a loop"
+        ),
+    ],
+)
+def test_what_a_library_makes_of_a_model(made: str, is_of_model: bool) -> None:  # noqa: FBT001 - the expectation
+    known = script(f"{HEAD}{made}\nfor x in data:\n    run(x).sum().backward()\n")
+    (call,) = (each for each in known.module.nodes(ast.Call) if ast.unparse(each) == "run(x)")
+
+    assert any(is_made_of_model(known, each) for each in known.flow.values(call.func)) is is_of_model

@@ -202,3 +202,25 @@ def test_whether_it_is_torch_s(body: str, code: str | None) -> None:
     assert isinstance(one, ZeroGrad)
     reason = why_not_torchs(known, one)
     assert (reason and reason.code) == code
+
+
+@pytest.mark.parametrize(
+    ("functions", "models"),
+    [
+        pytest.param(
+            "def f0():\n    return nn.Linear(4, 2)\n"
+            + "".join(f"def f{at}():\n    return f{at - 1}()\n" for at in range(1, 8)),
+            ["torch.nn.Linear"],
+            id="through many functions",
+        ),
+        pytest.param(
+            "def f0():\n    return f7()\ndef f7():\n    return f0() if flag else nn.Linear(4, 2)\n",
+            None,
+            id="by functions that call each other",
+        ),
+    ],
+)
+def test_whether_a_model_is_one_object(functions: str, models: list[str] | None) -> None:
+    made = HEAD.replace("model = nn.Linear(4, 2)", f"{functions}model = f7()")
+
+    assert names(made + "optimizer.step()") == models

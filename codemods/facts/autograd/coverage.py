@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.loops import place
@@ -95,20 +96,15 @@ def _why_class(model: Model) -> Reason | None:
     return None
 
 
-def _holds_parameters(flow: Flow, values: Values, depth: int = 3) -> bool | None:
+def _holds_parameters(flow: Flow, values: Values) -> bool | None:
     """Whether one of the values holds parameters; None where that is not known."""
     found = False
-    for value in values:
-        if value.sort in _NO_PARAMETERS or kind(flow, value) in {Kind.LOSS, Kind.DEVICE}:
+    for value in closure(values, lambda each: flow.items(each) if each.sort is Sort.CONTAINER else ()):
+        if value.sort in {Sort.CONTAINER, *_NO_PARAMETERS} or kind(flow, value) in {Kind.LOSS, Kind.DEVICE}:
             continue
-        if value.sort is Sort.CONTAINER and depth:
-            inside = _holds_parameters(flow, flow.items(value), depth - 1)
-            if inside is None:
-                return None
-            found |= inside
-        elif value.sort is Sort.MADE and has_no_parameters(value.name):
+        if value.sort is Sort.MADE and has_no_parameters(value.name):
             continue
-        elif kind(flow, value) is Kind.MODEL or value.name == "torch.nn.Parameter":
+        if kind(flow, value) is Kind.MODEL or value.name == "torch.nn.Parameter":
             found = True
         else:
             return None

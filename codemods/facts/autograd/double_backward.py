@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import Sort, Value
 from codemods.facts.autograd.hooked import kept_by_hooks
@@ -26,8 +27,6 @@ _NO_GRAPH = frozenset({"torch.no_grad", "torch.inference_mode"})
 _POSITIONS = {"torch.autograd.grad": 4, "torch.autograd.backward": 3}
 _POSITION_OF_METHOD = 2
 """Where ``create_graph`` stands among the arguments."""
-_DEEPEST = 3
-"""Calls are followed back so far."""
 _META_LEARNING = ("higher.", "learn2learn.", "torchmeta.", "torchopt.", "betty.")
 
 
@@ -122,17 +121,17 @@ def _is_hooked(flow: Flow, module: Module, node: ast.expr, model: Model) -> bool
 
 def _sources(flow: Flow, module: Module, node: ast.expr) -> Iterator[ast.AST]:
     """What an expression is made of: there, where its names are assigned, and where callers give them."""
-    todo, seen = [(module, node, _DEEPEST)], {node}
+    todo, seen = [(module, node)], {node}
     while todo:
-        where, given, depth = todo.pop()
+        where, given = todo.pop()
         for each in walk(given):
             yield each
             scope = where.function(each)
-            if not isinstance(each, ast.Name) or not depth:
+            if not isinstance(each, ast.Name):
                 continue
             before = [(where, one.value) for one in where.assignments(each)]
             before += _arguments(flow, scope, each.id) if scope is not None else ()
-            todo += ((*one, depth - 1) for one in before if one[1] not in seen)
+            todo += (one for one in before if one[1] not in seen)
             seen.update(one for _, one in before)
 
 
@@ -215,14 +214,16 @@ class _Slice:
 
     def _names(self, module: Module, inputs: list[ast.expr]) -> Iterator[str]:
         """The names of what is differentiated by, in the function and, of its parameters, where it is called."""
-        todo = [(module, node, _DEEPEST) for node in inputs]
-        while todo:
-            where, node, depth = todo.pop()
-            for name in (each for each in walk(node) if isinstance(each, ast.Name)):
-                yield name.id
-                scope = where.function(name)
-                if scope is not None and depth:
-                    todo += ((*found, depth - 1) for found in _arguments(self._flow, scope, name.id))
+        for _, node in closure([(module, node) for node in inputs], self._given_for):
+            yield from (each.id for each in walk(node) if isinstance(each, ast.Name))
+
+    def _given_for(self, place: tuple[Module, ast.expr]) -> Iterator[tuple[Module, ast.expr]]:
+        """What callers give for the parameters in an expression."""
+        module, node = place
+        for name in (each for each in walk(node) if isinstance(each, ast.Name)):
+            scope = module.function(name)
+            if scope is not None:
+                yield from _arguments(self._flow, scope, name.id)
 
     def _instances(self, class_: ast.ClassDef) -> Iterator[Value]:
         """The objects of the class that the script makes."""

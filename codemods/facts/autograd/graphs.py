@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import source
 from codemods.dataflow.forward import ForwardAnalysis, Summaries
 from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.training.iterations import called_functions, is_backward
@@ -488,37 +489,32 @@ def _passes_on(name: str) -> bool:
     return row.carries_graph if row is not None else not has(name, Trait.GRAPHLESS)
 
 
-def _may_carry(flow: Flow, values: Values, *, opaque: bool = True, depth: int = 3) -> bool:
+def _may_carry(flow: Flow, values: Values, *, opaque: bool = True) -> bool:
     """Whether a value from outside may carry a graph: batches, numbers and fresh tensors do not.
 
     Args:
         flow: The values of the project.
         values: What the expression may be.
         opaque: Whether a value of which nothing is known may.
-        depth: How many moves and conversions are looked through.
     """
-    for value in values:
-        if value.sort is Sort.TENSOR or (value.sort is Sort.UNKNOWN and opaque):
-            return True
-        if value.sort in {Sort.HOST, Sort.MOVED} and value.of is None:
-            call = value.site
-            if not isinstance(call, ast.Call) or not depth:
-                return True
-            if any(each.arg == "requires_grad" for each in call.keywords):
-                return True
-            is_method = isinstance(call.func, ast.Attribute) and not any(
-                each.sort is Sort.EXTERNAL for each in flow.values(call.func)
-            )
-            receiver = flow.values(call.func.value) if is_method else frozenset()  # type: ignore[attr-defined]
-            if _may_carry(flow, receiver, opaque=opaque, depth=depth - 1):
-                return True
-        elif (
-            (value.sort is Sort.MADE and value.name == "torch.nn.Parameter")
-            or _is_of_layer(flow, value)
-            or (depth and _may_carry(flow, _parts(flow, value), opaque=opaque, depth=depth - 1))
-        ):
-            return True
-    return False
+    return any(
+        value.sort is Sort.TENSOR
+        or (value.sort is Sort.UNKNOWN and opaque)
+        or (_is_moved(value) and _starts_graph(value.site))
+        or (value.sort is Sort.MADE and value.name == "torch.nn.Parameter")
+        or _is_of_layer(flow, value)
+        for value in closure(values, lambda each: _parts(flow, each))
+    )
+
+
+def _is_moved(value: Value) -> bool:
+    """Whether it is a tensor that a call made, moved or converted, and no part of another value."""
+    return value.sort in {Sort.HOST, Sort.MOVED} and value.of is None
+
+
+def _starts_graph(call: ast.AST | None) -> bool:
+    """Whether the call, of which nothing else is known, may ask for gradients."""
+    return not isinstance(call, ast.Call) or any(each.arg == "requires_grad" for each in call.keywords)
 
 
 def _is_of_layer(flow: Flow, value: Value) -> bool:
@@ -528,13 +524,23 @@ def _is_of_layer(flow: Flow, value: Value) -> bool:
 
 
 def _parts(flow: Flow, value: Value) -> Values:
-    """The items of a container, and what an object that carries on its arguments was made with: a distribution."""
+    """What a value was made of that hands on its graph: a container, a moved or converted tensor, a distribution."""
     if value.sort is Sort.CONTAINER:
         return flow.items(value)
+    if _is_moved(value):
+        return _receiver(flow, value.site)
     if value.sort is not Sort.MADE or not value.name.startswith("torch.distributions.") or value.site is None:
         return frozenset()
     given = _arguments(value.site) if isinstance(value.site, ast.Call) else []
     return frozenset(each for argument in given for each in flow.values(argument))
+
+
+def _receiver(flow: Flow, call: ast.AST | None) -> Values:
+    """``x`` of ``x.to(device)``."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return frozenset()
+    is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(call.func))
+    return frozenset() if is_function else flow.values(call.func.value)
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:

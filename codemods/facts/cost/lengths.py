@@ -47,12 +47,17 @@ class Lengths:
 
     # Data.
 
-    def items(self, values: Values, depth: int = 4) -> int | None:
-        """The items of a data set, of the largest that it may be; None where that is not known."""
-        found = [self._items(each, depth) for each in without_none(values)] if depth else []
+    def items(self, values: Values, within: frozenset[Value] = frozenset()) -> int | None:
+        """The items of a data set, of the largest that it may be; None where that is not known.
+
+        Args:
+            values: What the data set may be.
+            within: The data sets that it is a part of: one that is made of itself has a length that is not known.
+        """
+        found = [None if each in within else self._items(each, within | {each}) for each in without_none(values)]
         return max((each for each in found if each is not None), default=None) if None not in found else None
 
-    def _items(self, value: Value, depth: int) -> int | None:
+    def _items(self, value: Value, within: frozenset[Value]) -> int | None:
         call = value.site if isinstance(value.site, ast.Call) else None
         class_ = class_of(value)
         if class_ is not None:
@@ -66,11 +71,11 @@ class Lengths:
         first = call.args[0] if call.args else None
         if value.name == "torch.utils.data.TensorDataset":
             read = decoded(self._flow, value)
-            return self._rows(first) if read is None else self.items(read, depth - 1)
+            return self._rows(first) if read is None else self.items(read, within)
         if value.name in {"torch.utils.data.Subset", "torch.utils.data.random_split"} and first is not None:
-            return self.items(self._flow.values(first), depth - 1)
+            return self.items(self._flow.values(first), within)
         if value.name == "torch.utils.data.ConcatDataset" and first is not None:
-            parts = [self.items(frozenset({part}), depth - 1) for each in self._flow.values(first)
+            parts = [self.items(frozenset({part}), within) for each in self._flow.values(first)
                      for part in self._flow.items(each)]  # fmt: skip
             return sum(each for each in parts if each is not None) if parts and None not in parts else None
         return self._of_torchvision(value.name, call)

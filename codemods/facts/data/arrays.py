@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
+from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, without_none
 from codemods.facts.loops import module_of
 from codemods.library.packages import steps_arrays, wraps_environments
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
-    from codemods.dataflow.values import Value
+    from codemods.dataflow.values import Value, Values
 
 
 FORMATS = frozenset(
@@ -514,15 +515,20 @@ class Arrays:
         given = self.format(asked["dtype"]) if "dtype" in asked else format_
         return Array(given, is_new=True, has_axes=True, is_dense=True, is_read=True)
 
-    def _is_vector_environment(self, value: Value | None, depth: int = _MANY) -> bool:
+    def _is_vector_environment(self, value: Value | None) -> bool:
         """Whether it is several environments that step together, perhaps wrapped: what they hand out has an axis."""
-        if value is None or value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or not depth:
-            return False
-        if steps_arrays(value.name):
-            return True
-        inner = self._flow.values(value.site.args[0]) if value.site.args else frozenset()
-        wraps = wraps_environments(value.name) and bool(inner)
-        return wraps and all(self._is_vector_environment(each, depth - 1) for each in inner)
+        return value is not None and all(
+            each.sort is Sort.MADE
+            and isinstance(each.site, ast.Call)
+            and (steps_arrays(each.name) or (wraps_environments(each.name) and bool(self._wrapped(each))))
+            for each in closure([value], self._wrapped)
+        )
+
+    def _wrapped(self, value: Value) -> Values:
+        """The environments that another one wraps."""
+        if steps_arrays(value.name) or not isinstance(value.site, ast.Call) or not value.site.args:
+            return NOTHING
+        return self._flow.values(value.site.args[0])
 
     def _made(self, node: ast.expr) -> Array | None:
         """What the expression is given on every way that leads to it, where NumPy made all of that; it may be kept."""

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import NONE, Sort, Value
@@ -144,19 +145,22 @@ def _is_batch_of_loop(flow: Flow, move: Transfer, target: ast.expr) -> bool:
     )
 
 
-def _hands_on_batches(flow: Flow, node: ast.expr, loaders: Sequence[Value], depth: int = 3) -> bool:
+def _hands_on_batches(flow: Flow, node: ast.expr, loaders: Sequence[Value]) -> bool:
     """Whether iterating yields the loaders' batches as they are: the loader itself, ``enumerate(loader)``, ``tqdm``."""
-    values = flow.values(node) - set(loaders)
-    made = [each.site for each in values if isinstance(each.site, ast.Call) and each.site.args]
-    return (
-        depth > 0
-        and bool(flow.values(node))
-        and len(made) == len(values)
-        and all(_passes_on(flow, each) and _hands_on_batches(flow, each.args[0], loaders, depth - 1) for each in made)
+
+    def wraps(each: ast.expr) -> list[ast.expr]:
+        calls = [value.site for value in flow.values(each) - set(loaders)]
+        return [call.args[0] for call in calls if isinstance(call, ast.Call) and call.args]
+
+    return all(
+        bool(flow.values(each)) and all(value in loaders or _passes_on(flow, value.site) for value in flow.values(each))
+        for each in closure([node], wraps)
     )
 
 
-def _passes_on(flow: Flow, call: ast.Call) -> bool:
+def _passes_on(flow: Flow, call: ast.AST | None) -> bool:
+    if not isinstance(call, ast.Call) or not call.args:
+        return False
     names = {each.name for each in flow.values(call.func)}
     return bool(names) and all(each == "builtins.enumerate" or "tqdm" in each.lower() for each in names)
 

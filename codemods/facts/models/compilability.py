@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.loops import module_of
@@ -15,7 +16,7 @@ from codemods.library.kinds import described
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee
@@ -209,24 +210,37 @@ def _counts_a_length(flow: Flow, node: ast.expr) -> bool:
     )
 
 
-def _is_a_length(flow: Flow, node: ast.expr, depth: int = 3) -> bool:
+def _is_a_length(flow: Flow, node: ast.expr) -> bool:
     """Whether it is computed from a size of a tensor that is not the number of its rows, there or before."""
+    return any(_is_side(flow, each) for each in closure([node], lambda each: _computed_from(flow, each)))
+
+
+def _is_side(flow: Flow, node: ast.expr) -> bool:
+    """``x.size(1)``, ``x.shape[-1]``, and a name for such a size by ``rows, length = x.shape``."""
     match node:
+        case ast.Name(name):
+            return any(_unpacks_a_length(*each, name) for each in _assigned(flow, node))
         case ast.Call(ast.Attribute(_, "size"), [ast.Constant(int(axis))]):
             return axis != 0
         case ast.Call(ast.Attribute(_, "size"), [ast.UnaryOp()]):
             return True
         case ast.Subscript(ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), []), index):
             return not (isinstance(index, ast.Constant) and index.value == 0)
-        case ast.Name(name) if depth:
-            return any(_gives_a_length(flow, *each, name, depth - 1) for each in _assigned(flow, node))
-        case ast.BinOp(left, _, right):
-            return any(_is_a_length(flow, each, depth) for each in (left, right))
-        case ast.Tuple(parts) | ast.List(parts):
-            return any(_is_a_length(flow, each, depth) for each in parts)
-        case ast.Call(_, parts) if any(each.name in _OF_NUMBERS for each in flow.values(node.func)):
-            return any(_is_a_length(flow, each, depth) for each in parts)
     return False
+
+
+def _computed_from(flow: Flow, node: ast.expr) -> Sequence[ast.expr]:
+    """What a number is computed from, there or, of a name, before."""
+    match node:
+        case ast.Name(name):
+            return [part for each in _assigned(flow, node) for part in _given_to(*each, name)]
+        case ast.BinOp(left, _, right):
+            return [left, right]
+        case ast.Tuple(parts) | ast.List(parts):
+            return parts
+        case ast.Call(_, parts) if any(each.name in _OF_NUMBERS for each in flow.values(node.func)):
+            return parts
+    return []
 
 
 def _assigned(flow: Flow, name: ast.Name) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -235,17 +249,24 @@ def _assigned(flow: Flow, name: ast.Name) -> Iterator[tuple[ast.expr, ast.expr]]
         yield from ((each, statement.value) for each in statement.targets)
 
 
-def _gives_a_length(flow: Flow, target: ast.expr, given: ast.expr, name: str, depth: int) -> bool:
-    """``length = x.size(1)``, ``rows, length = x.shape``."""
+def _given_to(target: ast.expr, given: ast.expr, name: str) -> Sequence[ast.expr]:
+    """What the name is given by ``name = x``, ``rows, name = len(x), y``."""
     if isinstance(target, ast.Name):
-        return _is_a_length(flow, given, depth)
-    names = [each.id if isinstance(each, ast.Name) else "" for each in getattr(target, "elts", ())]
+        return [given]
+    names, parts = _names(target), getattr(given, "elts", [])
+    return [each for one, each in zip(names, parts, strict=True) if one == name] if len(parts) == len(names) else []
+
+
+def _unpacks_a_length(target: ast.expr, given: ast.expr, name: str) -> bool:
+    """``rows, length = x.shape``."""
     match given:
         case ast.Attribute(_, "shape") | ast.Call(ast.Attribute(_, "size"), []):
-            return name in names[1:]
-        case ast.Tuple(parts) if len(parts) == len(names):
-            return any(one == name and _is_a_length(flow, each, depth) for one, each in zip(names, parts, strict=True))
+            return name in _names(target)[1:]
     return False
+
+
+def _names(target: ast.expr) -> list[str]:
+    return [each.id if isinstance(each, ast.Name) else "" for each in getattr(target, "elts", ())]
 
 
 def _is_decided_by_tensor(flow: Flow, test: ast.expr) -> bool:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.values import Value
 
 _OF_NUMBERS = frozenset({"builtins.int", "builtins.len", "builtins.min", "builtins.max"})
 _SIZES = frozenset({"size", "numel"})
-_DEEPEST = 3
-"""Names are followed back so far."""
 
 
 def counted(flow: Flow, node: ast.AST) -> ast.Attribute | None:
@@ -39,7 +38,7 @@ def counted(flow: Flow, node: ast.AST) -> ast.Attribute | None:
 def _is_next(flow: Flow, target: ast.Attribute, given: ast.expr) -> bool:
     """Whether the attribute of ``self`` is a whole number, and is given one that is computed from itself."""
     is_own = isinstance(target.value, ast.Name) and target.value.id == "self"
-    if not is_own or not _reads(flow, given, ast.unparse(target), _DEEPEST) or not _is_whole(flow, given, _DEEPEST):
+    if not is_own or not _reads(flow, given, ast.unparse(target)) or not _is_whole(flow, given):
         return False
     values = [value for each in _others(flow, target) for value in without_none(flow.values(each))]
     return any(map(_is_integer, values)) and all(map(_may_be_integer, values))
@@ -58,32 +57,52 @@ def _others(flow: Flow, target: ast.Attribute) -> Iterator[ast.expr]:
                 yield node.value
 
 
-def _reads(flow: Flow, node: ast.expr, attribute: str, depth: int) -> bool:
+def _reads(flow: Flow, node: ast.expr, attribute: str) -> bool:
     """Whether the expression is computed from the attribute, there or through names."""
-    for each in walk(node):
-        if isinstance(each, ast.Attribute) and ast.unparse(each) == attribute:
-            return True
-        if isinstance(each, ast.Name) and depth:
-            before = (given for given in _assigned(flow, each) if given is not node)
-            if any(_reads(flow, given, attribute, depth - 1) for given in before):
-                return True
-    return False
+
+    def before(given: ast.expr) -> Iterator[ast.expr]:
+        for name in walk(given):
+            if isinstance(name, ast.Name):
+                yield from _assigned(flow, name)
+
+    parts = (part for given in closure([node], before) for part in walk(given))
+    return any(isinstance(each, ast.Attribute) and ast.unparse(each) == attribute for each in parts)
 
 
-def _is_whole(flow: Flow, node: ast.expr, depth: int) -> bool:
-    """Whether the expression is a whole number; an attribute is one unless it is known to be something else."""
+def _is_whole(flow: Flow, node: ast.expr) -> bool:
+    """Whether the expression is a whole number; an attribute is one unless it is known to be something else.
+
+    A name is one where all that it is assigned is, computed from whole numbers, itself perhaps among them.
+    """
+    return all(_may_be_whole(flow, each) for each in closure([node], lambda each: _computed_from(flow, each)))
+
+
+def _computed_from(flow: Flow, node: ast.expr) -> Sequence[ast.expr]:
+    """What has to be whole for the expression to be."""
+    match node:
+        case ast.Name() if not _is_known_whole(flow, node):
+            return [*_assigned(flow, node)]
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod(), right):
+            return [left, right]
+    return []
+
+
+def _is_known_whole(flow: Flow, node: ast.expr) -> bool:
+    values = flow.values(node)
+    return bool(values) and all(map(_is_integer, values))
+
+
+def _may_be_whole(flow: Flow, node: ast.expr) -> bool:
+    """Whether the expression is a whole number, if what it is computed from is."""
     match node:
         case ast.Constant(value):
             return type(value) is int
         case ast.Attribute():
             return all(map(_may_be_integer, without_none(flow.values(node))))
         case ast.Name():
-            values, given = flow.values(node), list(_assigned(flow, node))
-            if values and all(_is_integer(each) for each in values):
-                return True
-            return bool(given and depth) and all(_is_whole(flow, each, depth - 1) for each in given)
-        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod(), right):
-            return _is_whole(flow, left, depth) and _is_whole(flow, right, depth)
+            return _is_known_whole(flow, node) or any(True for _ in _assigned(flow, node))
+        case ast.BinOp():
+            return bool(_computed_from(flow, node))
         case ast.Call(ast.Attribute(_, name)) if name in _SIZES:
             return bool(node.args) or name == "numel"
         case ast.Call(func):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, Sort, why_unknown, without_none
 from codemods.facts.data.collation import has_one_size
@@ -13,7 +14,8 @@ from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from codemods.dataflow.source import Module
+    from collections.abc import Sequence
+
     from codemods.dataflow.values import Values
     from codemods.facts.models.layers import Model
     from codemods.facts.script import Script
@@ -52,10 +54,10 @@ def _why_images_change(script: Script) -> Reason | None:
             resizes = any(
                 each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
             )
-            if resizes and not _in_model(script, module, call):
+            if resizes and not _in_model(script, call):
                 return Reason("size-not-fixed", f"images are resized ({HERE})", (at(module, call),))
         for crop in module.nodes(ast.Subscript):
-            if _cuts_to_a_computed_size(crop) and not _in_model(script, module, crop):
+            if _cuts_to_a_computed_size(crop) and not _in_model(script, crop):
                 return Reason("size-not-fixed", f"images are cropped ({HERE})", (at(module, crop),))
         for statement in module.nodes(ast.Assign):
             if any(isinstance(target, ast.Attribute) and target.attr == "transform" for target in statement.targets):
@@ -90,11 +92,17 @@ def _stacks(script: Script, collates: Values) -> bool:
     )
 
 
-def _in_model(script: Script, module: Module, node: ast.AST, depth: int = 3) -> bool:
+def _in_model(script: Script, node: ast.AST) -> bool:
     """Whether the node runs in a method of a model and nowhere else, where sizes follow from the input's."""
-    classes = [each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)]
-    if any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes):
-        return True
-    function = module.function(node)
-    callers = script.flow.callers(function) if function is not None and depth else ()
-    return bool(callers) and all(_in_model(script, module_of(script.flow, each), each, depth - 1) for each in callers)
+
+    def around(each: ast.AST) -> Sequence[ast.Call]:
+        function = module_of(script.flow, each).function(each)
+        return script.flow.callers(function) if function is not None and not _in_class_of_model(script, each) else ()
+
+    return all(_in_class_of_model(script, each) or around(each) for each in closure([node], around))
+
+
+def _in_class_of_model(script: Script, node: ast.AST) -> bool:
+    above = module_of(script.flow, node).ancestors(node)
+    classes = [each for each in above if isinstance(each, ast.ClassDef)]
+    return any(kind(script.flow, script.instance_of(each)) is Kind.MODEL for each in classes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
@@ -111,16 +112,14 @@ def _made_of_models(script: Script) -> Iterator[Value]:
     """What a library's function has made of a model that may train on CUDA, and the training calls."""
     found: dict[Value, None] = {}
     for call in _trained_calls(script) if script.may_use_cuda else ():
-        found.update(dict.fromkeys(each for each in script.flow.values(call.func) if _is_made_of_model(script, each)))
+        found.update(dict.fromkeys(each for each in script.flow.values(call.func) if is_made_of_model(script, each)))
     yield from found
 
 
-def _is_made_of_model(script: Script, value: Value, depth: int = 3) -> bool:
+def is_made_of_model(script: Script, value: Value) -> bool:
     """Whether a library's function was given a model, or what another one made of that, and what it made is unknown."""
-    given = _given(script, value)
-    return may(script.flow, given, Kind.MODEL) or (
-        depth > 1 and any(_is_made_of_model(script, each, depth - 1) for each in given)
-    )
+    makers = closure([value], lambda each: _given(script, each))
+    return any(may(script.flow, _given(script, each), Kind.MODEL) for each in makers)
 
 
 def _given(script: Script, value: Value) -> Values:

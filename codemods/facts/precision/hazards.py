@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.dataflow.names import bound_names
+from codemods.dataflow.names import bound_names, imported
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort
@@ -22,7 +23,7 @@ from codemods.library.operators import Autocast, Memory, Result, bf16_since, fun
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -276,34 +277,54 @@ def _is_written(call: ast.Call, name: str, *, shift: int) -> bool:
     return any(not isinstance(each, ast.Constant) and not _is_converted(each) for each in given)
 
 
-def _holds_no_floats(flow: Flow, module: Module, node: ast.expr, depth: int = 3) -> bool:
-    """Whether it is a tensor of integers or truth values: what takes those takes them in any format of floats."""
+def _holds_no_floats(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether it is a tensor of integers or truth values: what takes those takes them in any format of floats.
+
+    A name is one where all that it is assigned is.
+    """
+    return all(
+        isinstance(each, ast.Compare) or _makes_no_floats(flow, each) or bool(_copied(flow, module, each))
+        for each in closure([node], lambda each: _copied(flow, module, each))
+    )
+
+
+def _makes_no_floats(flow: Flow, node: ast.expr) -> bool:
+    """Whether a call makes, or converts something to, a tensor of integers or truth values."""
+    if not isinstance(node, ast.Call):
+        return False
+    asked = [each.value for each in node.keywords if each.arg == "dtype"]
+    asked += node.args if isinstance(node.func, ast.Attribute) and node.func.attr in {"to", "type"} else []
+    found = operation(flow, node)
+    return any(each.name in _INTEGERS for one in asked for each in flow.values(one)) or (
+        found is not None and found.result in {Result.INTEGER, Result.BOOL}
+    )
+
+
+def _copied(flow: Flow, module: Module, node: ast.expr) -> Sequence[ast.expr]:
+    """What the expression hands on in the format that it has; nothing where that is not all that it may be."""
     match node:
-        case ast.Compare():
-            return True
         case ast.Subscript(value):
-            return _holds_no_floats(flow, module, value, depth)
-        case ast.Name() if depth:
-            scope = module.function(node)
-            stores = [each for each in module.nodes(ast.Name) if each.id == node.id and isinstance(each.ctx, ast.Store)]
-            here = [each for each in stores if module.function(each) is scope]
-            held = list(_held(module, node))
-            is_given = scope is not None and node.id in signature(scope).names
-            is_all = bool(held) and len(held) == len(here) and not is_given
-            return is_all and all(_holds_no_floats(flow, module, each, depth - 1) for each in held)
-        case ast.Call():
-            asked = [each.value for each in node.keywords if each.arg == "dtype"]
-            asked += node.args if isinstance(node.func, ast.Attribute) and node.func.attr in {"to", "type"} else []
-            if any(each.name in _INTEGERS for one in asked for each in flow.values(one)):
-                return True
+            return [value]
+        case ast.Name():
+            return _all_assigned(module, node)
+        case ast.Call() if not _makes_no_floats(flow, node):
             found = operation(flow, node)
             if found is not None and found.result is Result.SAME and found.memory in {Memory.VIEW, Memory.EITHER}:
-                given = operands(flow, node)[:1]
-                return bool(given) and _holds_no_floats(flow, module, given[0], depth)
+                return operands(flow, node)[:1]
             if isinstance(node.func, ast.Attribute) and node.func.attr in _COPIES and not node.args:
-                return _holds_no_floats(flow, module, node.func.value, depth)
-            return found is not None and found.result in {Result.INTEGER, Result.BOOL}
-    return False
+                return [node.func.value]
+    return []
+
+
+def _all_assigned(module: Module, name: ast.Name) -> Sequence[ast.expr]:
+    """What the name is assigned in its function; nothing where something else may give it a value."""
+    scope = module.function(name)
+    stores = [each for each in module.nodes(ast.Name) if each.id == name.id and isinstance(each.ctx, ast.Store)]
+    here = [each for each in stores if module.function(each) is scope]
+    held = list(_held(module, name))
+    imports = (bound for each in module.nodes(ast.Import, ast.ImportFrom) for bound, _ in imported(each))
+    is_given = (scope is not None and name.id in signature(scope).names) or name.id in imports
+    return held if len(held) == len(here) and not is_given else []
 
 
 _COPIES = frozenset({"clone", "cpu", "cuda", "detach"})
@@ -367,25 +388,39 @@ def is_tiny(module: Module, node: ast.expr) -> bool:
     return any(0 < abs(each) < _TINIEST_HALF for each in numbers(module, node))
 
 
-def numbers(module: Module, node: ast.expr, depth: int = 3) -> Iterator[float]:
-    """The numbers that the expression is seen to stand for, whatever their sign: written out, or held by a name."""
+def numbers(module: Module, node: ast.expr) -> Sequence[float]:
+    """The numbers that the expression is seen to stand for, whatever their sign: written out, or held by a name.
+
+    A number that is computed from itself, as in a loop, stands for what it begins with.
+    """
+    return [*_numbers(module, node, {})]
+
+
+_Known: TypeAlias = "dict[tuple[ast.expr, ...], list[float]]"
+"""What names stand for, by what they are assigned; as far as it is worked out."""
+
+
+def _numbers(module: Module, node: ast.expr, known: _Known) -> Iterator[float]:
     match node:
         case ast.Constant(int() | float() as value) if not isinstance(value, bool):
             yield float(value)
         case ast.UnaryOp(ast.USub() | ast.UAdd(), operand):
-            yield from numbers(module, operand, depth)
+            yield from _numbers(module, operand, known)
         case ast.BinOp(left, ast.Mult() | ast.Pow() as operator, right):
-            pairs = product(list(numbers(module, left, depth)), list(numbers(module, right, depth)))
+            pairs = product([*_numbers(module, left, known)], [*_numbers(module, right, known)])
             yield from (_computed(one, other, is_power=isinstance(operator, ast.Pow)) for one, other in pairs)
         case ast.Call(ast.Name("float"), [ast.Constant(str() as text)], []):
             yield from [float(text)] if _IS_NUMBER.match(text) else []
         case ast.Call(ast.Name("float"), [argument], []):
-            yield from numbers(module, argument, depth)
+            yield from _numbers(module, argument, known)
         case ast.Attribute(ast.Call(ast.Name("finfo") | ast.Attribute(_, "finfo"), [type_]), "min" | "max"):
             yield from [_LARGEST_FLOAT] if _IS_FLOAT.search(ast.unparse(type_)) else []
-        case ast.Name() | ast.Attribute(ast.Name("self")) if depth:
-            for each in _held(module, node):
-                yield from numbers(module, each, depth - 1)
+        case ast.Name() | ast.Attribute(ast.Name("self")):
+            held = tuple(_held(module, node))
+            if held not in known:
+                known[held] = []
+                known[held] = [number for each in held for number in _numbers(module, each, known)]
+            yield from known[held]
 
 
 def _computed(one: float, other: float, *, is_power: bool) -> float:

@@ -7,21 +7,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.models.layers import Model, calls_only_known
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
     from codemods.dataflow.values import Value
     from codemods.facts.reason import Reason
 
-_DEEPEST = 4
-"""Functions that call functions are followed so far."""
 
 Kept: TypeAlias = "tuple[Module, Reason]"
 """A module that keeps tensors, and what does."""
@@ -72,24 +71,34 @@ class EvaluationRegion:
         """Whether every model it calls is known to compute the same bits with gradients and without."""
         if not self.calls and self.function is not None:
             return True
-        return bool(self.calls) and all(self._is_exact(call, _DEEPEST) for call in self.calls)
+        return bool(self.calls) and all(map(self._is_exact, closure(self.calls, self._calls_inside)))
 
-    def _is_exact(self, call: ast.Call, depth: int) -> bool:
+    def _is_exact(self, call: ast.Call) -> bool:
+        """Whether all models that the call runs are known to be exact, but for those that calls in its code run."""
         values = without_none(self.flow.values(call.func))
-        return bool(values) and all(self._runs_exact(each, depth) for each in values)
+        return bool(values) and all(map(self._runs_exact, values))
 
-    def _runs_exact(self, value: Value, depth: int) -> bool:
-        """Whether all models that the value runs when it is called are known to be exact: itself, or in its code."""
-        owner = value.of if value.sort is Sort.METHOD else value
-        if owner is not None and kind(self.flow, owner) is Kind.MODEL:
-            return Model(self.flow, owner).is_exact_without_gradients
-        function = value.site
-        if value.sort is not Sort.FUNCTION or not isinstance(function, FUNCTIONS) or not depth:
-            return False
-        inner = (each for each in walk(function) if isinstance(each, ast.Call))
-        return calls_only_known(self.flow, function) and all(
-            self._is_exact(each, depth - 1) for each in inner if self._runs_project(each)
+    def _runs_exact(self, value: Value) -> bool:
+        model = self._model(value)
+        if model is not None:
+            return Model(self.flow, model).is_exact_without_gradients
+        return (
+            value.sort is Sort.FUNCTION
+            and isinstance(value.site, FUNCTIONS)
+            and calls_only_known(self.flow, value.site)
         )
+
+    def _calls_inside(self, call: ast.Call) -> Iterator[ast.Call]:
+        """The calls in the code of the functions that the call runs."""
+        for value in without_none(self.flow.values(call.func)):
+            if value.sort is Sort.FUNCTION and value.site is not None and self._model(value) is None:
+                inner = (each for each in walk(value.site) if isinstance(each, ast.Call))
+                yield from (each for each in inner if self._runs_project(each))
+
+    def _model(self, value: Value) -> Value | None:
+        """The model that is called, itself or by a method."""
+        owner = value.of if value.sort is Sort.METHOD else value
+        return owner if owner is not None and kind(self.flow, owner) is Kind.MODEL else None
 
     def _runs_project(self, call: ast.Call) -> bool:
         """Whether the call may run a model or a function of the project."""

@@ -9,6 +9,7 @@ import ast
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort
 
@@ -91,13 +92,11 @@ def _sources(flow: Flow, given: ast.expr) -> Iterator[ast.AST]:
                 todo.extend(_given_to(flow, node))
 
 
-def _made_at(flow: Flow, values: frozenset[Value], depth: int = 4) -> Iterator[ast.AST]:
+def _made_at(flow: Flow, values: frozenset[Value]) -> Iterator[ast.AST]:
     """Where the lists among the values, and those in them, are made."""
-    for value in values:
-        if value.sort is Sort.CONTAINER and depth:
-            if value.site is not None:
-                yield value.site
-            yield from _made_at(flow, flow.items(value), depth - 1)
+    for value in closure(values, lambda each: flow.items(each) if each.sort is Sort.CONTAINER else ()):
+        if value.sort is Sort.CONTAINER and value.site is not None:
+            yield value.site
 
 
 def _given_to(flow: Flow, name: ast.Name) -> Iterator[ast.AST]:

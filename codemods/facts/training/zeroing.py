@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
     from codemods.facts.script import Script
 
-_DEEPEST = 5
-"""Calls are followed back so far."""
 _TYPES = frozenset({"torch.optim.Optimizer", "optim.Optimizer", "Optimizer", "torch.nn.Module", "nn.Module"})
 _NEVER_ZEROED = frozenset({Kind.LOADER, Kind.DATASET, Kind.SCHEDULER, Kind.SCALER, Kind.DEVICE})
 
@@ -222,8 +220,8 @@ def models_of(script: Script, owners: Values) -> list[Model] | None:
 
 def _is_one(script: Script, value: Value) -> bool:
     """Whether the value is one object, and not several that are made at the same place."""
-    site = value.site
-    for _ in range(_DEEPEST):
+    site, seen = value.site, set[ast.AST | None]()
+    while site not in seen:
         module = next((each for each in script.flow.modules if site is not None and each.holds(site)), None)
         if module is None or site is None:
             return False
@@ -238,6 +236,7 @@ def _is_one(script: Script, value: Value) -> bool:
             return True
         if len(calls) > 1:
             return False
+        seen.add(site)
         site = calls[0]
     return False
 
