@@ -132,7 +132,6 @@ class _Chosen:
 
     text: Text
     script: Script
-    original_lines: tuple[int, ...] | None
     accepted: conflicts.Accepted = field(default_factory=conflicts.Accepted)
     waiting: list[Finding] = field(default_factory=list)
     """Findings that depend on what another rule does to the script."""
@@ -156,11 +155,11 @@ class _Work:
         for text in self._texts:
             with self._fault(text):
                 self._original[text] = text.parsed(self._current[text])
+        whole: Whole | None = None
+        shared: dict[tuple[Module, ...], Script] = {}
         for number, group in enumerate(self._rounds, start=1):
             modules = self._modules()
             chosen: list[_Chosen] = []
-            whole: Whole | None = None
-            shared: dict[tuple[Module, ...], Script] = {}
             for text, module in modules.items():
                 rules = self._rules(text, group)
                 with self._fault(text):
@@ -176,13 +175,16 @@ class _Work:
                     self._decide(each)
                     if each.accepted.edits and not (self._check and is_last):
                         self._current[each.text] = _apply(each.script.module, each.accepted.edits)
+                        whole, shared = None, {}  # what is known is of the texts before
 
     def _modules(self) -> dict[Text, Module]:
         """The modules as they are now."""
-        return {
-            text: module if self._is_original(text) else text.parsed(self._current[text])
-            for text, module in self._original.items()
-        }
+        modules = {}
+        for text, module in self._original.items():
+            modules[text] = module if self._is_original(text) else text.parsed(self._current[text])
+            if modules[text] is not module:
+                modules[text].earlier = _original_lines(module, modules[text])
+        return modules
 
     def _unreadable(self) -> Mapping[str, str]:
         """Why modules of the project, by their names, are not Python."""
@@ -205,8 +207,7 @@ class _Work:
         settings = text.settings
         assert settings is not None  # noqa: S101 - for mypy: only such modules get here
         self._targets[text] = script.target
-        original_lines = None if self._is_original(text) else _original_lines(self._original[text], script.module)
-        chosen = _Chosen(text, script, original_lines)
+        chosen = _Chosen(text, script)
         rewritten: set[tuple[str, ast.AST]] = set()
         newest: Version = (0, 0)
         findings = [finding for rule in rules for finding in rule(settings.choices).sites(script)]
@@ -224,7 +225,7 @@ class _Work:
             if reason is None and finding.rewrites:
                 rewritten.add((finding.rule, finding.node))
                 newest = max(newest, finding.since)
-            self._sites[text].append(_site(finding if reason is None else _left(finding, reason), original_lines))
+            self._sites[text].append(_site(finding if reason is None else _left(finding, reason)))
         return chosen
 
     def _decide(self, chosen: _Chosen) -> None:
@@ -242,7 +243,7 @@ class _Work:
                 )
             reason = reason or chosen.accepted.add(finding.edits)
             done = finding if reason is None else _left(finding, reason)
-            self._sites[chosen.text].append(_site(done, chosen.original_lines))
+            self._sites[chosen.text].append(_site(done))
 
     @contextlib.contextmanager
     def _fault(self, text: Text) -> Iterator[None]:
@@ -411,13 +412,10 @@ def _apply(module: Module, edits: Sequence[Edit]) -> str:
     return text
 
 
-def _site(finding: Finding, original_lines: tuple[int, ...] | None) -> Site:
+def _site(finding: Finding) -> Site:
     """The finding as plain values, at the original's lines."""
-
-    def original(line: int) -> int:
-        return line if original_lines is None else original_lines[line - 1]
-
     module, node, said = finding.module, finding.node, finding.said
+    original = module.shown_line
     spans = []
     for edit in finding.edits:
         line, end_line = conflicts.touched_lines(edit)

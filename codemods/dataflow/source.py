@@ -115,6 +115,8 @@ class Module:
     """First parts of the dotted names that it imports → the name, in the project, of what they lead to there."""
     widest: int = 120
     """Columns of a line that changes make longer: a wider one is broken, where that can be done."""
+    earlier: tuple[int, ...] | None = None
+    """For each line the one that it was before earlier changes; None where there were none."""
     tree: ast.Module = field(init=False)
 
     def __post_init__(self) -> None:
@@ -179,6 +181,10 @@ class Module:
             self._line_starts[node.lineno - 1] + node.col_offset,  # type: ignore[attr-defined]
             self._line_starts[node.end_lineno - 1] + node.end_col_offset,  # type: ignore[attr-defined]
         )
+
+    def shown_line(self, line: int) -> int:
+        """The line, from 1, as the user knows it: where it stood before any change."""
+        return line if self.earlier is None else self.earlier[line - 1]
 
     def line_of(self, offset: int) -> int:
         """The line, from 1, in which the byte at ``offset`` stands."""

@@ -27,7 +27,7 @@ class Place:
     @property
     def lines(self) -> tuple[int, ...]:
         """The lines, from 1, in which the nodes begin."""
-        return tuple(getattr(each, "lineno", 1) for each in self.nodes)
+        return tuple(self.module.shown_line(getattr(each, "lineno", 1)) for each in self.nodes)
 
 
 def at(module: Module, *nodes: ast.AST, last: str = ", ") -> Place:
