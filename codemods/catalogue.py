@@ -9,6 +9,7 @@ from codemods.rules.amp import Amp
 from codemods.rules.as_tensor import AsTensor
 from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
+from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_batched_index import LoaderBatchedIndex
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
+    # What loaders read is settled before anything is said of them.
+    (DatasetMaterialize,),
     (
         LoaderBatchedIndex,
         LoaderWorkers,

@@ -31,7 +31,7 @@ from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
 device = torch.device("cuda")
-data = datasets.MNIST("data", train=True, transform=transforms.ToTensor())
+data = datasets.ImageFolder("data", transform=transforms.ToTensor())
 loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2)
 model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -36,9 +36,7 @@ SMALL = (
     Fixture("digits_args", ("--epochs", "2"), 2 * 30),
     Fixture("digits_trainer", ("--epochs", "2"), 2 * 30 + 6 * 3),  # the attack: 3 for each of its 6 batches
     Fixture("digits_feedforward", (), 5 * 24),
-    # Its workers are as many as the user says, with CUDA or without, and they stay: the order of the second epoch is
-    # another one.
-    Fixture("digits_gan", ("--n_epochs", "2", "--n_cpu", "0"), 2 * 24 * 2),
+    Fixture("digits_gan", ("--n_epochs", "2"), 2 * 24 * 2),
     Fixture("text_transformer", (), 50 * 4),  # gradients of 4 batches are accumulated
     Fixture("series_lstm", (), 5 * 19),  # 1280 numbers have 1245 windows
     Fixture("digits_finetune", ("--epochs", "2"), 2 * 30),

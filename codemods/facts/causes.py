@@ -97,6 +97,13 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "takes memory of the GPU. Keep what it reads on the host.",
         "daemonic-process": "The loader is read in a process that may not start others.",
         "data-in-memory": "The items are in memory: to send them from a worker takes longer than to index them.",
+        "dataset-inspected": "Something of the data set is used that tensors of its items have not, such as its "
+        "`targets`. Ask a second object for it, or take it from the batches.",
+        "draws-anew": "A transform draws random numbers for each image in each epoch, as augmentation is meant to.",
+        "too-large": "The images would take more than 1 GiB of memory once they are decoded and transformed, or how "
+        "much is not known.",
+        "unknown-transform": "What a transform does to an image is not known, and it may draw random numbers. Use "
+        "torchvision's.",
         "dataset-changes": "The data set is changed while it is read or between epochs, and workers have copies of it.",
         "few-batches": "Few batches are read each time that workers start, which takes longer than it saves.",
         "left-with-another": "It depends on another finding, which is left. See what is said of that one.",
@@ -115,7 +122,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "own-worker-init": "`worker_init_fn` runs when a worker starts: once, where workers stay.",
         "read-at-once": "The loader is read twice at once, and workers that stay serve one reading at a time. Make a "
         "loader for each.",
-        "read-once": "The loader is not seen to be read more than once, so that there is nothing to keep workers for.",
+        "read-once": "The loader is not seen to be read more than once, and the change saves time from the second time "
+        "on.",
         "sampler-changes": "The loop changes what the sampler draws the next batch by, and workers are given several "
         "batches ahead of it.",
         "seeded-when-made": "The data set owns random numbers, which every worker would repeat. Draw from "

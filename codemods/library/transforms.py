@@ -62,6 +62,32 @@ def transform(name: str) -> Transform | None:
     return _TRANSFORMS.get(name)
 
 
+_IN_MODULES = ("torchvision.transforms.", "torchvision.transforms.v2.")
+_REPEATABLE = frozenset(
+    {"ToTensor", "PILToTensor", "ToImage", "ToDtype", "ConvertImageDtype", "Normalize", "Resize", "CenterCrop", "Pad"}
+    | {"Grayscale", "ToPILImage", "Identity", "ToPureTensor"}
+)
+_MAKES_TENSORS = frozenset({"ToTensor", "PILToTensor", "ToImage"})
+
+
+def is_repeatable(name: str) -> bool | None:
+    """Whether the transform of that qualified name makes the same of an image each time; None if that is not known."""
+    last = _of_torchvision(name)
+    row = _TRANSFORMS.get(last)
+    return True if last in _REPEATABLE else False if row is not None and row.draws else None
+
+
+def makes_tensors(name: str) -> bool:
+    """Whether the transform of that qualified name makes a tensor of an image."""
+    return _of_torchvision(name) in _MAKES_TENSORS
+
+
+def _of_torchvision(name: str) -> str:
+    """The name within torchvision's transforms; of another package none."""
+    package, _, last = name.rpartition(".")
+    return last if f"{package}." in _IN_MODULES else ""
+
+
 def transforms() -> frozenset[str]:
     """The names of the transforms that are known."""
     return frozenset(_TRANSFORMS)

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from codemods.library.transforms import COMPOSERS, Size, transform, transforms
+from codemods.library.transforms import COMPOSERS, Size, is_repeatable, makes_tensors, transform, transforms
 
 v1 = pytest.importorskip("torchvision.transforms")
 v2 = pytest.importorskip("torchvision.transforms.v2")
@@ -54,3 +54,38 @@ def test_composers_keep_what_they_are_made_with(name: str) -> None:
     inner = [v1.ToTensor()]
 
     assert list(getattr(v1, name.rpartition(".")[2])(inner).transforms) == inner
+
+
+REPEATED = {
+    "ToTensor": (),
+    "PILToTensor": (),
+    "Resize": (12,),
+    "CenterCrop": (8,),
+    "Pad": (2,),
+    "Grayscale": (),
+    "RandomCrop": (8,),
+    "RandomHorizontalFlip": (),
+    "ColorJitter": (0.5, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_makes_the_same_of_an_image_each_time(name: str) -> None:
+    """And draws nothing, whether or not that shows."""
+    pixels = torch.randint(256, (3, 16, 16), dtype=torch.uint8)
+    image = v1.ToPILImage()(pixels)
+    made = getattr(v1, name)(*REPEATED[name])
+    before = torch.get_rng_state()
+    results = [
+        v1.PILToTensor()(each) if not isinstance(each, torch.Tensor) else each for each in map(made, [image] * 9)
+    ]
+    is_same = all(torch.equal(results[0], each) for each in results) and torch.equal(before, torch.get_rng_state())
+
+    assert is_repeatable(f"torchvision.transforms.{name}") is is_same
+
+
+def test_what_is_not_known_to_make_the_same_of_an_image() -> None:
+    assert is_repeatable("torchvision.transforms.Lambda") is None
+    assert is_repeatable("albumentations.Resize") is None
+    assert makes_tensors("torchvision.transforms.v2.ToImage")
+    assert not makes_tensors("torchvision.transforms.Resize")

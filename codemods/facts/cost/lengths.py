@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 _MAKERS = frozenset(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "empty", "randint", "arange"))
 _AT_MOST_ALL = frozenset(
     f"torch.utils.data.{name}"
-    for name in (
-        *("RandomSampler", "SubsetRandomSampler", "SequentialSampler"),
-        *("DistributedSampler", "distributed.DistributedSampler"),
-    )
+    for name in ("SubsetRandomSampler", "SequentialSampler", "DistributedSampler", "distributed.DistributedSampler")
 )
 """Samplers that yield no more than the items there are."""
 _PASSING_ON = PROGRESS | {"builtins.enumerate", "builtins.iter", "builtins.reversed"}
@@ -152,8 +149,8 @@ class Lengths:
         else:
             given = [loader.arguments.get(name) for name in ("sampler", "drop_last")]
             samplers, dropped = (each.values if each is not None else NOTHING for each in given)
-        samples = {each.name for each in without_none(samplers)}
-        if not size or items is None or loader.own_iteration is not None or not samples <= _AT_MOST_ALL:
+        is_known = all(_yields_at_most_all(each) for each in without_none(samplers))
+        if not size or items is None or loader.own_iteration is not None or not is_known:
             return None
         return items // size if {each.name for each in dropped} == {"True"} else -(-items // size)
 
@@ -266,6 +263,14 @@ class Lengths:
             return max((each for each in batches if each is not None), default=None) if None not in batches else None
         found_items = self._constants.of(node)
         return len(found_items) if isinstance(found_items, (range, list, tuple, dict)) else None
+
+
+def _yields_at_most_all(sampler: Value) -> bool:
+    """Whether the sampler yields no more indices than there are items."""
+    call = sampler.site
+    of_all = sampler.name == "torch.utils.data.RandomSampler" and isinstance(call, ast.Call) and len(call.args) == 1
+    draws_more = of_all and any(each.arg != "generator" for each in getattr(call, "keywords", ()))
+    return sampler.name in _AT_MOST_ALL or (of_all and not draws_more)
 
 
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:

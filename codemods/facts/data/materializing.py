@@ -1,0 +1,204 @@
+"""Which data sets of images could be read and transformed once for all epochs, and what stands against it?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import LOOPS, walk
+from codemods.dataflow.values import NONE, Sort, without_none
+from codemods.facts.cost.worth import worth
+from codemods.facts.data.datasets import Dataset
+from codemods.facts.data.reads import How
+from codemods.facts.loops import loop_around, module_of, place
+from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.workers.plan import why_reading_is_unknown
+from codemods.library.datasets import sizes
+from codemods.library.kinds import argument, described
+from codemods.library.transforms import is_repeatable, makes_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.data.loaders import Loader
+    from codemods.facts.data.reads import Pass
+    from codemods.facts.script import Script
+
+MOST_BYTES = 2**30
+"""What the images of a data set may take in memory, as numbers of 32 bits; twice as much while they are stacked."""
+_BYTES = 4
+_SPLIT = "torch.utils.data.random_split"
+_PARTS = frozenset(f"torch.utils.data.{name}" for name in ("random_split", "Subset", "ConcatDataset"))
+"""What makes data sets of others, of which is asked where a loader reads them."""
+_LOOKING = frozenset({"builtins.len", "builtins.print"})
+_HANDING_ON = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Dict, ast.IfExp, ast.Starred, ast.Expr)
+
+
+def image_sets(script: Script) -> Iterator[tuple[Module, ast.Call, Value]]:
+    """The data sets of images of known number and size that the module makes and a loader reads, in their order."""
+    for call in script.module.nodes(ast.Call):
+        for value in script.flow.values(call):
+            known = sizes(value.name) if value.sort is Sort.MADE and value.site is call else None
+            if known is not None and known.side is not None and any(True for _ in _readers(script, value)):
+                yield script.module, call, value
+
+
+def why_not_once(script: Script, module: Module, value: Value) -> Reason | None:
+    """Why the data set cannot, or should not, be read once before the first epoch; None where it can."""
+    return (
+        _why_items_differ(script, value)
+        or _why_too_large(script, value)
+        or _why_used_otherwise(script, value)
+        or next((reason for each in _readers(script, value) if (reason := _why_reader(script, each, value))), None)
+        or _why_not_again(script, module, value)
+    )
+
+
+def _readers(script: Script, value: Value) -> Iterator[Loader]:
+    return (each for each in script.loaders if value in each.dataset.parts)
+
+
+# Its items.
+
+
+def _why_items_differ(script: Script, value: Value) -> Reason | None:
+    """Why reading an item again may give another one, or no tensors."""
+    call = value.site
+    assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
+    if any(each.arg == "target_transform" for each in call.keywords) or script.default_device is not None:
+        text = "its labels are transformed" if script.default_device is None else "the script sets a default device"
+        return Reason("other-arguments", f"{text}, and may be other numbers once they are stacked")
+    steps = Dataset(script.flow, frozenset({value})).transforms
+    if steps is None:
+        return Reason("unknown-transform", "its transform is not known: it may draw random numbers")
+    for step in steps:
+        if step.sort is not Sort.MADE or not is_repeatable(step.name):
+            return _why_transformed_anew(script, step)
+    if not any(makes_tensors(each.name) for each in steps):
+        return Reason("unknown-transform", "its transform is not seen to make tensors of its images")
+    return None
+
+
+def _why_transformed_anew(script: Script, step: Value) -> Reason:
+    name = step.name.rpartition(".")[2] if step.sort is Sort.MADE else described(step)
+    places = (at(module_of(script.flow, step.site), step.site),) if step.site is not None else ()
+    where = f" ({HERE})" if places else ""
+    if step.sort is Sort.MADE and is_repeatable(step.name) is False:
+        return Reason("draws-anew", f"{name} draws random numbers for each image in each epoch{where}", places)
+    text = f"what {name} does to an image is not known{where}: it may draw random numbers"
+    return Reason("unknown-transform", text, places)
+
+
+def _why_too_large(script: Script, value: Value) -> Reason | None:
+    data = Dataset(script.flow, frozenset({value}))
+    lengths = worth(script).lengths
+    count, image = lengths.items(data.values), lengths.image(data)
+    if count is None or image is None:
+        return Reason("too-large", "how many images it has, or how large they are, is not known")
+    channels, height, width = image
+    total = count * channels * height * width * _BYTES
+    if total <= MOST_BYTES:
+        return None
+    return Reason(
+        "too-large", f"{count:,} images of {channels} x {height} x {width} take {total / 2**30:,.0f} GiB of memory"
+    )
+
+
+# Its users.
+
+
+def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
+    """Why somebody would see that its items are rows of tensors: who does more than to read it through loaders."""
+    for module, node in script.flow.places(value):
+        above = module.parent(node)
+        if isinstance(above, ast.keyword):
+            above = module.parent(above)
+        if isinstance(getattr(node, "ctx", None), ast.Store) or isinstance(above, _HANDING_ON):
+            continue
+        if isinstance(above, ast.Attribute):
+            text = f"'.{above.attr}' of it is used ({HERE}), which tensors of its items have not"
+            return Reason("dataset-inspected", text, (at(module, node),))
+        if not (isinstance(above, ast.Call) and node is not above.func and _may_be_given(script, above)):
+            text = f"it is used in another way than through a loader ({HERE})"
+            return Reason("dataset-inspected", text, (at(module, node),))
+    return None
+
+
+def _may_be_given(script: Script, call: ast.Call) -> bool:
+    """Whether what is called reads no more of a data set than a loader does: one, a split, ``len``, or the project."""
+    if any(each.call is call for each in script.loaders):
+        return True
+    callees = script.flow.values(call.func)
+    names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
+    if names:
+        return len(names) == len(callees) and names <= _LOOKING | _PARTS
+    return bool(callees) and all(each.sort in {Sort.FUNCTION, Sort.METHOD, Sort.CLASS} for each in callees)
+
+
+def _why_reader(script: Script, loader: Loader, value: Value) -> Reason | None:
+    """Why a loader that reads it stands against it."""
+    if loader.unknown_arguments is not None:
+        return loader.unknown_arguments
+    here = (loader.at(loader.call),)
+    for name in ("collate_fn", "sampler", "batch_sampler"):
+        if name in loader.arguments and loader.arguments[name].values != {NONE}:
+            return Reason("other-arguments", f"a loader of it has a {name} of its own ({HERE})", here)
+    workers = loader.arguments.get("num_workers")
+    if workers is not None and not all(each.sort is Sort.LITERAL and not each.literal for each in workers.values):
+        text = f"worker processes read it beside the training ({HERE}):"
+        return Reason("script-decides", text, here, remedy="take num_workers away where the processors are busy anyway")
+    for each in without_none(loader.dataset.values):
+        inner = each.site if isinstance(each.site, ast.Call) else None
+        if each == value or inner is None or value not in Dataset(script.flow, frozenset({each})).parts:
+            continue
+        made = {name.name for name in script.flow.values(inner.func)}
+        if made != {_SPLIT} or value not in argument(script.flow, inner, 0, "dataset"):
+            text = f"a loader reads a part of it, or more than it alone ({HERE})"
+            return Reason("other-arguments", text, here)
+    return why_reading_is_unknown(script, loader)
+
+
+# How often it is read.
+
+
+def _why_not_again(script: Script, module: Module, value: Value) -> Reason | None:
+    """Why it is not known to be read from the start to the end more often than it is made."""
+    call = value.site
+    assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
+    lengths = worth(script).lengths
+    loop = loop_around(script.flow, module, call)
+    if loop is not None:
+        return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (place(script.flow, loop),))
+    passes = [(loader, each) for loader in _readers(script, value) for each in loader.passes]
+    whole = [(loader, each) for loader, each in passes if each.how is How.LOOP and not _is_left_early(each)]
+    if not whole:
+        text = "it is not seen to be read from the start to the end"
+        return Reason("read-once", text)
+    total = 0
+    for loader, each in whole:
+        times = lengths.times(each.module, each.node)
+        repeats = loop_around(script.flow, each.module, each.node, given=loader.value) is not None
+        total += times if times is not None else 2 if repeats else 1
+    if total > 1:
+        return None
+    return Reason(
+        "read-once", f"it is read once ({HERE}), and nothing would read it again", (whole[0][0].at(whole[0][1].node),)
+    )
+
+
+def _is_left_early(reading: Pass) -> bool:
+    """Whether the loop may end before the last batch."""
+    if not isinstance(reading.node, (ast.For, ast.AsyncFor)):
+        return False
+    inner = {
+        part
+        for each in walk(reading.node)
+        if isinstance(each, LOOPS) and each is not reading.node
+        for part in walk(each)
+    }
+    return any(
+        isinstance(each, ast.Return) or (isinstance(each, ast.Break) and each not in inner)
+        for each in walk(reading.node)
+    )

@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.rewrite import rewrite
+from codemods.catalogue import GROUPS
+from codemods.codemod import Promise
+from codemods.rules.dataset_materialize import DatasetMaterialize
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IMPORTS = """\
+import torch
+from torch.utils.data import DataLoader, random_split
+from torchvision import datasets, transforms
+
+"""
+AFTER = IMPORTS.replace("DataLoader, random_split", "DataLoader, TensorDataset, default_collate, random_split")
+TRANSFORM = "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])\n"
+MADE = 'data = datasets.MNIST("data", transform=transform)\n'
+ONCE = "data = TensorDataset(*default_collate(list(data)))  # decode once\n"
+LOADER = "loader = DataLoader(data, batch_size=64)\n"
+READ = "for epoch in range(3):\n    for a, b in loader:\n        print(a.sum(), b.sum())\n"
+
+
+def rewrites(before: str, after: str) -> None:
+    """Of a script with these lines before its epochs the rule makes one with those."""
+    check_rewrites(DatasetMaterialize, f"{IMPORTS}{TRANSFORM}{before}{READ}", f"{AFTER}{TRANSFORM}{after}{READ}")
+
+
+def left(code: str, because: str, read: str = READ, transform: str = TRANSFORM) -> None:
+    check_leaves(DatasetMaterialize, f"{IMPORTS}{transform}{code}{read}", because)
+
+
+# What is written.
+
+
+def test_a_data_set_with_a_name_is_read_once_under_its_name() -> None:
+    rewrites(MADE + LOADER, MADE + ONCE + LOADER)
+
+
+def test_one_without_a_name_is_read_where_it_is_made() -> None:
+    loader = "loader = DataLoader(\n    {},\n    batch_size=64, shuffle=True)\n"
+    made = 'datasets.MNIST("data", train=True,\n                   transform=transform)'
+    rewrites(loader.format(made), loader.format(f"TensorDataset(*default_collate(list({made})))"))
+
+
+def test_one_that_a_function_reads_has_no_other_value_before() -> None:
+    function = "def report():\n    print(len(data))\n"
+    made = MADE.replace("datasets.MNIST", "TensorDataset(*default_collate(list(datasets.MNIST")
+    rewrites(MADE + function + LOADER, made.replace("transform)\n", "transform))))\n") + function + LOADER)
+
+
+def test_parts_of_a_random_split_are_parts_of_what_was_read() -> None:
+    split = "data, rest = random_split(data, [50000, 10000])\n"
+    rewrites(MADE + split + LOADER, MADE + ONCE + split + LOADER)
+
+
+def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> None:
+    look = "images, labels = next(iter(loader))\nprint(len(data), len(loader.dataset))\n"
+    rewrites(MADE + LOADER + look, MADE + ONCE + LOADER + look)
+
+
+def test_two_functions_that_read_it_once_each_read_it_again() -> None:
+    code = f"{IMPORTS}{TRANSFORM}{MADE}{LOADER}for a, b in loader:\n    print(a)\nfor a, b in loader:\n    print(b)\n"
+    assert ONCE in run(DatasetMaterialize, code).after
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("CIFAR10", "transforms.ToTensor()"),
+        ("FashionMNIST", "transforms.Resize(32), transforms.CenterCrop(28), transforms.PILToTensor()"),
+        ("KMNIST", "transforms.Grayscale(3), transforms.Pad(2), transforms.ToTensor()"),
+        ("SVHN", "transforms.ToTensor(), transforms.ConvertImageDtype(torch.float32)"),
+    ],
+)
+def test_data_sets_and_transforms_that_are_known(name: str, steps: str) -> None:
+    code = MADE.replace("MNIST", name).replace("=transform", f"=transforms.Compose([{steps}])")
+    rewrites(code + LOADER, code + ONCE + LOADER)
+
+
+def test_the_loader_of_what_was_read_once_is_seen_as_it_is() -> None:
+    """By all rules, in a second round: batches by one index, no workers, and lines as the user knows them."""
+    device = "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
+    read = "for epoch in range(3):\n    for a, b in loader:\n        a = a.to(device)\n"
+    code = f"{IMPORTS}{device}{TRANSFORM}{MADE}loader = DataLoader(data, batch_size=64, shuffle=True)\n{read}"
+    result = rewrite("train.py", code, Settings(GROUPS["DEFAULT"], Promise.PRECISION))
+
+    assert "sampler=BatchSampler(RandomSampler(data), 64, drop_last=False)" in result.after
+    assert [(site.rule, site.line) for site in result.sites if site.rewrites] == [
+        ("dataset-materialize", 7),
+        ("loader-batched-index", 8),
+        ("loader-pin", 8),
+        ("h2d-non-blocking", 11),
+    ]
+    assert {site.code for site in result.sites if site.rule == "loader-workers"} == {"data-in-memory"}
+    again = rewrite("train.py", result.after, Settings(GROUPS["DEFAULT"], Promise.PRECISION))
+    assert again.after == result.after
+
+
+def test_a_line_that_a_reason_names_is_the_one_before_any_change() -> None:
+    own = "test = DataLoader(data, batch_size=64, shuffle=True)\nprint(test.batch_size)\nfor a, b in test:\n    print(a)\n"
+    code = f"{IMPORTS}{TRANSFORM}{MADE}{LOADER}{own}{READ}"
+    rules = frozenset({"dataset-materialize", "loader-batched-index"})
+    sites = rewrite("train.py", code, Settings(rules, Promise.BITWISE)).sites
+    (reason,) = [site for site in sites if not site.rewrites]
+    assert (reason.line, reason.message) == (
+        8,
+        "'.batch_size' of it is used (line 9), which a sampler of batches would change",
+    )
+
+
+def test_batches_and_random_numbers_are_the_same(tmp_path: Path) -> None:
+    """Of all epochs: the values, strides, formats and containers, and what is drawn afterwards."""
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for part in ("train", "t10k"):
+        images = torch.randint(256, (70, 28, 28), dtype=torch.uint8)
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(
+            struct.pack(">4i", 0x803, 70, 28, 28) + images.numpy().tobytes()
+        )
+        labels = torch.randint(10, (70,), dtype=torch.uint8)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, 70) + labels.numpy().tobytes())
+    before = (
+        f"{IMPORTS}torch.manual_seed(3)\n{TRANSFORM}data = datasets.MNIST({str(tmp_path)!r}, transform=transform)\n"
+        "loader = DataLoader(data, batch_size=16, shuffle=True)\nfound = []\n"
+        "for epoch in range(2):\n    for batch in loader:\n"
+        "        found.append((type(batch), [(each.tolist(), each.stride(), each.dtype) for each in batch]))\n"
+        "found.append((len(loader), len(loader.dataset), torch.rand(3).tolist()))\n"
+    )
+    results = []
+    rules = frozenset({"dataset-materialize", "loader-batched-index"})
+    after = rewrite("train.py", before, Settings(rules, Promise.BITWISE)).after
+    assert "default_collate" in after
+    assert "BatchSampler" in after
+    for text in (before, after):
+        names: dict[str, object] = {}
+        with torch.random.fork_rng():
+            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
+        results.append(names["found"])
+    assert results[0] == results[1]
+
+
+# What is left.
+
+
+@pytest.mark.parametrize(
+    ("transform", "because"),
+    [
+        pytest.param(
+            "transform = transforms.Compose([transforms.RandomCrop(28, padding=2), transforms.ToTensor()])\n",
+            "RandomCrop draws random numbers for each image in each epoch (line 5)",
+            id="it draws",
+        ),
+        pytest.param(
+            "transform = transforms.Compose([transforms.ToTensor(), transforms.Lambda(lambda x: x + torch.rand(1))])\n",
+            "what Lambda does to an image is not known (line 5): it may draw random numbers",
+            id="a lambda",
+        ),
+        pytest.param(
+            "import sys\nfrom steps import transform\n",
+            "its transform is not known: it may draw random numbers",
+            id="unread",
+        ),
+        pytest.param(
+            "transform = transforms.Resize(14)\n",
+            "its transform is not seen to make tensors of its images",
+            id="no tensors",
+        ),
+        pytest.param(
+            "transform = transforms.Compose([transforms.Resize(224), transforms.ToTensor()])\n",
+            "60,000 images of 1 x 224 x 224 take 11 GiB of memory",
+            id="too large",
+        ),
+    ],
+)
+def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> None:
+    left(MADE + LOADER, because, transform=transform)
+
+
+@pytest.mark.parametrize(
+    ("code", "because"),
+    [
+        pytest.param(
+            MADE.replace(")", ", target_transform=lambda label: label % 2)") + LOADER,
+            "its labels are transformed, and may be other numbers once they are stacked",
+            id="labels",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}print(data.classes)\n",
+            "'.classes' of it is used (line 8), which tensors of its items have not",
+            id="classes",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}print(loader.dataset.targets)\n",
+            "'.targets' of it is used (line 8), which tensors of its items have not",
+            id="targets, through the loader",
+        ),
+        pytest.param(
+            f"{MADE}image, label = data[0]\n{LOADER}",
+            "it is used in another way than through a loader (line 7)",
+            id="an item, whose label is an int",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}import some_package\nsome_package.show(data)\n",
+            "it is used in another way than through a loader (line 9)",
+            id="handed to other code",
+        ),
+        pytest.param(
+            f"{MADE}loader = DataLoader(data, batch_size=64, collate_fn=lambda items: items)\n",
+            "a loader of it has a collate_fn of its own (line 7)",
+            id="collate_fn",
+        ),
+        pytest.param(
+            f"{MADE}loader = DataLoader(data, batch_size=64, num_workers=4)\n",
+            "worker processes read it beside the training (line 7): take num_workers away where the processors are busy "
+            "anyway",
+            id="workers",
+        ),
+        pytest.param(
+            f"{MADE}loader = DataLoader(torch.utils.data.Subset(data, range(100)), batch_size=64)\n",
+            "a loader reads a part of it, or more than it alone (line 7)",
+            id="a part",
+        ),
+    ],
+)
+def test_a_data_set_is_left(code: str, because: str) -> None:
+    left(code, because)
+
+
+def test_one_that_is_read_once_is_left() -> None:
+    left(
+        MADE + LOADER,
+        "it is read once (line 8), and nothing would read it again",
+        "for a, b in loader:\n    print(a)\n",
+    )
+    one_epoch = "for epoch in range(1):\n    for a, b in loader:\n        print(a)\n"
+    left(MADE + LOADER, "it is read once (line 9), and nothing would read it again", one_epoch)
+
+
+def test_one_of_which_a_loop_reads_a_part_is_left() -> None:
+    part = "for epoch in range(9):\n    for a, b in loader:\n        print(a)\n        if b.sum() > 9:\n            break\n"
+    left(MADE + LOADER, "it is not seen to be read from the start to the end", part)
+    inner = part.replace("        if b.sum() > 9:", "        for _ in range(3):")
+    assert ONCE in run(DatasetMaterialize, IMPORTS + TRANSFORM + MADE + LOADER + inner).after
+
+
+def test_one_that_is_made_in_each_epoch_is_left() -> None:
+    read = (
+        f"for epoch in range(3):\n    {MADE}    {LOADER}    for a, b in loader:\n        print(a)\n"
+        "    for a, b in loader:\n        print(b)\n"
+    )
+    left("", "it is made anew in each pass of a loop (line 6)", read)
+
+
+def test_one_of_a_framework_is_left() -> None:
+    read = "import pytorch_lightning as pl\npl.Trainer(max_epochs=3).fit(object(), loader)\n"
+    left(MADE + LOADER, "pl.Trainer(max_epochs=3).fit() reads it, in code that is not followed (line 9)", read)
+
+
+# What is no site.
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param('data = datasets.ImageFolder("data", transform=transform)\n' + LOADER, id="images of any size"),
+        pytest.param(MADE + "loader = DataLoader(datasets.FakeData(transform=transform))\n", id="nobody reads it"),
+    ],
+)
+def test_other_data_sets_are_no_sites(code: str) -> None:
+    check_silent(DatasetMaterialize, f"{IMPORTS}{TRANSFORM}{code}{READ}")
