@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.dataflow.placement import dominates, means_the_same
-from codemods.editing.values import Insert
+from codemods.dataflow.placement import dominates
+from codemods.editing.values import AddElse, Insert
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.devices.cudnn import is_switched_on, optional, why_decided
 from codemods.facts.leads import frames, runs, sites_here
 from codemods.facts.models.image_sizes import why_size_varies
 from codemods.facts.reason import Reason
-from codemods.facts.switches import following, is_repeated, place_of_switch, starts_processes
+from codemods.facts.switches import is_repeated, place_of_switch, starts_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
-    from codemods.facts.devices.cudnn import OptionalBranch
     from codemods.facts.models.layers import Model
     from codemods.facts.script import Script
 
@@ -153,16 +152,14 @@ def _why_no_cuda(script: Script) -> Reason | None:
 # Where a colleague would set the flag.
 
 
-def _insertion(script: Script, other: OptionalBranch, sites: Sequence[ast.AST]) -> Insert | None:
-    """The flag where an option is not given that is off by default: in the ``else``, or under the denied test."""
-    module, statement = other.module, other.statement
-    is_before = any(dominates(module, statement, frame) for site in sites for frame in frames(script, site))
-    flag = script.spelled(module, _FLAG, statement)
-    if not is_before or flag is None or is_repeated(module, statement) or starts_processes(script):
+def _insertion(script: Script, other: ast.If, sites: Sequence[ast.AST]) -> Insert | AddElse | None:
+    """The flag where an option is not given that is off by default: in the ``else``."""
+    module = script.module
+    is_before = any(dominates(module, other, frame) for site in sites for frame in frames(script, site))
+    flag = script.spelled(module, _FLAG, other)
+    if not is_before or flag is None or is_repeated(module, other) or starts_processes(script):
         return None
-    if statement.orelse:
-        is_chain = isinstance(statement.orelse[0], ast.If) and len(statement.orelse) == 1
-        return None if is_chain else Insert(module, statement.orelse[-1], f"{flag} = True", "after")
-    if not means_the_same(script.flow, module, statement.test, following(module, statement)):
-        return None
-    return Insert(module, statement, f"if {other.denied}:\n    {flag} = True", "after")
+    if not other.orelse:
+        return AddElse(module, other, f"{flag} = True")
+    is_chain = isinstance(other.orelse[0], ast.If) and len(other.orelse) == 1
+    return None if is_chain else Insert(module, other.orelse[-1], f"{flag} = True", "after")

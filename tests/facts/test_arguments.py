@@ -27,6 +27,8 @@ TESTS = {
     "args.seed": False,
     "args.lucky != -1": False,
     "args.lucky == -1": True,
+    "args.lucky > 0": False,
+    "args.lucky <= 0": True,
     "args.strict": False,
     "not args.strict": True,
     "args.loose": True,
@@ -37,7 +39,7 @@ TESTS = {
     "args.level": None,
     "args.size": None,
     "args.other": None,
-    "args.lucky > 0": None,
+    "args.seed > 0": None,
     "something()": None,
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import assigned
@@ -26,17 +25,6 @@ if TYPE_CHECKING:
 _SEEDING = re.compile(r"seed|determin|reproduc", re.IGNORECASE)
 
 
-@dataclass(frozen=True, eq=False)
-class OptionalBranch:
-    """An ``if`` without which the script leaves the choice to cuDNN: it asks for an option that is off by default."""
-
-    module: Module
-    statement: ast.If
-    """The ``if`` that asks for the option."""
-    denied: str
-    """Its test, denied."""
-
-
 def is_switched_on(script: Script) -> bool:
     """Whether the script lets cuDNN measure its algorithms already, if no option is given that says otherwise."""
     return any(
@@ -46,8 +34,11 @@ def is_switched_on(script: Script) -> bool:
     )
 
 
-def optional(script: Script) -> OptionalBranch | None:
-    """The one ``if`` under which everything stands that keeps cuDNN from measuring; None where there is no such one."""
+def optional(script: Script) -> ast.If | None:
+    """The one ``if`` of the module under which everything stands that keeps cuDNN from measuring; None for another.
+
+    It asks for an option that is off by default: without it, the script leaves the choice to cuDNN.
+    """
     if any(_is_true(value) for _, _, value in _settings(script)):
         return None
     said = {node: module for module, node in script.determinisms} | {
@@ -57,9 +48,7 @@ def optional(script: Script) -> OptionalBranch | None:
     if len(found) != 1 or any(_off_by_default(script, module, node) is None for node, module in said.items()):
         return None
     (statement,) = found
-    if not script.module.holds(statement):
-        return None
-    return OptionalBranch(script.module, statement, _denied(statement.test))
+    return statement if script.module.holds(statement) else None
 
 
 def _off_by_default(script: Script, module: Module, node: ast.AST) -> ast.If | None:
@@ -86,26 +75,6 @@ def _conditions(script: Script, module: Module, node: ast.AST) -> list[Branch]:
     return found
 
 
-def _denied(test: ast.expr) -> str:
-    """The test that holds where this one does not, as a colleague would write it."""
-    match test:
-        case ast.UnaryOp(ast.Not(), operand):
-            return ast.unparse(operand)
-        case ast.Compare(left, [comparison], [right]) if type(comparison) in _OPPOSITES:
-            return ast.unparse(ast.Compare(left, [_OPPOSITES[type(comparison)]()], [right]))
-        case ast.Name() | ast.Attribute() | ast.Call() | ast.Subscript():
-            return f"not {ast.unparse(test)}"
-    return f"not ({ast.unparse(test)})"
-
-
-_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-}
-
-
 @lasting  # each module asks
 def _settings(script: Script) -> tuple[tuple[Module, ast.AST, ast.expr | None], ...]:
     """Where the flag is set, to what: ``cudnn.benchmark = …``, ``cudnn.flags(…)``."""
@@ -129,7 +98,7 @@ def _is_true(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and bool(value.value)
 
 
-def why_decided(script: Script, aside: OptionalBranch | None = None) -> Reason | None:
+def why_decided(script: Script, aside: ast.If | None = None) -> Reason | None:
     """Why the script decides otherwise, or may: it asks for determinism, or sets the flag.
 
     Args:

@@ -96,13 +96,9 @@ def by_default(script: Script, test: ast.expr) -> bool | None:
             decides = isinstance(join, ast.Or)
             found = [by_default(script, each) for each in values]
             return decides if decides in found else None if None in found else not decides
-        case ast.Compare(left, [comparison], [other]) if _is_plain(other) and type(comparison) in _COMPARED:
+        case ast.Compare(left, [comparison], [other]) if _is_plain(other):
             defaults = values_by_default(script, left)
-            return (
-                None
-                if defaults is None
-                else _agreed(_COMPARED[type(comparison)](each, ast.literal_eval(other)) for each in defaults)
-            )
+            return None if defaults is None else _agreed(_holds(comparison, each, other) for each in defaults)
     defaults = values_by_default(script, test)
     return None if defaults is None else _agreed(bool(each) for each in defaults)
 
@@ -115,7 +111,24 @@ _COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
 }
 
 
-def _agreed(answers: Iterable[bool]) -> bool | None:
+_ORDERED: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
+
+
+def _holds(comparison: ast.cmpop, value: object, other: ast.expr) -> bool | None:
+    """Whether the comparison holds for a value; None where it is of another sort, or fails."""
+    bound = ast.literal_eval(other)
+    if type(comparison) in _ORDERED:
+        are_numbers = isinstance(value, (int, float)) and isinstance(bound, (int, float))
+        return _ORDERED[type(comparison)](value, bound) if are_numbers else None  # type: ignore[arg-type]
+    return _COMPARED[type(comparison)](value, bound) if type(comparison) in _COMPARED else None
+
+
+def _agreed(answers: Iterable[bool | None]) -> bool | None:
     found = set(answers)
     return found.pop() if len(found) == 1 else None
 
