@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.amp.blocks import BCE, WITH_LOGITS, Blocks
 from codemods.amp.checkpoints import checkpoints, ends
 from codemods.amp.gradient_obstacles import GradientObstacles
 from codemods.amp.naming import Wording
 from codemods.amp.reasons import BF16_CAN, NO_SCALER, LeftError
-from codemods.amp.regions import BCE, WITH_LOGITS, Blocks
 from codemods.amp.scaler import Scaling
 from codemods.amp.scaler_scope import Homes
 from codemods.amp.step_obstacles import StepObstacles
@@ -42,9 +42,9 @@ from codemods.library.kinds import Kind, why
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from codemods.amp.blocks import Piece
     from codemods.amp.checkpoints import End
     from codemods.amp.naming import Names
-    from codemods.amp.regions import Piece
     from codemods.amp.scaler_scope import Home
     from codemods.codemod import AmpForm
     from codemods.editing.values import Edit

@@ -244,7 +244,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         for each, home in ready:
             reason = why_not_there(script, each, home, left)
             if reason is None and self.is_weighed:
-                reason = worth(script).why_not_compiled(each.model.value)
+                reason = worth(script).why_compiled_in_vain(each.model.value)
             because = why_second_name(script, each, home)
             if reason is not None:
                 site = each.site(script.module)
@@ -287,7 +287,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         is_alone = next(twins(script.flow, script.modules, each.model.value, home), None) is None
         if not is_alone or why_not_there(script, each, home, {}) or why_second_name(script, each, home):
             return None
-        if self.is_weighed and worth(script).why_not_compiled(each.model.value) is not None:
+        if self.is_weighed and worth(script).why_compiled_in_vain(each.model.value) is not None:
             return None
         module, name = script.module, script.module.code(home.name)
         is_inside = home.anchor in chosen.orelse

@@ -149,7 +149,7 @@ for images in torch.randn(100, 64, 3, 224, 224):
         found = stepped(script, made)
         if isinstance(found, Reason):
             return self.left(module, call, found)
-        in_vain = worth(script).why_not_fused(found.models) if self.is_weighed else None
+        in_vain = worth(script).why_fused_in_vain(found.models) if self.is_weighed else None
         if in_vain is not None:
             return self.left(module, call, in_vain)
         forms = [FUSED[each] for each in names]

@@ -48,7 +48,7 @@ def test_what_cannot_pay(known: Script, compiled: bool | None, narrow: bool) -> 
     found = Worth(known)
     values = [each.value for each in known.models]
 
-    assert [found.why_not_compiled(each) is not None for each in values] == ([] if compiled is None else [compiled])
+    assert [found.why_compiled_in_vain(each) is not None for each in values] == ([] if compiled is None else [compiled])
     assert (found.why_in_32_bits(frozenset(values)) is not None) is narrow
 
 
@@ -68,7 +68,7 @@ def test_workers_for_a_few_batches(data: str, epochs: str, expected: bool) -> No
 
 def test_the_user_may_ask_for_it_all_the_same() -> None:
     known = trained(SMALL)
-    reason = Worth(known).why_not_compiled(known.models[0].value)
+    reason = Worth(known).why_compiled_in_vain(known.models[0].value)
 
     assert reason is not None
     assert (reason.code, reason.remedy) == ("never-pays-back", "select the rule by name to apply it all the same")

@@ -79,13 +79,15 @@ def _places(hook: Callee, count: int) -> Iterator[ast.expr]:
     for node in walk(hook):
         match node:
             case ast.Assign(targets, given) if _carries(given, carrying):
-                yield from (_root(each) for each in targets if not isinstance(each, ast.Name) or each.id in outer)
+                yield from (
+                    _without_items(each) for each in targets if not isinstance(each, ast.Name) or each.id in outer
+                )
             case ast.Call(ast.Attribute(place, name)) if name in _PUTS:
                 if any(_carries(each, carrying) for each in (*node.args, *(one.value for one in node.keywords))):
-                    yield _root(place)
+                    yield _without_items(place)
 
 
-def _root(place: ast.expr) -> ast.expr:
+def _without_items(place: ast.expr) -> ast.expr:
     """The name or attribute whose items they are."""
     while isinstance(place, ast.Subscript):
         place = place.value

@@ -76,7 +76,7 @@ class Worth:
         sizes = self.networks.sizes(model)
         return self.networks.operations(model, sizes, self.iterations(model)) if sizes is not None else None
 
-    def why_not_compiled(self, model: Value) -> Reason | None:
+    def why_compiled_in_vain(self, model: Value) -> Reason | None:
         """Why compiled code of the model cannot save what its start takes; None where it may, or that is not known."""
         sizes, operations, length = self.networks.sizes(model), self.operations(model), self.length(model)
         named = f" of a network of {_parameters(sizes)}" if sizes and sizes.parameters else ""
@@ -128,7 +128,7 @@ class Worth:
         text = small if total else "no layer is wide enough for TF32 to speed up its products"
         return Reason(_CODE, text, remedy=_WHATEVER)
 
-    def why_not_fused(self, models: Iterable[Value]) -> Reason | None:
+    def why_fused_in_vain(self, models: Iterable[Value]) -> Reason | None:
         """Why a step in one kernel saves nothing that could be seen; None where it may, or that is not known."""
         found = [self.networks.sizes(each) for each in models]
         known = [each for each in found if each is not None and each.published is None]

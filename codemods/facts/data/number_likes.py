@@ -47,7 +47,9 @@ def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr) -> boo
             return is_number(arrays, flow, module, body) and is_number(arrays, flow, module, orelse)
         case ast.Call() if _returns_number(arrays, flow, module, node):
             return True
-        case ast.Name() if _counts(flow, module, node.id) or _is_index(flow, module, node) or _is_plain(module, node):
+        case ast.Name() if (
+            _counts(flow, module, node.id) or _is_index(flow, module, node) or _is_said_to_be_no_array(module, node)
+        ):
             return True
     values = flow.values(node)
     return _is_size(flow, node) or (
@@ -85,7 +87,7 @@ def _returns_number(arrays: Arrays, flow: Flow, module: Module, call: ast.Call) 
     return func.attr in _REDUCES and not (call.args or call.keywords) and arrays.array(module, func.value) is not None
 
 
-def _is_plain(module: Module, name: ast.Name) -> bool:
+def _is_said_to_be_no_array(module: Module, name: ast.Name) -> bool:
     """Whether it is a parameter that is said to be a number or a list, and given nothing else in its function."""
     function = module.function(name)
     if function is None:

@@ -125,7 +125,9 @@ class Conditions:
     def _is_moved_on_each_side(self, place: ast.stmt) -> bool:
         """Whether a statement before the place in its function moves something to CUDA on each of its sides."""
         module = self._module
-        moving = {module.statement(each.call) for each in self._to_cuda if each.module is module and _is_plain(each)}
+        moving = {
+            module.statement(each.call) for each in self._to_cuda if each.module is module and _is_unconditional(each)
+        }
         above = {each for move in moving for each in module.ancestors(move) if isinstance(each, ast.If)}
         return any(dominates(module, each, place) and _each_side_has(each, moving) for each in above)
 
@@ -235,7 +237,7 @@ def _is_self_of(value: Value, layers: set[Value]) -> bool:
     return is_made and any(each.sort is Sort.INSTANCE and each.site is None and each.of == value.of for each in layers)
 
 
-def _is_plain(move: Transfer) -> bool:
+def _is_unconditional(move: Transfer) -> bool:
     """Whether it runs wherever its statement does, and the script ends where it fails."""
     tests = {each.test for each in move.branches}
     is_in_if = all(isinstance(move.module.parent(each), ast.If) for each in tests)

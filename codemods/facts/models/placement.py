@@ -369,7 +369,7 @@ def _named(module: Module, move: Transfer) -> tuple[ast.stmt, ast.expr] | None:
             break
         parent = module.parent(node)
     if isinstance(parent, ast.Expr):
-        receiver = _root(move.receiver)
+        receiver = _called_on(move.receiver)
         return None if receiver is None else (parent, receiver)
     return _target(module, node)
 
@@ -396,7 +396,7 @@ def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
 
 
-def _root(receiver: ast.expr) -> ast.expr | None:
+def _called_on(receiver: ast.expr) -> ast.expr | None:
     """The name that is left of a chain of methods that return the model: ``model.train().cuda()`` → ``model``."""
     receiver = _without_moves(receiver)
     is_item = isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant)

@@ -163,7 +163,7 @@ def _named_beside(script: Script, made: Made) -> Iterator[ast.expr]:
     beside = (each for each in module.nodes(ast.Attribute) if module.function(each) is function)
     inside = (each for each in walk(made.call) if isinstance(each, ast.Attribute))
     for attribute in (*inside, *beside):
-        is_asked = attribute.attr in {"parameters", "named_parameters"} and _is_plain(attribute.value)
+        is_asked = attribute.attr in {"parameters", "named_parameters"} and _is_dotted_name(attribute.value)
         if is_asked and any(kind(script.flow, each) is Kind.MODEL for each in script.flow.values(attribute.value)):
             yield attribute.value
 
@@ -180,9 +180,9 @@ def _test_of(script: Script, move: Transfer, module: Module, place: ast.stmt) ->
     return "True" if is_certain else None if said is None else said.text
 
 
-def _is_plain(node: ast.expr) -> bool:
+def _is_dotted_name(node: ast.expr) -> bool:
     """``model``, ``self.model``."""
-    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_plain(node.value))
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted_name(node.value))
 
 
 # What has run before.

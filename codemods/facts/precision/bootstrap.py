@@ -133,7 +133,7 @@ class _Values:
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for target, value in (pair for each in targets for pair in _pairs(each, statement.value)):
                 if value is not None:
-                    found[_root(target)].append((statement, value))
+                    found[_bound_name(target)].append((statement, value))
         return found
 
     @cached_property
@@ -278,7 +278,7 @@ def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[ast.expr,
             yield from _pairs(each, value)
 
 
-def _root(target: ast.expr) -> str:
+def _bound_name(target: ast.expr) -> str:
     """The name that is bound, or whose elements are."""
     while isinstance(target, (ast.Subscript, ast.Starred)):
         target = target.value

@@ -103,7 +103,7 @@ class SideGraphs:
         """Where it may change a tensor in place that has a graph and was not made in it."""
         for node in walk(function):
             changed = _changed(node)
-            root = None if changed is None else _root(changed)
+            root = None if changed is None else _reached_from(changed)
             if changed is None or (isinstance(root, ast.Name) and root.id not in carrying):
                 continue
             if not self._is_fresh(function, changed):
@@ -164,7 +164,7 @@ def _makes_memory(name: str) -> bool:
     return name.startswith("numpy.") or _is_new(torch_function(name))
 
 
-def _root(node: ast.expr) -> ast.expr:
+def _reached_from(node: ast.expr) -> ast.expr:
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     return node

@@ -109,7 +109,7 @@ class _Changes:
             if isinstance(node, ast.Global):
                 return node
             if isinstance(node, ast.Delete):
-                if any(not isinstance(each, ast.Name) and _root(each) in outer | names for each in node.targets):
+                if any(not isinstance(each, ast.Name) and _first_name(each) in outer | names for each in node.targets):
                     return node
             elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
                 if self._is_written(function, node, outer, names):
@@ -199,7 +199,7 @@ class _Changes:
             values = without_none(self._flow.before(node).get(node.target.id, NOTHING))
             is_number = bool(values) and all(each.sort in _IMMUTABLE for each in values)
             return node.target.id in own and not is_text and not is_number
-        stored = [each for each in _stored(node) if _root(each) in outer | own]
+        stored = [each for each in _stored(node) if _first_name(each) in outer | own]
         # `self.file = h5py.File(path)` on the first use: each worker opens its own.
         if not stored or opens(self._flow, function, node.value):
             return False
@@ -243,7 +243,7 @@ class _Changes:
         """Whether a call of a library's function or method changes something that is shared."""
         called = _names(self._flow, call)
         if called & CHANGING_FUNCTIONS:
-            return bool(call.args) and _root(call.args[0]) in names
+            return bool(call.args) and _first_name(call.args[0]) in names
         written = next((each.value for each in call.keywords if each.arg == "out"), None)
         if written is not None and self._is_shared(written, names):
             return True
@@ -252,9 +252,9 @@ class _Changes:
         in_place = row is not None and row.memory is Memory.SELF and method != "requires_grad_"
         if in_place and operand is not None and self._is_shared(operand, names):
             return True
-        if method == "shuffle" and call.args and _root(call.args[0]) in names:
+        if method == "shuffle" and call.args and _first_name(call.args[0]) in names:
             return True  # of a generator of the data set's own
-        return method in CHANGING_METHODS | OF_ARRAYS and not called and _root(call.func) in names
+        return method in CHANGING_METHODS | OF_ARRAYS and not called and _first_name(call.func) in names
 
 
 _FOLLOWED = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Call, ast.Delete, ast.Global, ast.NamedExpr)
@@ -313,7 +313,7 @@ def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
     return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
 
 
-def _root(node: ast.expr) -> str:
+def _first_name(node: ast.expr) -> str:
     """The name that an attribute or item is reached from: ``self.cache[i].data`` → ``self``, as of ``type(self).n``."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value

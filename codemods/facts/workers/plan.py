@@ -193,7 +193,7 @@ class WorkerFacts:
             return module.code(count.test) if count.body.value and otherwise == 0 else None
         if self._is_above_0(count):
             return "True"
-        is_plain = not isinstance(count, ast.Constant) and self._is_plain(count)
+        is_plain = not isinstance(count, ast.Constant) and self._can_be_written_twice(count)
         return f"{module.code(count)} > 0" if is_plain else None
 
     def _is_above_0(self, count: ast.expr) -> bool:
@@ -207,15 +207,15 @@ class WorkerFacts:
         names = {each.name for each in self.script.flow.values(node.func)} if isinstance(node, ast.Call) else set()
         return bool(names) and names <= _COUNTS_PROCESSORS
 
-    def _is_plain(self, count: ast.expr) -> bool:
+    def _can_be_written_twice(self, count: ast.expr) -> bool:
         """Whether the expression may be written twice: names, attributes, items, arithmetic on them."""
         if isinstance(count, ast.BinOp):
-            return self._is_plain(count.left) and self._is_plain(count.right)
+            return self._can_be_written_twice(count.left) and self._can_be_written_twice(count.right)
         if isinstance(count, ast.Call):
             is_plain = isinstance(count.func, ast.Name) and count.func.id in {"int", "min", "max"}
-            return self._counts_processors(count) or (is_plain and all(map(self._is_plain, count.args)))
+            return self._counts_processors(count) or (is_plain and all(map(self._can_be_written_twice, count.args)))
         if isinstance(count, (ast.Attribute, ast.Subscript)):
-            return self._is_plain(count.value)
+            return self._can_be_written_twice(count.value)
         return isinstance(count, (ast.Name, ast.Constant))
 
     def users(self, site: Site) -> tuple[Loader, ...]:

@@ -7,8 +7,8 @@ import ast
 import pytest
 from iteration import looped, script
 
+from codemods.amp.blocks import Blocks
 from codemods.amp.reasons import LeftError
-from codemods.amp.regions import Blocks
 from codemods.facts.training.loss_regions import Phases
 
 HEAD = "net = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()).cuda()\nbce = nn.BCELoss()\n"
