@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
+from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.data.array_obstacles import (
     why_no_call,
@@ -22,9 +23,10 @@ from codemods.facts.data.number_likes import is_list, is_number, is_tensor
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
+    from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
     from codemods.facts.data.arrays import Array
     from codemods.facts.data.conversions import Conversion
@@ -124,10 +126,25 @@ for i in range(100):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every tensor that is made of an array, a list of arrays or a tensor, in loops and data sets."""
+        found: dict[ast.stmt, list[Finding]] = {}
         for conversion in conversions(script, Arrays(script.flow)):
             finding = self._shared(conversion) if conversion.form is Form.SHARING else self._site(conversion)
             if finding is not None:
-                yield finding
+                found.setdefault(conversion.module.statement(conversion.call), []).append(finding)
+        for statement, findings in found.items():
+            yield from self._on_lines(statement, findings)
+
+    def _on_lines(self, statement: ast.stmt, findings: Sequence[Finding]) -> Iterator[Finding]:
+        """The findings of a statement, split into one for each name where its line gets too wide."""
+        rewritten = [each for each in findings if each.rewrites]
+        calls = [call for each in rewritten for call in _chained(each.module, each.node)]
+        added = sum(_growth(edit) for each in rewritten for edit in each.edits)
+        lines = split(rewritten[0].module, statement, calls, added) if rewritten else None
+        for each in findings:
+            if lines is None or not each.rewrites:
+                yield each
+            else:
+                yield self.rewrites(each.module, each.node, each.message, *each.edits, lines)
 
     def _shared(self, conversion: Conversion) -> Finding | None:
         """``torch.as_tensor()``: of a list of arrays; of one array there is nothing to gain."""
@@ -207,6 +224,30 @@ for i in range(100):
 
     def _left(self, conversion: Conversion, because: Reason) -> Finding:
         return self.left(conversion.module, conversion.call, because)
+
+
+def _chained(module: Module, call: ast.AST) -> Iterator[ast.Call]:
+    """``torch.Tensor(x).to(device)``: the call, and the methods that move or shape the tensor after it."""
+    above: ast.AST | None = call
+    while isinstance(above, ast.Call):
+        yield above
+        method = module.parent(above)
+        is_shaping = isinstance(method, ast.Attribute) and method.attr in _SHAPING
+        above = module.parent(method) if is_shaping and method is not None else None
+
+
+_SHAPING = frozenset({"to", "cuda", "view", "reshape", "flatten", "squeeze", "unsqueeze"})
+
+
+def _growth(edit: Edit) -> int:
+    """By how many columns an edit makes a line longer."""
+    match edit:
+        case AddArgument(_, _, name, value):
+            return len(f", {name}={value}")
+        case Replace(module, node, template, holes):
+            kept = {name: module.code(hole) for name, hole in holes}
+            return len(template.format_map(kept)) - len(module.code(node))
+    return 0
 
 
 def _handed_on(conversion: Conversion) -> tuple[str, tuple[tuple[str, ast.expr], ...]]:

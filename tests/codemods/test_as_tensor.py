@@ -1099,3 +1099,25 @@ def test_a_list_of_what_may_be_arrays_is_never_passed_over(call: str) -> None:
         f"        obs, reward, done, _ = env.step(0)\n    x = {call}\n"
     )
     check_leaves(AsTensor, text, "it is not known to be a list of NumPy arrays: that depends on obs.copy() (line 12)")
+
+
+def test_a_line_that_gets_too_wide_is_split() -> None:
+    lines = "    observation, finished = np.ones((64, 4)), np.zeros(64)\n"
+    before = "    observation, finished = torch.Tensor(observation).to(device), torch.Tensor(finished).to(device)\n"
+    after = """\
+    observation = torch.as_tensor(observation, dtype=torch.float32).to(device)
+    finished = torch.as_tensor(finished, dtype=torch.float32).to(device)
+"""
+    head = HEAD + "device = torch.device('cuda')\n" + LOOP + lines
+
+    check_rewrites(AsTensor, head + before, head + after)
+
+
+def test_a_line_stays_one_where_a_name_is_bound_that_it_reads() -> None:
+    lines = "    observation, finished = np.ones((64, 4)), np.zeros(64)\n"
+    before = "    finished, observation = torch.Tensor(observation).to(device), torch.Tensor(finished).to(device)\n"
+    head = HEAD + "device = torch.device('cuda')\n" + LOOP + lines
+    made = "torch.as_tensor({}, dtype=torch.float32).to(device)"
+    after = f"    finished, observation = {made.format('observation')}, {made.format('finished')}\n"
+
+    check_rewrites(AsTensor, head + before, head + after)
