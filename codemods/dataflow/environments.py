@@ -32,10 +32,6 @@ class Environment(Mapping[str, Values]):
         found = self._recent.get(name)
         return self._base.get(name) if found is None else found
 
-    def _of(self, name: str) -> Values:
-        found = self._recent.get(name)
-        return self._base.get(name, _NEVER_BOUND) if found is None else found
-
     def __contains__(self, name: object) -> bool:
         return name in self._recent or name in self._base
 
@@ -61,10 +57,17 @@ class Environment(Mapping[str, Values]):
         """
         if self is UNREACHABLE or other is UNREACHABLE or self is other:
             return other if self is UNREACHABLE else self
-        names = (*self._recent, *other._recent) if self._base is other._base else (*self, *other)
+        base, recent = self._base, self._recent
+        other_base, other_recent = other._base, other._recent
+        same = base is other_base
+        names = {**recent, **other_recent} if same else {**base, **recent, **other_base, **other_recent}
         changed: dict[str, Values] = {}
         for name in names:
-            mine, theirs = self._of(name), other._of(name)
+            mine, theirs = recent.get(name), other_recent.get(name)
+            if mine is None:
+                mine = base.get(name, _NEVER_BOUND)
+            if theirs is None:
+                theirs = other_base.get(name, _NEVER_BOUND)
             if mine is theirs:
                 continue
             both = mine if theirs <= mine else joined(mine, theirs)

@@ -43,7 +43,7 @@ from codemods.dataflow.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from codemods.dataflow.signatures import Binding, Signature
     from codemods.dataflow.source import Callee, FunctionNode, Module
@@ -79,8 +79,22 @@ class Semantics(Protocol):
         """Whether objects of the library's class hold what the user chooses."""
 
 
+class _Seen(dict[ast.AST, Values]):
+    """What expressions may be."""
+
+    def __missing__(self, node: ast.AST) -> Values:
+        return NOTHING
+
+
 class Flow:
     """The values of every expression of some modules, once they no longer grow."""
+
+    values: Callable[[ast.AST], Values]
+    """What an expression may be; nothing where it is never evaluated.
+
+    While the interpretation runs, reading it here is a reason to run again; after it, this is but a look-up: a million
+    are asked for.
+    """
 
     def __init__(self, modules: Sequence[Module], semantics: Semantics) -> None:
         self.modules = tuple(modules)
@@ -89,7 +103,7 @@ class Flow:
         self._readers: defaultdict[Location, set[Unit]] = defaultdict(set)
         self._attributes: defaultdict[ast.AST, dict[str, None]] = defaultdict(dict)
         self._written = frozenset(name for module in modules for name in _written_attributes(module))
-        self._seen: dict[ast.AST, Values] = {}
+        self._seen = _Seen()
         self._watchers: defaultdict[ast.AST, set[Unit]] = defaultdict(set)
         self._before: dict[ast.stmt, Environment] = {}
         self._units: dict[ast.AST, Unit] = {}
@@ -114,6 +128,7 @@ class Flow:
         self._packages = frozenset(each for name in self._by_name for each in _with_parents(name))
         """The names of the modules, and of the directories they are in, which may be imported, too."""
         self._stars = {module: tuple(dict.fromkeys(self._star_imports(module))) for module in modules}
+        self.values = self._watched
         # What the entry imports is defined before it is used.
         for module in reversed(self.modules):
             self._add(Unit(module.tree, module, None))
@@ -122,14 +137,16 @@ class Flow:
         self._open()
         self._settle()
         self._uncover()
+        self.values = self._seen.__getitem__
+        self._readers.clear()
+        self._watchers.clear()
 
     # What is known, once settled; while the interpretation runs, reading it here is a reason to run again.
 
-    def values(self, node: ast.AST) -> Values:
-        """What the expression may be; nothing where it is never evaluated."""
+    def _watched(self, node: ast.AST) -> Values:
         if self._unit is not None:
             self._watchers[node].add(self._unit)
-        return self._seen.get(node, NOTHING)
+        return self._seen[node]
 
     def places(self, value: Value) -> Sequence[tuple[Module, ast.expr]]:
         """The expressions, but for displays and operations, that may be the value, in the order of the text."""

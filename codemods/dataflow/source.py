@@ -44,9 +44,13 @@ def kept(compute: Callable[[Node], Found]) -> Callable[[Node], Found]:
 
     def of(node: Node) -> Found:
         held = node.__dict__
-        if name not in held:
-            held[name] = compute(node)
-        found: Found = held[name]
+        try:
+            found: Found = held[name]
+        except KeyError:
+            pass
+        else:
+            return found
+        found = held[name] = compute(node)
         return found
 
     return update_wrapper(of, compute)
@@ -58,10 +62,13 @@ def lasting(compute: Callable[Concatenate[Holder, Others], Found]) -> Callable[C
 
     def of(holder: Holder, /, *args: Others.args, **kwargs: Others.kwargs) -> Found:
         known: dict[tuple[object, ...], Found] = holder.__dict__.setdefault(name, {})
-        key = (*args, *kwargs.items())
-        if key not in known:
-            known[key] = compute(holder, *args, **kwargs)
-        return known[key]
+        key = (*args, *kwargs.items()) if kwargs else args
+        try:
+            return known[key]
+        except KeyError:
+            pass
+        found = known[key] = compute(holder, *args, **kwargs)
+        return found
 
     update_wrapper(of, compute)
     return of
@@ -294,10 +301,11 @@ class Module:
 
     def function(self, node: ast.AST) -> FunctionNode | ast.Lambda | None:
         """The innermost function around the node, or None at module level (and in a class body there)."""
-        for above in self.ancestors(node):
-            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                return above
-        return None
+        parents = self._parents
+        above = parents.get(node)
+        while above is not None and not isinstance(above, FUNCTIONS):
+            above = parents.get(above)
+        return above
 
     def suite(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of statements in which the statement stands."""

@@ -53,6 +53,9 @@ class Sort(enum.IntEnum):
     UNBOUND = enum.auto()
     """The name may have no value here."""
 
+    # That of a member's name is computed in Python, and sorts are looked up in sets all the time.
+    __hash__ = int.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
