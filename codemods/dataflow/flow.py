@@ -122,6 +122,10 @@ class Flow:
         """The ``functools.partial`` objects that are being called."""
         self._handed: set[Callee] = set()
         """The functions that decorators call with what they decorate."""
+        self._is_settled = False
+        """Whether the values no longer grow: what follows from them is worked out only once then."""
+        self._known_bases: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = {}
+        self._known_methods: dict[tuple[ast.ClassDef, str], FunctionNode | None] = {}
         self._namespaces = Namespaces(modules)
         self._by_name = self._namespaces.modules
         self._collected = collected(modules)
@@ -137,6 +141,7 @@ class Flow:
         self._open()
         self._settle()
         self._uncover()
+        self._is_settled = True
         self.values = self._seen.__getitem__
         self._readers.clear()
         self._watchers.clear()
@@ -277,8 +282,16 @@ class Flow:
                 found[name] = joined(found.get(name, NOTHING), self.read("attribute", relative, name))
         return found
 
-    def bases(self, class_: ast.ClassDef) -> Iterator[ast.ClassDef | str]:
+    def bases(self, class_: ast.ClassDef) -> Iterable[ast.ClassDef | str]:
         """The class's bases, from near to far: definitions of the project, or qualified names of a library's."""
+        if not self._is_settled:
+            return self._bases(class_)
+        known = self._known_bases.get(class_)
+        if known is None:
+            known = self._known_bases[class_] = tuple(self._bases(class_))
+        return known
+
+    def _bases(self, class_: ast.ClassDef) -> Iterator[ast.ClassDef | str]:
         seen: set[ast.ClassDef] = set()
         todo = [class_]
         while todo:
@@ -289,7 +302,8 @@ class Flow:
             if here is not class_:
                 yield here
             for base in here.bases:
-                for value in sorted(self.read("base", here, base), key=lambda each: (each.sort, each.name)):
+                values = self.read("base", here, base)
+                for value in values if len(values) == 1 else sorted(values, key=lambda each: (each.sort, each.name)):
                     if value.sort is Sort.CLASS and isinstance(value.site, ast.ClassDef):
                         todo.append(value.site)
                     elif value.sort in {Sort.EXTERNAL, Sort.UNKNOWN}:
@@ -315,7 +329,12 @@ class Flow:
 
     def method(self, class_: ast.ClassDef, name: str) -> FunctionNode | None:
         """The method of that name that the class's objects have, its own or one of a base in the project."""
-        return next(self._methods(class_, name), None)
+        if not self._is_settled:
+            return next(self._methods(class_, name), None)
+        key = (class_, name)
+        if key not in self._known_methods:
+            self._known_methods[key] = next(self._methods(class_, name), None)
+        return self._known_methods[key]
 
     def _methods(self, class_: ast.ClassDef, name: str) -> Iterator[FunctionNode]:
         """The methods of that name of the class and its bases, from near to far."""

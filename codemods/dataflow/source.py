@@ -99,6 +99,10 @@ def walk(node: ast.AST) -> tuple[ast.AST, ...]:
 @kept
 def unparsed(node: ast.AST) -> str:
     """As ``ast.unparse``."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute)):
+        return f"{unparsed(node.value)}.{node.attr}"
     return ast.unparse(node)
 
 
@@ -264,7 +268,7 @@ class Module:
         found: dict[str, list[ast.Name | ast.Attribute]] = {}
         for node in self.nodes(ast.Name, ast.Attribute):
             if isinstance(node.ctx, ast.Store):
-                found.setdefault(ast.unparse(node), []).append(node)
+                found.setdefault(unparsed(node), []).append(node)
         return found
 
     def assignments(self, name: ast.Name) -> Iterator[ast.Assign]:

@@ -149,6 +149,7 @@ def instance(class_: ast.ClassDef, site: ast.AST | None = None) -> Value:
 
 _MOST = 40
 """Of constants, and of other values: more in one place are data, or everything that a helper function is ever given."""
+_LITERAL, _UNKNOWN = Sort.LITERAL, Sort.UNKNOWN
 _TOO_MANY = Value(Sort.UNKNOWN, "a value may be one of very many things")
 
 
@@ -163,8 +164,13 @@ def joined(*several: Values) -> Values:
         return union
     if _TOO_MANY in union:
         return frozenset({_TOO_MANY})
-    literals = [each for each in union if each.sort is Sort.LITERAL]
-    reasons = [each for each in union if each.sort is Sort.UNKNOWN]
+    literals: list[Value] = []
+    reasons: list[Value] = []
+    for each in union:
+        if each.sort is _LITERAL:
+            literals.append(each)
+        elif each.sort is _UNKNOWN:
+            reasons.append(each)
     if len(union) - len(literals) - len(reasons) > _MOST:
         return frozenset({_TOO_MANY})
     if len(reasons) > 1:

@@ -62,10 +62,12 @@ def may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value
     read = of_call or [getattr(node, "iter", node if isinstance(node, ast.expr) else None)]
     names = [each for part in read if part is not None for each in walk(part) if isinstance(each, ast.Name)]
     through = {each.id for each in names if each.id in parameters and value in flow.values(each)}
+    if not through or not isinstance(place, ast.Call):
+        return True
     is_bound = any(
         isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id in through for each in walk(function)
     )
-    if not isinstance(place, ast.Call) or not through or is_bound:
+    if is_bound:
         return True
     return any(_gives(flow, function, place, each, value) for each in through)
 

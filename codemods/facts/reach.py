@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from codemods.dataflow.source import FUNCTIONS, children, kept
+from codemods.dataflow.source import FUNCTIONS, children, kept, lasting
 from codemods.dataflow.values import Sort
 from codemods.facts.models.layers import Model
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
@@ -23,7 +23,12 @@ Node = TypeVar("Node", bound=ast.AST)
 
 def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
     """The nodes of these types under the node, in the order of the text, not in functions and classes defined in it."""
-    return (each for each in _own(node) if isinstance(each, types))
+    return iter(_own_of(node, types))
+
+
+@lasting
+def _own_of(node: ast.AST, types: tuple[type[Node], ...]) -> tuple[Node, ...]:
+    return tuple(each for each in _own(node) if isinstance(each, types))
 
 
 @kept

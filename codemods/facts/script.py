@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import placement
 from codemods.dataflow.flow import Flow
 from codemods.dataflow.names import assigned
+from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort, Value, instance
 from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders
@@ -129,7 +130,7 @@ class Script:
     whole: Whole
     """What is known of the whole project, other scripts too, whatever the module whose sites are sought."""
 
-    @property
+    @cached_property
     def flow(self) -> Flow:
         """The values of the project's expressions."""
         return self.whole.flow
@@ -363,6 +364,7 @@ class Script:
         return placement.spelled(self.flow, module, qualified, place)
 
     @staticmethod
+    @lasting
     def quote(module: Module) -> str:
         """The quote that most of the module's short texts are written with."""
         double = sum(

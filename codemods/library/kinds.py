@@ -31,6 +31,9 @@ class Kind(enum.Enum):
     DEVICE = "device"
     FRAMEWORK = "training framework"
 
+    # That of a member's name is computed in Python.
+    __hash__ = object.__hash__
+
 
 LOADER = "torch.utils.data.DataLoader"
 FRAMEWORKS = {
@@ -103,11 +106,14 @@ _INTEGERS = words("bool byte char int int8 int16 int32 int64 long short uint8 ui
 
 def kind(flow: Flow, value: Value) -> Kind | None:
     """The kind of thing that the value is, or None where it is none of them or not known."""
+    if value.sort is Sort.MADE:
+        return _kind_of_call(value.name)
     class_ = class_of(value) if value.sort is Sort.INSTANCE else None
-    if class_ is not None:
-        kinds = (_kind_of_base(base) for base in flow.bases(class_) if isinstance(base, str))
-        return next((each for each in kinds if each is not None), None)
-    return _kind_of_call(value.name) if value.sort is Sort.MADE else None
+    for base in flow.bases(class_) if class_ is not None else ():
+        found = _kind_of_base(base) if isinstance(base, str) else None
+        if found is not None:
+            return found
+    return None
 
 
 def computes_loss(flow: Flow, call: ast.Call) -> bool:

@@ -6,6 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
 from codemods.library.operators import Result, function, operator
 
@@ -31,6 +32,7 @@ class Parts(enum.Enum):
     ONE_OR_VALUES_FIRST = "one of the two: it depends on what an argument is"
 
 
+@lasting  # each walk along graphs and formats asks of each call
 def operation(flow: Flow, call: ast.Call) -> Operator | None:
     """The operator of torch that the call runs; None where it is none, or not known.
 
@@ -63,6 +65,7 @@ def _is_method(flow: Flow, call: ast.Call) -> bool:
     return not any(each.sort in {Sort.EXTERNAL, Sort.MADE} for each in flow.values(call.func))
 
 
+@lasting
 def parts(flow: Flow, call: ast.Call) -> Parts:
     """What the result of the call consists of, where an operator or a layer of torch is called."""
     found = operation(flow, call)

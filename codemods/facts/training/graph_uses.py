@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.autograd.graphs import Course, Graphs
 from codemods.facts.loops import module_of
@@ -90,6 +91,7 @@ class GraphUses:
             for each in without_none(self._flow.values(call.func))
         )
 
+    @lasting
     def _makes_graph(self, call: ast.Call) -> bool:
         if not self.modes.calls(call):
             owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()

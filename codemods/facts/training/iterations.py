@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from codemods.dataflow.source import FUNCTIONS, LOOPS, children, kept, walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, children, kept, lasting, walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values
 from codemods.library.kinds import Kind, computes_loss, kind, may
 from codemods.library.packages import Trait, packages
@@ -275,6 +275,7 @@ class Iterations:
         return any(callee in self.training_functions for callee in called_functions(self._flow, call))
 
 
+@lasting  # each walk along graphs asks of each call
 def is_backward(flow: Flow, call: ast.Call) -> bool:
     """Whether it is ``loss.backward()``, ``torch.autograd.backward(…)`` or a framework's ``backward(loss)``."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
@@ -285,6 +286,7 @@ def is_backward(flow: Flow, call: ast.Call) -> bool:
     return any(each.sort is Sort.EXTERNAL and each.name == "torch.autograd.backward" for each in flow.values(call.func))
 
 
+@lasting  # each walk along graphs asks of each call
 def called_functions(flow: Flow, call: ast.Call) -> Sequence[Callee]:
     """The project's functions that the call runs; of a model that is called, not its ``forward``.
 
@@ -303,7 +305,12 @@ def _is_forward(flow: Flow, callee: Value, function: Callee) -> bool:
 
 def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:
     """The nodes of that type under the node, from the outside in, without those of functions and classes in it."""
-    return (each for each in _from_outside_in(node) if isinstance(each, type_))
+    return iter(_own(node, type_))
+
+
+@lasting
+def _own(node: ast.AST, type_: type[Node]) -> tuple[Node, ...]:
+    return tuple(each for each in _from_outside_in(node) if isinstance(each, type_))
 
 
 @kept

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import LOOPS
+from codemods.dataflow.source import LOOPS, lasting
 from codemods.dataflow.values import Sort, why_unknown
 from codemods.facts.models.layers import function_in_threads
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
@@ -224,6 +224,7 @@ class Phases:
     def _any_model_call(self, node: ast.AST) -> bool:
         return any(self.calls_model(each) for each in own(node, ast.Call))
 
+    @lasting
     def calls_model(self, call: ast.Call) -> bool:
         """Whether the call runs a model, itself or in a function of the project."""
         if is_model_call(self._flow, call) or self._is_called_like_a_model(call):

@@ -7,7 +7,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, lasting, unparsed, walk
 from codemods.dataflow.values import Sort, Value, Values, instance, without_none
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import own
@@ -33,6 +33,7 @@ class Modes:
         self._modules = modules
         self._computing: dict[tuple[Callee, bool], bool] = {}
 
+    @lasting
     def calls(self, call: ast.Call) -> bool:
         """Whether the call runs a model, or a method of a model of the project that does not switch gradients off."""
         return self._runs(call, with_gradients=True)
@@ -119,6 +120,7 @@ class Modes:
         """What the method that is called belongs to."""
         return without_none(self._flow.values(call.func.value)) if isinstance(call.func, ast.Attribute) else frozenset()
 
+    @lasting
     def without_gradients(self, module: Module, node: ast.AST) -> bool:
         """Whether the node runs under ``torch.no_grad()`` or its like, by a ``with`` or a decorator of its function."""
         for above in module.ancestors(node):
@@ -210,4 +212,4 @@ def given_arguments(call: ast.Call) -> list[ast.expr]:
 def _text(value: Value, node: ast.expr) -> str:
     """How the value is written, where that tells it from what is made from it."""
     derived = value.sort is Sort.UNKNOWN or value.name.endswith("(…)")
-    return ast.unparse(node) if derived else ""
+    return unparsed(node) if derived else ""
