@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from codemods.dataflow import names
@@ -79,6 +79,18 @@ class Semantics(Protocol):
         """Whether objects of the library's class hold what the user chooses."""
 
 
+@dataclass(eq=False)
+class _Lineage:
+    """A class and its bases in the project, as far as they are known by now."""
+
+    classes: tuple[ast.ClassDef, ...]
+    """From near to far."""
+    is_derived: bool
+    """Whether it is known what the bases of each of them are."""
+    readers: set[Unit] = field(default_factory=set)
+    """The units that asked."""
+
+
 class _Seen(dict[ast.AST, Values]):
     """What expressions may be."""
 
@@ -124,6 +136,8 @@ class Flow:
         """The functions that decorators call with what they decorate."""
         self._is_settled = False
         """Whether the values no longer grow: what follows from them is worked out only once then."""
+        self._lineages: dict[ast.ClassDef, _Lineage] = {}
+        """Of the classes that were asked for since a base became known last."""
         self._known_bases: dict[ast.ClassDef, tuple[ast.ClassDef | str, ...]] = {}
         self._known_methods: dict[tuple[ast.ClassDef, str], FunctionNode | None] = {}
         self._namespaces = Namespaces(modules)
@@ -311,7 +325,20 @@ class Flow:
 
     def project_bases(self, class_: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
         """The class and those of its bases that are the project's, from near to far."""
-        return (class_, *(each for each in self.bases(class_) if isinstance(each, ast.ClassDef)))
+        return self._lineage(class_).classes
+
+    def _lineage(self, class_: ast.ClassDef) -> _Lineage:
+        known = self._lineages.get(class_)
+        if known is None:
+            classes = (class_, *(each for each in self.bases(class_) if isinstance(each, ast.ClassDef)))
+            is_derived = all(self._heap.get(("base", here, base)) for here in classes for base in here.bases)
+            known = self._lineages[class_] = _Lineage(classes, is_derived)
+        if self._unit is not None and self._unit not in known.readers:
+            known.readers.add(self._unit)
+            for here in known.classes:
+                for base in here.bases:
+                    self.read("base", here, base)
+        return known
 
     def family(self, class_: ast.ClassDef) -> tuple[ast.ClassDef, ...]:
         """The class, its bases and its subclasses in the project: ``self`` may be an object of any of them."""
@@ -409,6 +436,8 @@ class Flow:
             if new != old:
                 self._heap[location] = new
                 self._dirty.update(self._readers.get(location, ()))
+                if kind == "base":
+                    self._lineages.clear()
 
     def write_attribute(self, thing: ast.AST, name: str, values: Values) -> None:
         """Joins values into an attribute of a class's objects, or of the object that a call made."""
@@ -462,7 +491,7 @@ class Flow:
         for key, values in items.items():
             self.write("item", site, key, values)
         self.write("item", site, ANY, joined(*items.values()))
-        keys = frozenset(_UNKNOWN if key is UNKNOWN_KEY else Value(Sort.LITERAL, repr(key)) for key in items)
+        keys = frozenset([_key(key) for key in items])
         old = self._heap.get(("keys", site, ""), NOTHING)
         if not keys <= old:
             self._heap["keys", site, ""] = old | keys
@@ -650,7 +679,7 @@ class Flow:
 
     def _is_derived(self, class_: ast.ClassDef) -> bool:
         """Whether it is known what the bases of the class are, and theirs."""
-        return all(self.read("base", here, base) for here in self.project_bases(class_) for base in here.bases)
+        return self._lineage(class_).is_derived
 
     def item(self, owner: Value, key: Values, node: ast.Subscript) -> Values:
         """What ``owner[key]`` is."""
@@ -961,6 +990,12 @@ _CHOSEN_SORTS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.CONTAINER
 """What a user may write into a file, or choose otherwise."""
 _UNKNOWN = Value(Sort.PLAIN)
 """Of a container: a key that is not known."""
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _key(key: object) -> Value:
+    """The value that a key of a container is."""
+    return _UNKNOWN if key is UNKNOWN_KEY else Value(Sort.LITERAL, repr(key))
 
 
 @kept

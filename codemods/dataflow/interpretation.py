@@ -389,7 +389,7 @@ class Interpretation:
     # Expressions.
 
     def _evaluate(self, node: ast.expr) -> Values:
-        values = self._value(node)
+        values = _HANDLERS[type(node)](self, node)
         self._flow.see(node, values)
         return values
 

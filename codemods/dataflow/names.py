@@ -167,7 +167,10 @@ def declared_outer(scope: ast.AST) -> frozenset[str]:
     return found.global_ | found.nonlocal_
 
 
-_BINDERS = (ast.stmt, ast.ExceptHandler, ast.pattern)
+_BINDERS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
+    *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping),
+)
 """What else may bind a name; of what is evaluated only a name does."""
 
 
@@ -180,7 +183,7 @@ def scope_of(node: ast.AST) -> Scope:
     outer: dict[type, set[str]] = {ast.Global: set(), ast.Nonlocal: set()}
     local: set[str] = set()
     written: set[str] = set()
-    own = tuple(_own(node))
+    own = _own(node)
     for here in own:
         if isinstance(here, ast.Name):
             if not isinstance(here.ctx, ast.Load):
@@ -188,13 +191,13 @@ def scope_of(node: ast.AST) -> Scope:
         elif isinstance(here, ast.Attribute):
             if isinstance(here.ctx, ast.Store):
                 written.add(here.attr)
+        elif isinstance(here, _BINDERS):
+            bound.update(_bound_by(here))
         elif isinstance(here, (ast.Global, ast.Nonlocal)):
             outer[type(here)].update(here.names)
         elif isinstance(here, ast.comprehension):
             local.update(each.id for each in walk(here.target) if isinstance(each, ast.Name))
-        elif isinstance(here, _BINDERS):
-            bound.update(_bound_by(here))
-    yields = not {type(each) for each in own}.isdisjoint({ast.Yield, ast.YieldFrom})
+    yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in own)
     global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
     outer_names = global_ | nonlocal_
     return Scope(
@@ -220,7 +223,8 @@ def _returned(function: ast.AST) -> frozenset[str]:
     return frozenset(each.id if isinstance(each, ast.Name) else "" for each in values) or frozenset({""})
 
 
-def _own(scope: ast.AST) -> Iterator[ast.AST]:
+@kept
+def _own(scope: ast.AST) -> tuple[ast.AST, ...]:
     """The nodes of the scope's own code."""
     todo: list[ast.AST] = []
     if isinstance(scope, ast.Lambda):
@@ -229,15 +233,29 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
         todo.extend(scope.body)
     else:
         todo.extend(children(scope))
+    found: list[ast.AST] = []
     while todo:
         here = todo.pop()
-        yield here
-        if isinstance(here, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            todo += here.decorator_list
-        elif isinstance(here, ast.comprehension):
-            todo += (here.iter, *here.ifs)
-        elif not isinstance(here, ast.Lambda):
-            todo += children(here)
+        found.append(here)
+        inner = children(here)
+        if not inner:
+            continue
+        if isinstance(here, _INNER_SCOPES):
+            todo += _evaluated_around(here)
+        else:
+            todo += inner
+    return tuple(found)
+
+
+_INNER_SCOPES = (*FUNCTIONS, ast.ClassDef, ast.comprehension)
+"""What has names of its own."""
+
+
+def _evaluated_around(here: ast.AST) -> Sequence[ast.AST]:
+    """The parts of a function, class or comprehension that belong to the scope around it."""
+    if isinstance(here, ast.comprehension):
+        return (here.iter, *here.ifs)
+    return getattr(here, "decorator_list", ())
 
 
 def _bound_by(node: ast.AST) -> Iterator[str]:

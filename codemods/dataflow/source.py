@@ -8,6 +8,7 @@ import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property, update_wrapper
+from operator import attrgetter
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeGuard, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 def kept(compute: Callable[[Node], Found]) -> Callable[[Node], Found]:
     """Computes what follows from a node alone only once, and keeps it on the node: trees are never changed."""
-    name = f"_{compute.__name__}"
+    name = f"{compute.__module__}.{compute.__qualname__}"
 
     def of(node: Node) -> Found:
         held = node.__dict__
@@ -77,12 +78,16 @@ def lasting(compute: Callable[Concatenate[Holder, Others], Found]) -> Callable[C
 @kept
 def children(node: ast.AST) -> tuple[ast.AST, ...]:
     """As ``ast.iter_child_nodes``, but for contexts and operators, which are singletons shared by many parents."""
+    fields = _FIELDS[type(node)]
+    if not fields:
+        return ()
     found: list[ast.AST] = []
-    for name in _FIELDS[type(node)]:
+    for name in fields:
         value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [each for each in value if isinstance(each, ast.AST)]
-        elif isinstance(value, ast.AST):
+        if type(value) is list:
+            if value:
+                found += [each for each in value if isinstance(each, ast.AST)]
+        elif value is not None and isinstance(value, ast.AST):
             found.append(value)
     return tuple(found)
 
@@ -322,8 +327,7 @@ class Module:
         raise ValueError(msg)
 
 
-def _position(node: ast.AST) -> tuple[int, int]:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
+_position = attrgetter("lineno", "col_offset")
 
 
 def is_name(node: ast.AST, name: str) -> TypeGuard[ast.Name]:

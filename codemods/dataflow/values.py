@@ -69,12 +69,25 @@ class Value:
 
     def __post_init__(self) -> None:
         # Texts and nodes hash otherwise in each run, and so would sets of values be in another order in each.
-        line, column = (0, 0) if self.site is None else _place(self.site)
-        of = hash(self.of) if self.of else 0
-        object.__setattr__(self, "_hash", hash((int(self.sort), _text_hash(self.name), line, column, of)))
+        site, of = self.site, self.of
+        line, column = (0, 0) if site is None else _place(site)
+        known = (self.sort, _text_hash(self.name), line, column, 0 if of is None else of._hash)
+        object.__setattr__(self, "_hash", hash(known))
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Value)
+            and self._hash == other._hash
+            and self.sort is other.sort
+            and self.name == other.name
+            and self.site is other.site
+            and self.of == other.of
+        )
 
     @property
     def literal(self) -> object:
@@ -159,7 +172,10 @@ def joined(*several: Values) -> Values:
     Constants beside other plain objects are but plain objects. Of the reasons why something is unknown only the first
     by the alphabet is kept: one is as good as many, which would travel through the script one by one.
     """
-    union = NOTHING.union(*several) if len(several) != 1 else several[0]
+    union = NOTHING
+    for values in several:
+        if values:
+            union = union | values if union else values
     if len(union) < 2:  # noqa: PLR2004 - one value needs no choice
         return union
     if _TOO_MANY in union:

@@ -141,6 +141,7 @@ class GraphUses:
                 self._of_models.statements(module, module.tree.body)
         return self._of_models.entered
 
+    @lasting
     def computes(self, call: ast.Call) -> bool:
         """Whether the call computes a graph where gradients are on: of a model, or a function that hands one on."""
         return self.modes.calls(call) or any(map(self.hands_on, called_functions(self._flow, call)))
