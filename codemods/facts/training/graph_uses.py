@@ -11,7 +11,7 @@ from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.autograd.graphs import Course, Graphs
 from codemods.facts.loops import module_of
-from codemods.facts.training.iterations import called_functions
+from codemods.facts.training.iterations import called_functions, own
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
 from codemods.library.operations import operation
 from codemods.library.packages import is_known
@@ -125,7 +125,8 @@ class GraphUses:
         """Whether the function returns what a model that it calls has computed, with the graph."""
         if function not in self._handed_on:
             self._handed_on[function] = (
-                function in self._running_models
+                _may_return(function)
+                and function in self._running_models
                 and not self.modes.is_decorated(function)
                 and self._of_models.function(function, frozenset()).returned is not None
             )
@@ -169,6 +170,11 @@ class GraphUses:
             if name.id in ever and isinstance(name.ctx, ast.Load) and _reads_from(module, name, function):
                 return name
         return None
+
+
+def _may_return(function: Callee) -> bool:
+    """Whether the function's own code returns anything."""
+    return isinstance(function, ast.Lambda) or any(each.value is not None for each in own(function, ast.Return))
 
 
 def _is_opaque(name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import scope_of
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.uses import needs_gradients
@@ -53,10 +54,15 @@ class SideGraphs:
             yield EvaluationRegion(self._flow, module, function, (), (), (), why_not)
 
     def _is_one(self, function: FunctionNode) -> bool:
-        given = self._uses.given_graphs.get(function)
-        if not given or self._is_without(function) or function in self._uses.iterations.training_functions:
+        # What is quickly asked comes first: who is given graphs is known once all models are followed.
+        scope = scope_of(function)
+        is_small = len(scope.bound | scope.local | scope.outer_bound) <= _SEVERAL
+        if is_small or function in self._uses.iterations.training_functions:
             return False
         if any(map(self._uses.computes, own(function, ast.Call))) or needs_gradients(self._flow, function) is not None:
+            return False
+        given = self._uses.given_graphs.get(function)
+        if not given or self._is_without(function):
             return False
         course = self._uses.strict.function(function, given)
         is_enough = len(course.ever - given) >= _SEVERAL
