@@ -27,6 +27,8 @@ Doing: TypeAlias = "ast.Call | ast.Yield | ast.YieldFrom"
 """An expression that may do something besides having a value."""
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_BINDING = frozenset({*_COMPREHENSIONS, ast.NamedExpr})
+"""The expressions that bind names."""
 _HANDLERS = {
     type_: f"_{type_.__name__.lower()}"
     for type_ in vars(ast).values()
@@ -487,7 +489,7 @@ def _always_run(node: ast.AST) -> ast.AST | None:
 @kept
 def _is_flat(node: ast.AST) -> bool:
     """Whether evaluating it binds no name."""
-    return not any(isinstance(each, (*_COMPREHENSIONS, ast.NamedExpr)) for each in walk(node))
+    return _BINDING.isdisjoint(map(type, walk(node)))
 
 
 @kept
@@ -495,8 +497,12 @@ def _doing(node: ast.AST) -> tuple[Doing, ...]:
     """The calls and so on that evaluating the expression carries out, from the inside out."""
     if isinstance(node, FUNCTIONS):
         return ()
-    inner = tuple(each for part in children(node) for each in _doing(part))
-    return (*inner, node) if isinstance(node, _DOING) else inner
+    found: list[Doing] = []
+    for part in children(node):
+        found += _doing(part)
+    if isinstance(node, _DOING):
+        found.append(node)
+    return tuple(found)
 
 
 class Summaries(Generic[Key, Result]):

@@ -167,11 +167,10 @@ def declared_outer(scope: ast.AST) -> frozenset[str]:
     return found.global_ | found.nonlocal_
 
 
-_BINDERS = (
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
-    *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping),
+_SILENT = frozenset(
+    {ast.Call, ast.Constant, ast.keyword, ast.BinOp, ast.Subscript, ast.Tuple, ast.Assign, ast.Expr, ast.Compare}
 )
-"""What else may bind a name; of what is evaluated only a name does."""
+"""The nodes that there are most of and that say nothing of names themselves."""
 
 
 @kept
@@ -184,6 +183,7 @@ def scope_of(node: ast.AST) -> Scope:
     local: set[str] = set()
     written: set[str] = set()
     own = _own(node)
+    types = set(map(type, own))
     for here in own:
         if isinstance(here, ast.Name):
             if not isinstance(here.ctx, ast.Load):
@@ -191,13 +191,14 @@ def scope_of(node: ast.AST) -> Scope:
         elif isinstance(here, ast.Attribute):
             if isinstance(here.ctx, ast.Store):
                 written.add(here.attr)
-        elif isinstance(here, _BINDERS):
-            bound.update(_bound_by(here))
-        elif isinstance(here, (ast.Global, ast.Nonlocal)):
-            outer[type(here)].update(here.names)
-        elif isinstance(here, ast.comprehension):
-            local.update(each.id for each in walk(here.target) if isinstance(each, ast.Name))
-    yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in own)
+        elif type(here) not in _SILENT:
+            if isinstance(here, (ast.Global, ast.Nonlocal)):
+                outer[type(here)].update(here.names)
+            elif isinstance(here, ast.comprehension):
+                local.update(each.id for each in walk(here.target) if isinstance(each, ast.Name))
+            else:
+                bound.update(_bound_by(here))
+    yields = ast.Yield in types or ast.YieldFrom in types
     global_, nonlocal_ = frozenset(outer[ast.Global]), frozenset(outer[ast.Nonlocal])
     outer_names = global_ | nonlocal_
     return Scope(

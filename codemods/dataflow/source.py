@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property, update_wrapper
 from operator import attrgetter
@@ -235,21 +236,21 @@ class Module:
         while todo:
             parent = todo.pop()
             below = children(parent)
-            for child in below:
-                parents[child] = parent
-            todo += below
+            if below:
+                parents.update(dict.fromkeys(below, parent))
+                todo += below
         return parents
 
     @cached_property
     def _in_order(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
         """The nodes by type, in the order of the text: of each type alone, and of several once they are asked for."""
-        found: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
+        found: defaultdict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         for node in self._parents:
             if hasattr(node, "lineno"):
-                found.setdefault((type(node),), []).append(node)
+                found[type(node)].append(node)
         for nodes in found.values():
             nodes.sort(key=_position)
-        return found
+        return {(type_,): nodes for type_, nodes in found.items()}
 
     @overload
     def nodes(self, one: type[Node], /) -> Sequence[Node]: ...

@@ -71,7 +71,7 @@ class Value:
         # Texts and nodes hash otherwise in each run, and so would sets of values be in another order in each.
         site, of = self.site, self.of
         line, column = (0, 0) if site is None else _place(site)
-        known = (self.sort, _text_hash(self.name), line, column, 0 if of is None else of._hash)
+        known = (self.sort, _text_hash(self.name), line, column, 0 if of is None else hash(of))
         object.__setattr__(self, "_hash", hash(known))
 
     def __hash__(self) -> int:
@@ -180,13 +180,7 @@ def joined(*several: Values) -> Values:
         return union
     if _TOO_MANY in union:
         return frozenset({_TOO_MANY})
-    literals: list[Value] = []
-    reasons: list[Value] = []
-    for each in union:
-        if each.sort is _LITERAL:
-            literals.append(each)
-        elif each.sort is _UNKNOWN:
-            reasons.append(each)
+    literals, reasons = _told_apart(union)
     if len(union) - len(literals) - len(reasons) > _MOST:
         return frozenset({_TOO_MANY})
     if len(reasons) > 1:
@@ -194,6 +188,18 @@ def joined(*several: Values) -> Values:
     if len(literals) > _MOST or (literals and union >= PLAIN):
         union = union.difference(each for each in literals if each != NONE) | PLAIN
     return union
+
+
+def _told_apart(values: Values) -> tuple[list[Value], list[Value]]:
+    """The constants among the values, and the reasons why something is unknown."""
+    literals: list[Value] = []
+    reasons: list[Value] = []
+    for each in values:
+        if each.sort is _LITERAL:
+            literals.append(each)
+        elif each.sort is _UNKNOWN:
+            reasons.append(each)
+    return literals, reasons
 
 
 def without_none(values: Values) -> Values:

@@ -28,7 +28,7 @@ def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
 
 @lasting
 def _own_of(node: ast.AST, types: tuple[type[Node], ...]) -> tuple[Node, ...]:
-    return tuple(each for each in _own(node) if isinstance(each, types))
+    return tuple([each for each in _own(node) if isinstance(each, types)])
 
 
 @kept

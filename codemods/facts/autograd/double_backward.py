@@ -334,7 +334,8 @@ def _given(flow: Flow, call: ast.Call, name: str, before: int) -> tuple[list[Val
     None where it is given nothing; and whether what it unpacks may give it something.
     """
     given = [each.value for each in call.keywords if each.arg == name]
-    position = _position(flow, call)
+    # Where there is nothing to be found by it, the position is not asked for: that takes longest.
+    position = _position(flow, call) if call.args or any(each.arg is None for each in call.keywords) else None
     is_open = False
     if position is not None:
         given += call.args[position - before : position - before + 1]

@@ -63,18 +63,10 @@ class Model:
         methods = (self.flow.method(each, "forward") for each in classes if each is not None)
         return (each for each in methods if each is not None)
 
-    @cached_property
+    @property
     def layers(self) -> tuple[Value, ...]:
         """Every layer in it that is known, from the outside in, the model itself among them."""
-        found: dict[Value, None] = {}
-        todo = [self.value]
-        while todo:
-            value = todo.pop()
-            if value in found:
-                continue
-            found[value] = None
-            todo.extend(_inside(self.flow, value))
-        return tuple(found)
+        return _layers(self.flow, self.value)
 
     @cached_property
     def has_convolution(self) -> bool:
@@ -183,6 +175,20 @@ _IN_THREADS = {
 
 
 @lasting  # those of large models are asked for again and again
+def _layers(flow: Flow, model: Value) -> tuple[Value, ...]:
+    """The model, and every layer in it that is known, from the outside in."""
+    found: dict[Value, None] = {}
+    todo = [model]
+    while todo:
+        value = todo.pop()
+        if value in found:
+            continue
+        found[value] = None
+        todo.extend(_inside(flow, value))
+    return tuple(found)
+
+
+@lasting
 def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
     """The layers that a layer holds itself."""
     values: list[Values] = []

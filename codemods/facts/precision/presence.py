@@ -13,6 +13,7 @@ from codemods.library.kinds import Kind, kind
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.script import Script
 
 
@@ -29,6 +30,10 @@ def mixed_precision_present(script: Script) -> tuple[Module, ast.AST] | None:
     return next(((module, node) for module, node in found if node is not None), None)
 
 
+def _is_autocast(value: Value) -> bool:
+    return value.name.startswith("torch.") and value.name.rpartition(".")[2] in _AUTOCAST
+
+
 @lasting  # a module is asked about for each that imports it
 def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
     names: list[ast.Attribute | ast.Name] = [*module.nodes(ast.Attribute), *module.nodes(ast.Name)]
@@ -41,9 +46,7 @@ def _mixed_precision_in(flow: Flow, module: Module) -> ast.AST | None:
             return read
     for name in names:
         written = name.attr if isinstance(name, ast.Attribute) else name.id
-        is_autocast = written in _AUTOCAST or any(
-            each.name.startswith("torch.") and each.name.rpartition(".")[2] in _AUTOCAST for each in flow.values(name)
-        )
+        is_autocast = written in _AUTOCAST or any(map(_is_autocast, flow.values(name)))
         # What has to stay in 32 bits wherever it runs is no mixed precision.
         if is_autocast and not _only_switches_off(module.parent(name)):
             return name

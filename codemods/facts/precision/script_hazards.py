@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import lasting, walk
+from codemods.dataflow.source import lasting, unparsed, walk
 from codemods.dataflow.values import Sort, in_order
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
@@ -16,6 +16,7 @@ from codemods.library.kinds import described
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
     from codemods.facts.script import Script
 
@@ -82,6 +83,12 @@ def _last(node: ast.expr) -> str:
 
 
 @lasting  # each module asks
+@lasting
+def _called(module: Module) -> frozenset[str]:
+    """What the module calls, as it is written."""
+    return frozenset(unparsed(each.func) for each in module.nodes(ast.Call))
+
+
 def scripted(script: Script) -> ast.expr | None:
     """Where the script has a model or function that TorchScript runs, which has its own rules for autocast."""
     flow = script.flow
@@ -91,13 +98,12 @@ def scripted(script: Script) -> ast.expr | None:
             for each in given:
                 if any(value.name in _SCRIPTED for value in flow.values(each)):
                     return each
-        called = {ast.unparse(each.func) for each in module.nodes(ast.Call)}
         for assignment in module.nodes(ast.Assign):
             made = assignment.value
             if (
                 isinstance(made, ast.Call)
                 and any(value.name in _SCRIPTED for value in flow.values(made.func))
-                and any(ast.unparse(each) in called for each in assignment.targets)
+                and any(unparsed(each) in _called(module) for each in assignment.targets)
             ):
                 return made
     return None

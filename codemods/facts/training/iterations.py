@@ -310,13 +310,16 @@ def own(node: ast.AST, type_: type[Node]) -> Iterator[Node]:
 
 @lasting
 def _own(node: ast.AST, type_: type[Node]) -> tuple[Node, ...]:
-    return tuple(each for each in _from_outside_in(node) if isinstance(each, type_))
+    return tuple([each for each in _from_outside_in(node) if isinstance(each, type_)])
 
 
 @kept
 def _from_outside_in(node: ast.AST) -> tuple[ast.AST, ...]:
     found = list(children(node)) if isinstance(node, (*FUNCTIONS, ast.Module)) else [node]
     for here in found:
-        if not isinstance(here, (*FUNCTIONS, ast.ClassDef)):
+        if type(here) not in _DEFINITIONS:
             found += children(here)
     return tuple(found)
+
+
+_DEFINITIONS = frozenset({*FUNCTIONS, ast.ClassDef})

@@ -21,7 +21,7 @@ def is_volatile(flow: Flow, call: ast.Call) -> bool:
 
 def may_be_volatile(flow: Flow, call: ast.Call) -> bool:
     """Whether the call is ``Variable(x, volatile=…)`` with anything but ``False``, or hands that on."""
-    given = any(
+    given = bool(call.keywords) and any(
         each.arg == "volatile" and not (isinstance(each.value, ast.Constant) and not each.value.value)
         for each in call.keywords
     )
