@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.worker_edits import edits, pass_
+from codemods.facts.data.loader_use import why_not_in_epochs
 from codemods.facts.data.loaders import partial_loaders
 from codemods.facts.reason import Reason
 from codemods.facts.workers.persistence import draws_nothing, why_workers_end
-from codemods.facts.workers.plan import SHARES, WorkerFacts, Workers, why_not_in_epochs
+from codemods.facts.workers.plan import SHARES, WorkerFacts, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

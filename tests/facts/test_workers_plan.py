@@ -8,10 +8,11 @@ import pytest
 from probe import script as probe_script
 
 from codemods.dataflow.source import Module
+from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.reason import Reason
 from codemods.facts.script import Script, Whole
 from codemods.facts.target import UNKNOWN
-from codemods.facts.workers.plan import WorkerFacts, Workers, why_reading_is_unknown
+from codemods.facts.workers.plan import WorkerFacts, Workers
 
 if TYPE_CHECKING:
     from codemods.facts.data.loaders import Loader

@@ -10,10 +10,10 @@ from codemods.dataflow.names import words
 from codemods.dataflow.values import NONE, Sort, without_none
 from codemods.facts.data.decoded import decoded
 from codemods.facts.data.layout import why_not_in_order
+from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.loaders import Given
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.workers.plan import why_reading_is_unknown
 from codemods.library.kinds import argument
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from codemods.dataflow.source import LOOPS, walk
 from codemods.dataflow.values import NONE, Sort, without_none
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.datasets import Dataset
+from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.reads import How
 from codemods.facts.loops import loop_around, module_of, place
 from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.workers.plan import why_reading_is_unknown
 from codemods.library.datasets import sizes
 from codemods.library.kinds import argument, described
 from codemods.library.transforms import is_repeatable, makes_tensors

@@ -9,13 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Sort
+from codemods.facts.data.keeping import why_kept
+from codemods.facts.data.loader_use import ONLY_FIRST, is_prepared, why_not_cuda, why_reading_is_unknown, with_all_moves
 from codemods.facts.data.pinning import why_not_on_host
 from codemods.facts.data.reads import How
+from codemods.facts.data.samplers import is_drawn_at_once
 from codemods.facts.devices import cuda_condition
-from codemods.facts.devices.devices import DeviceKind, cuda_branches, for_cuda
-from codemods.facts.loops import loop_around, runs
-from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.devices.devices import cuda_branches, for_cuda
+from codemods.facts.loops import loop_around
+from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.arguments import Option, is_given, is_read, namespace, options, unread_by_click
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.drawn_ahead import why_drawn_ahead
@@ -23,14 +26,12 @@ from codemods.facts.workers.main_guard import Unguarded, unguarded
 from codemods.facts.workers.obstacles import why_not_copied, why_not_in_memory, why_not_sent, why_on_device, why_unknown
 from codemods.facts.workers.payload import WorkerCode, worker_code
 from codemods.facts.workers.shared_state import why_changed_while_read, why_not_shared
-from codemods.library.kinds import argument as argument_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
-    from codemods.dataflow.values import Value
     from codemods.facts.data.loaders import Argument, Loader
     from codemods.facts.script import Script
 
@@ -46,7 +47,6 @@ _COUNTS_PROCESSORS = frozenset(
 _NEEDS_WORKERS = ("prefetch_factor", "multiprocessing_context", "timeout")
 SHARES = f"it shares its arguments with the loader in {HERE}: "
 _START_METHOD = "torch.multiprocessing.get_start_method"
-_ONLY_FIRST = Reason("few-batches", "only its first batch is read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class WorkerFacts:
             reason = self._why_not(other, forked=why_forked is not None)
             if reason is not None:
                 return reason.following(SHARES, loader.at(other.call))
-        own_order = not all(_is_drawn_at_once(loader, name) for name in ("sampler", "batch_sampler"))
+        own_order = not all(is_drawn_at_once(loader, name) for name in ("sampler", "batch_sampler"))
         draws = own_order or self._is_ordered_late(loader) or loader.dataset.is_iterable or self.code(loader).draws
         return Workers(counts, are_new=True, draws=draws, unguarded=unguarded, why_forked=why_forked)
 
@@ -323,7 +323,7 @@ class WorkerFacts:
                 return Reason("no-name", text)
             text = f"{name}.{self._option.name}"
             return Count(loader.call, now, text, f"{text} > 0")
-        condition = cuda_condition.of_loader(self.script, _with_all_moves(loader), loader.call)
+        condition = cuda_condition.of_loader(self.script, with_all_moves(loader), loader.call)
         is_imported = condition is not None
         condition = condition or "torch.cuda.is_available()"
         if forked:
@@ -348,7 +348,7 @@ class WorkerFacts:
                 return Reason("script-decides", f"it is given {name}, which DataLoader refuses without workers")
         code = self.code(loader)
         in_worker = self._why_not_in_workers(loader, code, forked=forked)
-        return in_worker or self._why_not_read(loader) or _why_not_cuda(self.script, loader)
+        return in_worker or self._why_not_read(loader) or why_not_cuda(self.script, loader)
 
     def _why_not_in_workers(self, loader: Loader, code: WorkerCode, *, forked: bool) -> Reason | None:
         """Why its data set cannot, or should not, be read in a worker process."""
@@ -380,18 +380,18 @@ class WorkerFacts:
         """Why the way in which it is read makes workers a loss."""
         flow = self.script.flow
         found = loader.passes
-        if _is_prepared(self.script, loader):
+        if is_prepared(self.script, loader):
             return self._begun_anew(loader)
         unknown = why_reading_is_unknown(self.script, loader)
         if unknown is not None:
             return unknown
         if all(each.how is How.FIRST for each in found):
-            return _ONLY_FIRST
+            return ONLY_FIRST
         for each in found:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 text = f"it is read anew for each batch, and workers would start each time ({HERE})"
                 return Reason("few-batches", text, (loader.at(each.node),))
-        return self._made_in_pass(loader) or self._kept(loader) or _why_changed(flow, loader)
+        return self._made_in_pass(loader) or why_kept(self.script, loader) or _why_changed(flow, loader)
 
     def _begun_anew(self, loader: Loader) -> Reason | None:
         """Where what Accelerate makes of the loader may be read anew for each batch: ``next(iter(loader))`` in a loop.
@@ -417,19 +417,6 @@ class WorkerFacts:
             return Reason("made-in-loop", text, (loader.at(loop),))
         return None
 
-    def _kept(self, loader: Loader) -> Reason | None:
-        """Where its batches are kept: each tensor from a worker holds a file open."""
-        flow = self.script.flow
-        loops = [each.node for each in loader.passes]
-        for module in self.script.modules:
-            for node in module.nodes(ast.Call, ast.Assign, ast.AugAssign, ast.ListComp):
-                for kept, where in _keeping(node, loops):
-                    is_new = where is not None and _is_new_each_time(flow, module, where, loops)
-                    if not is_new and _holds_batches(flow, kept, loader):
-                        text = f"its batches are kept, and each tensor from a worker holds a file open ({HERE})"
-                        return Reason("batches-kept", text, (at(module, module.statement(node)),))
-        return None
-
 
 def _why_changed(flow: Flow, loader: Loader) -> Reason | None:
     """Where the loop over the loader changes what workers would go on with as it was."""
@@ -451,138 +438,5 @@ def _quoted(script: Script, module: Module, text: str) -> str:
     return f"{quote}{text}{quote}"
 
 
-def _keeping(node: ast.AST, loops: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """What is put where: ``kept.append(x)``, ``kept[i] = x``, ``kept += [x]``, ``list(loader)``."""
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in {"append", "extend"}:
-            yield from ((each, node.func.value) for each in node.args)
-        elif node in loops and isinstance(node.func, ast.Name) and node.func.id in {"list", "tuple"}:
-            yield node, None
-    elif isinstance(node, ast.Assign):
-        yield from ((node.value, each.value) for each in node.targets if isinstance(each, ast.Subscript))
-    elif isinstance(node, ast.AugAssign):
-        yield node.value, node.target
-    elif isinstance(node, ast.ListComp) and node in loops:
-        yield node.elt, None
-
-
-def _is_new_each_time(flow: Flow, module: Module, container: ast.expr, loops: Sequence[ast.AST]) -> bool:
-    """Whether the container is a batch itself, or made in the pass of the loop in which something is put into it."""
-    around = [each for each in module.ancestors(container) if each in loops]
-    values = flow.values(container)
-    return all(
-        each.sort is Sort.BATCH
-        or (each.sort is Sort.CONTAINER and each.site is not None and any(_holds(loop, each.site) for loop in around))
-        for each in values
-    ) and bool(values)
-
-
-def _holds(loop: ast.AST, site: ast.AST) -> bool:
-    return any(each is site for each in walk(loop))
-
-
-def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
-    """Whether the node is a batch of the loader, a part of one, or a list of such."""
-    values = flow.values(node)
-    items = (each for value in values if value.sort is Sort.CONTAINER for each in flow.items(value))
-    return any(each.sort is Sort.BATCH and each.of == loader.value for each in (*values, *items))
-
-
-def why_reading_is_unknown(script: Script, loader: Loader) -> Reason | None:
-    """Why it is not known how the loader is read; None where all that reads it is seen."""
-    handed = next((each for each in loader.passes if each.how is How.HANDED), None)
-    is_prepared = _is_prepared(script, loader)
-    if handed is not None and not is_prepared:
-        text = f"{handed.reader}() reads it, in code that is not followed ({HERE})"
-        return Reason("unknown-reading", text, (loader.at(handed.node),))
-    if loader.passes and not is_prepared:
-        return None
-    if script.framework is not None:
-        return Reason("framework", f"the training loop runs inside {script.framework}, which reads it itself")
-    return Reason("unknown-reading", f"its batches are not read in {_files(script, loader)}")
-
-
-def _files(script: Script, loader: Loader) -> str:
-    """What was read, in words, and where some of it could not be read, why."""
-    why = next(iter(script.whole.unreadable.values()), None)
-    return loader.files if why is None else f"the files that can be read: {why}"
-
-
-def _is_prepared(script: Script, loader: Loader) -> bool:
-    """Whether Accelerate's ``prepare()`` makes a loader with the same workers of it, to train with."""
-    handed = [each for each in loader.passes if each.how is How.HANDED]
-    is_known = all(each.reader.endswith(".prepare") for each in handed)
-    return bool(handed) and script.is_accelerated and is_known
-
-
-def why_not_in_epochs(script: Script, loader: Loader) -> Reason | None:
-    """Why the loader is not known to be read more than once, from the start to the end; None where it is."""
-    whole = [each for each in loader.passes if each.how is not How.FIRST]
-    if any(loop_around(script.flow, each.module, each.node, given=loader.value) is not None for each in whole):
-        return None
-    if script.framework is not None and not loader.passes:
-        remedy = "give it persistent_workers=True if it reads it in each epoch"
-        return Reason("framework", f"{script.framework} reads it:", remedy=remedy)
-    unknown = why_reading_is_unknown(script, loader)
-    if unknown is not None:
-        return unknown
-    if not whole:
-        return _ONLY_FIRST
-    place = at(whole[0].module, whole[0].module.statement(whole[0].node))
-    functions = [each.module.function(each.node) for each in whole]
-    if len(whole) > 1 or any(each is not None and len(list(runs(script.flow, each))) > 1 for each in functions):
-        text = f"no loop over epochs reads it, so that its workers are started few times ({HERE})"
-        return Reason("read-once", text, (place,))
-    return Reason("read-once", f"it is not seen to be read more than once ({HERE})", (place,))
-
-
-def _with_all_moves(loader: Loader) -> Loader:
-    """The loader with the moves of what is made from its batches among its own: to workers they are the same."""
-    return replace(loader, transfers=(*loader.transfers, *loader.converted))
-
-
-def _why_not_cuda(script: Script, loader: Loader) -> Reason | None:
-    """Why its batches are not known to go to CUDA, where alone workers are sure to bring something."""
-    moves = _with_all_moves(loader).transfers
-    if any(each.may_reach_cuda for each in moves):
-        return None
-    if not moves and _is_prepared(script, loader):
-        return None
-    if script.framework is not None and not moves:
-        remedy = "give it num_workers if it moves them to a GPU"
-        return Reason("framework", f"{script.framework} moves its batches:", remedy=remedy)
-    if not moves:
-        loss = "workers would take cores from training on the CPU"
-        return Reason("batches-not-moved", f"its batches are not moved to a device in {_files(script, loader)}: {loss}")
-    if all(each.device.kind is DeviceKind.CPU for each in moves):
-        return Reason("no-cuda", "its batches stay on the CPU: workers would take cores from the training")
-    unknown = sorted(each.device.reason for each in moves if each.device.kind is DeviceKind.UNKNOWN)
-    if unknown:
-        return Reason("unknown-device", f"the device its batches are moved to is not known: {unknown[0]}")
-    return Reason("other-accelerator", "its batches are moved to another accelerator than CUDA")
-
-
 def _is_zero(argument: Argument) -> bool:
     return bool(argument.values) and all(each.sort is Sort.LITERAL and each.literal == 0 for each in argument.values)
-
-
-def _is_drawn_at_once(loader: Loader, name: str) -> bool:
-    """Whether the sampler is none, or torch's, and draws all of an epoch's indices at once."""
-    given = loader.arguments.get(name)
-    values = without_none(given.values) if given is not None else ()
-    return all(
-        each.sort is Sort.MADE and each.name.startswith("torch.") and not _draws_in_chunks(loader.flow, each)
-        for each in values
-    )
-
-
-def _draws_in_chunks(flow: Flow, sampler: Value) -> bool:
-    """Whether torch's sampler draws while it is read, of a generator that others may draw of, too.
-
-    With replacement it draws 32 indices at a time; it has a generator of its own where it is given none.
-    """
-    if sampler.name != "torch.utils.data.RandomSampler" or not isinstance(sampler.site, ast.Call):
-        return False
-    replaces = argument_of(flow, sampler.site, 1, "replacement")
-    shared = without_none(argument_of(flow, sampler.site, 3, "generator"))
-    return bool(shared) and any(each.sort is not Sort.LITERAL or bool(each.literal) for each in replaces)
