@@ -9,7 +9,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from autotune_rewrite.profiling.profiles import Operator, Part, Profile, Site, mean_of, parts_of, share_of
+from autotune_rewrite.profiling.profiles import (
+    COMPUTING,
+    Estimate,
+    Operator,
+    Part,
+    Profile,
+    Site,
+    mean_of,
+    parts_of,
+    share_of,
+)
 from autotune_rewrite.verify import Plan, Progress, VerifyError
 from autotune_rewrite.verify.plan import Turn
 from autotune_rewrite.verify.run import probe, run_script
@@ -50,6 +60,8 @@ class Profiling:
     threads: int | None = None
     trace: Path | None = None
     memory: Path | None = None
+    operators: bool = True
+    """Whether there is a second run, for what torch.profiler tells."""
 
     def check(self) -> None:
         """Refuses what cannot be done, before anything runs.
@@ -93,8 +105,10 @@ def profile(profiling: Profiling, progress: Callable[[Progress], None] | None = 
         if plan.simulated is not None:
             run, seen = child.run("reads", 1, 1)
             return _profile(profiling, run, _checked(profiling, run, seen), seen)
-        run, marked = child.run("marks", 1, 2)
+        run, marked = child.run("marks", 1, 2 if profiling.operators else 1)
         counted = _checked(profiling, run, marked)
+        if not profiling.operators:
+            return _profile(profiling, run, counted, None)
         second, watched = child.run("operators", 2, 2)
         if watched is None and (profiling.trace or profiling.memory):
             raise VerifyError(f"{plan.original}: under torch.profiler, the script {_why(second)}")
@@ -216,6 +230,7 @@ def _profile(profiling: Profiling, run: Run, seen: Seen, watched: Seen | None) -
         iterations=len(rows),
         iteration=None if simulated else mean,
         parts=() if simulated else _in_order(parts_of(rows, phases)),
+        computing=None if simulated else _computing(rows, phases),
         evaluation=None if simulated else _evaluation([row[between] for row in seen["iterations"]], iterations),
         passes=seen["evaluations"],
         loaders=seen["loaders"],
@@ -234,6 +249,12 @@ def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """As an iteration has them."""
     order = list(Phase)
     return tuple(sorted(parts, key=lambda part: order.index(part.phase)))
+
+
+def _computing(rows: list[list[float]], phases: list[Phase]) -> Estimate | None:
+    """The share of forward and backward together."""
+    seconds = [sum(each for each, phase in zip(row, phases, strict=True) if phase in COMPUTING) for row in rows]
+    return share_of(seconds, [sum(row) for row in rows]) if any(seconds) else None
 
 
 def _evaluation(seconds: list[float], iterations: list[float]) -> Part | None:

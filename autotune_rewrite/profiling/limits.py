@@ -68,7 +68,9 @@ def can_act(profile: Profile, needs: Need) -> bool:
 
 def groups(profile: Profile) -> tuple[Group, ...]:
     """All rules, those that can gain most first; those whose phases were not seen are left out."""
-    return tuple(sorted(_groups(profile), key=lambda group: (not group.acting, -group.limit.share)))
+    return tuple(
+        sorted(_groups(profile), key=lambda group: (not group.acting, -round(group.limit.share, 2), len(group.phases)))
+    )
 
 
 def _groups(profile: Profile) -> Iterator[Group]:

@@ -24,11 +24,15 @@ KIND = "torchfast-profile"
 """What the JSON is: others of torchfast have versions, too."""
 VERSION = 1
 """Of the JSON layout."""
+COMPUTING = (Phase.FORWARD, Phase.BACKWARD)
+"""What the model takes."""
 BLOCKS = 10
 """Stretches of iterations that the interval is made of: single iterations are not independent, as workers hand over
 their batches in bursts."""
 FEWEST_BLOCKS = 3
 """Fewer show no spread to speak of."""
+UNSTEADY = 0.25
+"""The part of the mean that its interval may reach to either side."""
 CAPABILITY_OF_BF16 = 8.0
 
 
@@ -50,6 +54,19 @@ class Part:
     """In the mean of all iterations."""
     share: Estimate
     """Of the iteration, from 0 to 1; of an evaluation, of all the time that was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """Phases that are shortened together, or one alone."""
+
+    phases: tuple[Phase, ...]
+    share: Estimate
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return ", and ".join(map(str, self.phases))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +108,8 @@ class Profile:
     """Seconds of an iteration; None on a simulated device, where times say nothing."""
     parts: tuple[Part, ...]
     """The phases of an iteration, which add up to it."""
+    computing: Estimate | None
+    """The share of forward and backward together; None where neither was seen."""
     evaluation: Part | None
     """What was evaluated between them; None where nothing was."""
     passes: int
@@ -119,9 +138,30 @@ class Profile:
         return next((each for each in known if each is not None and each.phase is phase), None)
 
     @property
-    def bottleneck(self) -> Part | None:
-        """The longest phase."""
-        return max(self.parts, key=lambda each: each.share.value, default=None)
+    def bottleneck(self) -> Bottleneck | None:
+        """What takes longest. Forward and backward count together: what shortens one shortens the other."""
+        return max(self._candidates, key=lambda each: each.share.value, default=None)
+
+    @property
+    def rivals(self) -> tuple[Bottleneck, ...]:
+        """What may take as long, as far as the intervals tell."""
+        longest = self.bottleneck
+        if longest is None or longest.share.low is None:
+            return ()
+        low = longest.share.low
+        return tuple(each for each in self._candidates if each != longest and (each.share.high or 0.0) >= low)
+
+    @property
+    def _candidates(self) -> tuple[Bottleneck, ...]:
+        alone = [Bottleneck((each.phase,), each.share) for each in self.parts if each.phase not in COMPUTING]
+        seen = tuple(each.phase for each in self.parts if each.phase in COMPUTING)
+        return (*alone, *(() if self.computing is None else (Bottleneck(seen, self.computing),)))
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether iterations differ so much that their mean says little."""
+        mean = self.iteration
+        return mean is not None and mean.high is not None and mean.high > (1 + UNSTEADY) * mean.value
 
     @property
     def has_cuda(self) -> bool:
@@ -225,6 +265,7 @@ def _profile(values: Mapping[str, Any]) -> Profile:
         "arguments": tuple(values["arguments"]),
         "iteration": None if values["iteration"] is None else Estimate(**values["iteration"]),
         "parts": tuple(map(_part, values["parts"])),
+        "computing": None if values["computing"] is None else Estimate(**values["computing"]),
         "evaluation": None if values["evaluation"] is None else _part(values["evaluation"]),
         "operators": tuple(Operator(**each) for each in values["operators"]),
         "sites": tuple(Site(**each) for each in values["sites"]),

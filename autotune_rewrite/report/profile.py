@@ -30,7 +30,6 @@ BAR = 30
 """Columns of a phase that takes all the time."""
 SHOWN = 5
 """Operators and sites on the screen; JSON has more."""
-TITLES = {phase: str(phase).capitalize() for phase in Phase}
 
 
 def as_json(profile: Profile) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def as_json(profile: Profile) -> dict[str, Any]:
     bottleneck = profile.bottleneck
     return {
         **profiles.as_json(profile),
-        "bottleneck": None if bottleneck is None else bottleneck.phase.name.lower(),
+        "bottleneck": [] if bottleneck is None else [phase.name.lower() for phase in bottleneck.phases],
         "limits": [
             {
                 "phases": [phase.name.lower() for phase in each.phases],
@@ -78,19 +77,30 @@ def show(profile: Profile) -> None:
 
 def headline(profile: Profile) -> str:
     """The bottleneck in words."""
-    part = profile.bottleneck
-    if part is None:
+    found = profile.bottleneck
+    if found is None:
         return "Times on a simulated device say nothing: what follows is where the script waits for a device."
-    share = f"{TITLES[part.phase]} is {_percent(part.share.value)} of an iteration"
-    return f"{share}: if all of it were gone, the script would be {times(Limit(part.share.value).factor)}, and no more."
+    verb = "is" if len(found.phases) == 1 else "are"
+    share = f"{found.name[0].upper()}{found.name[1:]} {verb} {_percent(found.share.value)} of an iteration"
+    most = times(Limit(found.share.value).factor)
+    return f"{share}: if all of that were gone, the script would be {most}, and no more."
+
+
+def doubts(profile: Profile) -> str:
+    """What else may be the bottleneck, in a sentence; empty where the measurement tells."""
+    if not profile.rivals:
+        return ""
+    names = ", or ".join(each.name for each in profile.rivals)
+    return f"As long may be: {names}. To tell, measure more iterations, or on a quieter machine."
 
 
 def remedies(profile: Profile) -> str:
     """The rules that shorten the bottleneck, in a sentence; empty where there is none."""
-    part = profile.bottleneck
-    if part is None:
+    found = profile.bottleneck
+    if found is None:
         return ""
-    known = sorted((each for each in groups(profile) if part.phase in each.phases), key=lambda each: len(each.phases))
+    touching = (each for each in groups(profile) if {*found.phases} & {*each.phases})
+    known = sorted(touching, key=lambda each: len({*each.phases} - {*found.phases}))
     acting = [name for each in known for name in each.acting]
     idle = [name for each in known for name in each.idle]
     if not acting and not idle:
@@ -127,6 +137,11 @@ def notes(profile: Profile) -> Iterator[str]:
         )
     if profile.iteration is None:
         return
+    if profile.is_unsteady:
+        yield (
+            "Iterations took very different times: something else may compute on this machine. Where threads of "
+            "torch wait for each other, --threads 1 is steadier."
+        )
     if not profile.loaders:
         yield "No DataLoader was read in these iterations: how batches are made is in other code."
     if not profile.modules:
@@ -143,6 +158,8 @@ def notes(profile: Profile) -> Iterator[str]:
 def _screen(profile: Profile, width: int, block: str) -> Iterator[RenderableType]:
     """The report, from above to below."""
     yield _wrapped(headline(profile), width, "bold")
+    if doubts(profile):
+        yield _wrapped(doubts(profile), width, "yellow")
     if remedies(profile):
         yield _wrapped(remedies(profile), width)
     yield from _phases(profile, block)
@@ -158,9 +175,10 @@ def _phases(profile: Profile, block: str) -> Iterator[RenderableType]:
         return
     table = _table(4)
     table.columns[1].justify = table.columns[2].justify = "right"
+    longest = profile.bottleneck
     for part in profile.parts:
         bar = block * round(BAR * part.share.value)
-        style = "bold yellow" if part is profile.bottleneck else "cyan"
+        style = "bold yellow" if longest is not None and part.phase in longest.phases else "cyan"
         table.add_row(Text(str(part.phase)), Text(duration(part.seconds)), Text(_share(part)), Text(bar, style))
         if part.phase is Phase.BACKWARD and profile.accumulation is not None:
             seconds = duration(part.seconds * profile.accumulation)
@@ -198,7 +216,7 @@ def _operators(profile: Profile, width: int) -> Iterator[RenderableType]:
     table.columns[1].justify = table.columns[2].justify = "right"
     for each in profile.operators[:SHOWN]:
         seconds = each.device_seconds if on_device else each.host_seconds
-        table.add_row(Text(each.name), Text(duration(seconds)), Text(f"{each.calls:.3g} calls an iteration"))
+        table.add_row(Text(each.name), Text(duration(seconds)), Text(f"{each.calls:.3g} times an iteration"))
     yield _indented(table)
 
 

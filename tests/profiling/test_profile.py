@@ -84,7 +84,7 @@ def profiled(torchfast: Torchfast, path: Path, *options: str) -> dict[str, Any]:
     [
         pytest.param({"sleep": 0.004}, {"data"}, {"loader-workers", "loader-persistent"}, id="items that take long"),
         pytest.param(
-            {"layers": "*(nn.Tanh() for _ in range(1500)),"},
+            {"layers": "*(nn.Tanh() for _ in range(800)),"},
             {"forward", "backward"},
             {"amp", "compile"},
             id="a deep model",
@@ -97,9 +97,9 @@ def test_names_the_bottleneck_and_the_rules_for_it(
 ) -> None:
     path = script(tmp_path / "train.py", **sizes)
 
-    found = profiled(torchfast, path, "--iterations", "30")
+    found = profiled(torchfast, path, "--iterations", "20")
 
-    assert found["bottleneck"] in bottlenecks
+    assert set(found["bottleneck"]) == bottlenecks
     parts = {each["phase"]: each for each in found["parts"]}
     assert sum(parts[each]["share"]["value"] for each in bottlenecks) > 0.5
     assert sum(each["seconds"] for each in found["parts"]) == pytest.approx(found["iteration"]["value"])
@@ -108,7 +108,7 @@ def test_names_the_bottleneck_and_the_rules_for_it(
     limits = [each for each in found["limits"] if rules <= {*each["rules"], *each["rules_that_cannot_act_here"]}]
     (limit,) = limits
     assert limit["at_most"] == pytest.approx(1 / (1 - sum(parts[each]["share"]["value"] for each in limit["phases"])))
-    assert (found["iterations"], found["warm_up"], found["device"]) == (30, 5, "cpu")
+    assert (found["iterations"], found["warm_up"], found["device"]) == (20, 5, "cpu")
     assert {each["name"] for each in found["operators"]} >= {"aten::addmm"}
     assert 0 < found["overhead"] < 0.2
     assert [each.name for each in tmp_path.iterdir()] == ["train.py"]
@@ -118,6 +118,7 @@ def test_names_the_bottleneck_and_the_rules_for_it(
             "arguments",
             "bottleneck",
             "busy",
+            "computing",
             "device",
             "environment",
             "evaluation",

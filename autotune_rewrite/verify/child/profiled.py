@@ -69,8 +69,8 @@ ENGINE = "autograd::engine::evaluate_function: "
 ACCUMULATES = f"{ENGINE}torch::autograd::AccumulateGrad"
 MOST_OPERATORS = 30
 """That are written down."""
-FEWEST = 5
-"""Iterations that are measured even if the time is over."""
+FEWEST = {"marks": 3, "operators": 1, "reads": 1}
+"""Iterations that are measured even if the time is over: three show a spread."""
 TRIES = 2000
 """Of marks, to tell what one costs."""
 OWN = tuple(f"{Path(file).parent}{os.sep}" for file in (torch.__file__, __file__))
@@ -373,7 +373,7 @@ class Profiler(harness.Recorder):
 
     def _begun(self, now: float) -> int:
         iteration = len(self.times)
-        if now >= self._until and iteration >= self._asked["warm_up"] + FEWEST:
+        if now >= self._until and iteration >= self._asked["warm_up"] + FEWEST[self._asked["watch"]]:
             self.limit = min(iteration, self.limit or iteration)
         self.marks.begin()
         if iteration == self._asked["warm_up"] and self._asked["watch"] != "marks":
