@@ -237,6 +237,8 @@ class Arrays:
         if name in _FLOATS:
             given = self._given_format(call, _FLOATS[name], "float64")
             return Array(given, is_new=True, has_axes=not _is_no_shape(call.args[0]), is_dense=True)
+        if name == "asarray" and self._is_list(module, call.args[0]):
+            name = "array"
         if name in _CONSTRUCTORS:
             inner = self.array(module, call.args[0]) or self.list_of(module, call.args[0])
             default = inner.format if name == "array" and inner is not None else None
@@ -278,6 +280,9 @@ class Arrays:
             given = self._given_format(call, 1, None)
             return Array(given, is_new=True, has_axes=True, is_dense=True, is_locked=not converts)
         arrays = [self.array(module, each) for each in call.args if not isinstance(each, ast.Constant)]
+        if name == "asarray" and arrays == [None]:
+            # An array, whatever it is given: perhaps in the memory of that.
+            return Array(self._given_format(call, 1, None), owner=call.args[0])
         if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
             return None
         if name in _COMPUTE:
