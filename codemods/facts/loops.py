@@ -138,28 +138,45 @@ def may_run(flow: Flow, entry: Module, module: Module, node: ast.AST) -> bool:
 
     A package brings modules along of whose classes nothing makes an object.
     """
-    return module is entry or _may_run(flow, module.function(node), set())
+    return module is entry or _may_run(flow, module.function(node))
 
 
-def _may_run(flow: Flow, function: Callee | None, seen: set[ast.AST]) -> bool:
-    if function is None or isinstance(function, ast.Lambda) or flow.escapes(function):
-        return True
-    if function in seen:
-        return False
-    seen.add(function)
-    owner, places = flow.owner(function), list(runs(flow, function))
-    if owner is None:
-        is_called_unseen = bool(function.decorator_list)
-    elif not any(_runs_at(flow, each, seen) for each in makings(flow, owner)):
-        return False
-    else:
-        name = function.name
-        is_called_unseen = bool(function.decorator_list) or (name.startswith("__") and name != "__init__")
-    return is_called_unseen or any(_runs_at(flow, each, seen) for each in places)
+def _may_run(flow: Flow, function: Callee | None) -> bool:
+    """Whether a way leads to the function from code that is in none, or that libraries call."""
+    needs: dict[Callee, list[set[Callee | None]]] = {}
+    todo = [function]
+    while todo:
+        here = todo.pop()
+        if here is not None and here not in needs:
+            needs[here] = _needs(flow, here)
+            todo += [each for some in needs[here] for each in some]
+    running: set[Callee | None] = {None}
+    new = running
+    while new:
+        new = {
+            each for each, groups in needs.items() if each not in running and not any(map(running.isdisjoint, groups))
+        }
+        running |= new
+    return function in running
 
 
-def _runs_at(flow: Flow, place: ast.expr, seen: set[ast.AST]) -> bool:
-    return _may_run(flow, module_of(flow, place).function(place), seen)
+def _needs(flow: Flow, function: Callee) -> list[set[Callee | None]]:
+    """The functions of which one has to run, for each group of them, so that this one may; None stands for a module."""
+    if isinstance(function, ast.Lambda) or flow.escapes(function):
+        return []
+    owner = flow.owner(function)
+    is_called_unseen = bool(function.decorator_list) or (owner is not None and _may_be_hook(flow, owner, function.name))
+    groups = [] if is_called_unseen else [list(runs(flow, function))]
+    if owner is not None:
+        groups.append(list(makings(flow, owner)))
+    return [{module_of(flow, each).function(each) for each in group} for group in groups]
+
+
+def _may_be_hook(flow: Flow, class_: ast.ClassDef, name: str) -> bool:
+    """Whether Python, or a library whose class it derives from, may call the method of that name."""
+    libraries = {each for each in flow.bases(class_) if isinstance(each, str)} - {"abc.ABC", "builtins.object"}
+    is_special = name.startswith("__") and name != "__init__"
+    return is_special or bool(libraries - {"torch.nn.Module"}) or (bool(libraries) and name == "forward")
 
 
 @lasting  # each hook of each class asks

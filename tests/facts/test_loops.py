@@ -95,6 +95,25 @@ for i in range(3):
             True,
             id="a method of the base of an object",
         ),
+        pytest.param(
+            "class A:\n    def f(self):\n        MARK\ndef main():\n    A().f()\nmain()\n",
+            True,
+            id="a method of an object, both in one function",
+        ),
+        pytest.param(
+            "class A:\n    def f(self, n):\n        MARK\n        self.g(n)\n    def g(self, n):\n        self.f(n)\n"
+            "def main():\n    A().g(1)\nmain()\n",
+            True,
+            id="methods that call each other",
+        ),
+        pytest.param(
+            "def f(n):\n    MARK\n    g(n)\ndef g(n):\n    f(n)\n", False, id="functions that only call each other"
+        ),
+        pytest.param(
+            "from library import Trainer\nclass A(Trainer):\n    def f(self):\n        MARK\nA().fit()\n",
+            True,
+            id="a method of a library's class that it may call",
+        ),
         pytest.param("@hook\ndef f():\n    MARK\n", True, id="a function that a decorator is given"),
         pytest.param("def f():\n    MARK\nlibrary(f)\n", True, id="a function that a library is given"),
     ],
