@@ -6,12 +6,13 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.editing.values import AddItem, Insert
+from codemods.editing.values import AddArgument, AddItem, Insert
 from codemods.library.kinds import Kind, may
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Values
     from codemods.editing.values import Edit
@@ -45,6 +46,7 @@ def ends(script: Script, optimizers: Values) -> tuple[End, ...]:
     """
     found = list(_ends(script, optimizers))
     saves = [each for each in found if each.is_saved and _is_first(script, each)]
+    saves = list({_container(each): each for each in reversed(saves)}.values())[::-1]
     saved = {each.key for each in saves}
     loads = list(_one_a_checkpoint([each for each in found if not each.is_saved], saved))
     loaded = {each.key for each in loads}
@@ -59,10 +61,17 @@ def checkpoints(script: Script, found: Sequence[End], scaler_at: Callable[[ast.s
     scalers = {end: scaler_at(end.statement) for end in found}
     for end, scaler in scalers.items() if all(scalers.values()) else ():
         dictionary = end.module.parent(end.call)
+        quote, state = script.quote(end.module), f"{scaler}.state_dict()"
         if isinstance(dictionary, ast.Dict):
-            yield AddItem(end.module, dictionary, end.key or "", f"{scaler}.state_dict()")
+            yield AddItem(end.module, dictionary, end.key or "", state)
+        elif isinstance(dictionary, ast.keyword):
+            made = end.module.parent(dictionary)
+            assert isinstance(made, ast.Call)  # noqa: S101 - `dict(optimizer=…)`; for the type checker
+            yield AddArgument(end.module, made, end.key or "", state)
+        elif isinstance(dictionary, ast.Assign) and isinstance(dictionary.targets[0], ast.Subscript):
+            container = end.module.code(dictionary.targets[0].value)
+            yield Insert(end.module, dictionary, f"{container}[{quote}{end.key}{quote}] = {state}", "after")
         elif isinstance(end.call.args[0], ast.Subscript):
-            quote = script.quote(end.module)
             container, key = end.module.code(end.call.args[0].value), f"{quote}{end.key}{quote}"
             code = f"if {container}.get({key}):\n    {scaler}.load_state_dict({container}[{key}])"
             yield Insert(end.module, end.statement, code, "after")
@@ -77,13 +86,13 @@ def _ends(script: Script, optimizers: Values) -> Iterator[End]:
             values = flow.values(call.func.value)
             if may(flow, values, Kind.OPTIMIZER) and values & optimizers:
                 here = module is script.module
-                read = _saved(module, call) if call.func.attr == "state_dict" else _loaded(module, call)
+                read = _saved(flow, module, call) if call.func.attr == "state_dict" else _loaded(module, call)
                 for key, is_editable in read:
                     is_saved = call.func.attr == "state_dict"
                     yield End(module, call, call.func.value, key, is_saved, is_editable and here)
 
 
-def _saved(module: Module, call: ast.Call) -> Iterator[tuple[str | None, bool]]:
+def _saved(flow: Flow, module: Module, call: ast.Call) -> Iterator[tuple[str | None, bool]]:
     """The scaler's key beside the optimizer's, and whether it can be added there; nothing where there is no dictionary.
 
     A dictionary that holds nothing else is the optimizer's own.
@@ -93,10 +102,32 @@ def _saved(module: Module, call: ast.Call) -> Iterator[tuple[str | None, bool]]:
             key = _key(keys[values.index(call)])
             is_shared = sum(".state_dict()" in ast.unparse(each) for each in dictionary.values) > 1
             yield key, is_shared
-        case ast.keyword(str() as name):
-            yield _beside(name), False
+        case ast.keyword(str() as name) as keyword:
+            made = module.parent(keyword)
+            yield _beside(name), isinstance(made, ast.Call) and _is_shared_dictionary(flow, module, made)
+        case ast.Assign([ast.Subscript(ast.Name() as container, index)]):
+            yield _key(index), _is_shared_name(module, container)
         case ast.Assign([ast.Subscript(_, index)]):
             yield _key(index), False
+
+
+def _is_shared_dictionary(flow: Flow, module: Module, made: ast.Call) -> bool:
+    """``dict(model=model.state_dict(), optimizer=optimizer.state_dict())``."""
+    values = flow.values(made.func)
+    is_dictionary = bool(values) and all(each.name == "builtins.dict" for each in values)
+    return is_dictionary and sum(".state_dict()" in module.code(each) for each in made.keywords) > 1
+
+
+def _is_shared_name(module: Module, container: ast.Name) -> bool:
+    """``state["model"] = model.state_dict()`` beside ``state["optimizer"] = …``, or ``state = {"epoch": epoch}``."""
+    function, count = module.function(container), 0
+    for each in module.nodes(ast.Assign):
+        match each:
+            case ast.Assign([ast.Subscript(ast.Name(name), _)], ast.Call(ast.Attribute(_, "state_dict"))) | ast.Assign(
+                [ast.Name(name)], ast.Dict([_, *_])
+            ):
+                count += name == container.id and module.function(each) is function
+    return count > 1
 
 
 def _loaded(module: Module, call: ast.Call) -> Iterator[tuple[str | None, bool]]:
@@ -118,6 +149,17 @@ def _is_first(script: Script, end: End) -> bool:
             case ast.Call(ast.Attribute(of, "state_dict")) if may(script.flow, script.flow.values(of), Kind.OPTIMIZER):
                 return value is end.call
     return True
+
+
+def _container(end: End) -> tuple[ast.AST | None, str]:
+    """The dictionary into which an optimizer's state is put: its display, or the name that it has in its function."""
+    parent = end.module.parent(end.call)
+    match parent:
+        case ast.Assign([ast.Subscript(container, _)]):
+            return end.module.function(end.call), ast.unparse(container)
+        case ast.keyword():
+            return end.module.parent(parent), ""
+    return parent, ""
 
 
 def _one_a_checkpoint(loads: Sequence[End], saved: set[str | None]) -> Iterator[End]:

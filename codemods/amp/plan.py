@@ -19,7 +19,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import LOOPS, lasting
 from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.devices.cuda_use import located
-from codemods.facts.loops import around, place
+from codemods.facts.loops import REPEATING, around, place
 from codemods.facts.precision.bootstrap import bootstrapped
 from codemods.facts.precision.dtypes import (
     Format,
@@ -154,7 +154,7 @@ class Site:
         """
         flow, module = self.script.flow, self.script.module
         for anchor in home.anchors:
-            outer = [each for each, _ in around(flow, module, anchor) if isinstance(each, LOOPS)]
+            outer = [each for each, _ in around(flow, module, anchor) if isinstance(each, REPEATING)]
             inner = {each for each, _ in around(flow, module, self.group[0].call) if isinstance(each, LOOPS)}
             if outer and len(inner.difference(outer)) < _OF_A_TRAINING:
                 text = f"the scaler would be made anew in each pass of a loop ({HERE}), and skip its first steps"

@@ -76,11 +76,10 @@ def test_it_is_kept_under_a_name_like_the_optimizer_s(optimizer: str, scaler: st
         pytest.param('key = "optimizer"\n' + SAVED.replace('"optimizer":', "key:") + LOADED, id="a computed name"),
         pytest.param(SAVED.replace('"optimizer":', "0:") + LOADED, id="a name that is no text"),
         pytest.param(
-            'state = {"net": model.state_dict()}\nstate["optimizer"] = optimizer.state_dict()\n' + LOADED,
-            id="added to a dictionary that is there",
+            'states = {}\nstates["optimizer"] = optimizer.state_dict()\n' + LOADED, id="added to one of its own"
         ),
         pytest.param(
-            SAVED + "state = dict(net=model.state_dict(), optimizer=optimizer.state_dict())\n" + LOADED,
+            SAVED + "state = make(net=model.state_dict(), optimizer=optimizer.state_dict())\n" + LOADED,
             id="saved twice, once where it cannot be added",
         ),
         pytest.param(SAVED + 'optimizer.load_state_dict(torch.load("last.pt"))\n', id="loaded as a whole file"),
@@ -99,6 +98,33 @@ def test_it_is_kept_under_a_name_like_the_optimizer_s(optimizer: str, scaler: st
 )
 def test_it_is_neither_saved_nor_loaded(lines: str) -> None:
     assert after_training(lines) == lines
+
+
+@pytest.mark.parametrize(
+    ("saved", "also_saved"),
+    [
+        pytest.param(
+            "state = dict(net=model.state_dict(), optimizer=optimizer.state_dict())\n",
+            "state = dict(net=model.state_dict(), optimizer=optimizer.state_dict(), scaler=scaler.state_dict())\n",
+            id="a call of dict",
+        ),
+        pytest.param(
+            'state = {"net": model.state_dict()}\nstate["optimizer"] = optimizer.state_dict()\n',
+            'state = {"net": model.state_dict()}\nstate["optimizer"] = optimizer.state_dict()\n'
+            'state["scaler"] = scaler.state_dict()\n',
+            id="added to a dictionary that is there",
+        ),
+        pytest.param(
+            'state = {}\nstate["net"] = model.state_dict()\nstate["a"] = optimizer.state_dict()\n'
+            'state["optimizer"] = optimizer.state_dict()\n',
+            'state = {}\nstate["net"] = model.state_dict()\nstate["a"] = optimizer.state_dict()\n'
+            'state["scaler"] = scaler.state_dict()\nstate["optimizer"] = optimizer.state_dict()\n',
+            id="added one by one",
+        ),
+    ],
+)
+def test_it_is_saved_as_the_optimizer_is(saved: str, also_saved: str) -> None:
+    assert after_training(saved + LOADED) == also_saved + LOADED + ALSO_LOADED
 
 
 def test_of_several_optimizers_it_is_kept_beside_the_first() -> None:

@@ -50,6 +50,12 @@ def test_an_optimizer_for_each_task_gets_no_scaler() -> None:
     ]
 
 
+def test_an_optimizer_for_each_item_of_a_comprehension_gets_no_scaler() -> None:
+    found = "found = [adapt(model, x, x.argmax(1)) for x in torch.randn(6, 16, 8).cuda()]\n"
+
+    assert "GradScaler" not in run(Amp, START + ADAPT + found).after
+
+
 @pytest.mark.parametrize(
     "code",
     [
