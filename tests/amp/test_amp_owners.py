@@ -26,6 +26,9 @@ def names(layers: object) -> set[str]:
         pytest.param("[{'params': other.parameters()}]", {"Linear"}, id="a group"),
         pytest.param("(p for n, p in other.named_parameters())", {"Linear"}, id="by their names"),
         pytest.param("[x]", set(), id="a tensor"),
+        pytest.param("[[*other.parameters()]]", {"Linear"}, id="a list in a list"),
+        pytest.param("(p for p in find(other.parameters()))", {"Linear"}, id="what a function may choose of them"),
+        pytest.param("find(other.buffers())", set(), id="what are no parameters"),
     ],
 )
 def test_what_an_optimizer_owns(given: str, expected: set[str]) -> None:
@@ -89,3 +92,28 @@ def test_what_a_function_makes_that_is_called_twice(calls: int, *, expected: boo
     (value,) = known.steps[0].values
 
     assert known.owners.is_made_again(value) is expected
+
+
+def test_of_self_it_is_the_object_that_the_iteration_calls() -> None:
+    text = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 4)
+        self.own = torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+net = Net().cuda()
+for x in torch.randn(6, 16, 8).cuda():
+    loss = net(x).mean()
+    loss.backward()
+    net.own.step()
+"""
+    known = scaling(text)
+    (value,) = known.steps[0].values
+
+    assert names(known.owners.owned(value)) == {"Net", "Linear"}
+    assert known.owners.owned(value) == known.owners.called(known.phases[0])

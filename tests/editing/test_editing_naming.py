@@ -1,0 +1,41 @@
+"""How a name of a library is written at a place, with the import that it needs."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from codemods.dataflow.source import Module
+from codemods.editing.naming import written
+from codemods.editing.values import ImportName
+from codemods.facts.script import Script
+
+LOADER = "torch.utils.data.DataLoader"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("from torch.utils.data import DataLoader\n", ("DataLoader", False), id="it is imported"),
+        pytest.param("from torch.utils.data import DataLoader as Own\n", ("Own", False), id="by another name"),
+        pytest.param(
+            "from torch.utils.data import Dataset\n", ("DataLoader", True), id="another one of its package is"
+        ),
+        pytest.param("import torch\n", (LOADER, False), id="only torch is"),
+        pytest.param(
+            "import torch\nfrom torch.utils.data import Dataset\n", ("DataLoader", True), id="torch and another one are"
+        ),
+        pytest.param("import os\n", ("DataLoader", True), id="nothing of it is"),
+        pytest.param("import os\nDataLoader = 1\n", None, id="the name is something else's"),
+        pytest.param("import torch\nDataLoader = 1\n", (LOADER, False), id="the name is, and torch is there"),
+    ],
+)
+def test_how_a_name_is_written(text: str, expected: tuple[str, bool] | None) -> None:
+    module = Module("train.py", f"{text}here\n")
+    (here,) = [each for each in module.nodes(ast.Name) if each.id == "here"]
+    found = written(Script.of(module), module, LOADER, here)
+
+    assert (found and (found[0], bool(found[1]))) == expected
+    if found is not None and found[1]:
+        assert found[1] == (ImportName(module, "torch.utils.data", "DataLoader"),)
