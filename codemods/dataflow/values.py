@@ -160,6 +160,12 @@ def instance(class_: ast.ClassDef, site: ast.AST | None = None) -> Value:
     return Value(Sort.INSTANCE, class_.name, site, Value(Sort.CLASS, class_.name, class_))
 
 
+def class_of(value: Value) -> ast.ClassDef | None:
+    """The project's class that the value is, or an object of."""
+    class_ = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else value.site
+    return class_ if isinstance(class_, ast.ClassDef) and value.sort in {Sort.INSTANCE, Sort.CLASS} else None
+
+
 _MOST = 40
 """Of constants, and of other values: more in one place are data, or everything that a helper function is ever given."""
 _LITERAL, _UNKNOWN = Sort.LITERAL, Sort.UNKNOWN

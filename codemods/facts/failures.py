@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
-from codemods.dataflow.values import NONE, Sort, Value
+from codemods.dataflow.values import NONE, Sort, Value, class_of
 from codemods.facts.devices.devices import RANKS
 from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number

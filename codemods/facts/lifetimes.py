@@ -11,11 +11,10 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import bound_names, declared_outer, decorators, scope_of, words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, is_name, lasting, walk
-from codemods.dataflow.values import Sort, Value, in_order
+from codemods.dataflow.values import Sort, Value, class_of, in_order
 from codemods.facts.loops import makings, module_of
 from codemods.library.kinds import PROGRESS
 

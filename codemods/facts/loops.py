@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import decorators
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, class_of
 from codemods.facts.reason import at
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import words
-from codemods.dataflow.values import Sort, Value, Values, why_unknown, without_none
+from codemods.dataflow.values import Sort, Value, Values, class_of, why_unknown, without_none
 from codemods.library.losses import is_loss_class, is_loss_function
 from codemods.library.packages import is_scheduler
 

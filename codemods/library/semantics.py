@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import words
 from codemods.dataflow.values import (
     CONFIGURATION,
@@ -20,6 +19,7 @@ from codemods.dataflow.values import (
     Sort,
     Value,
     Values,
+    class_of,
     external,
     joined,
     path,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NONE, NOTHING, Sort, Value, Values, without_none
+from codemods.dataflow.values import NONE, NOTHING, Sort, Value, Values, class_of, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
 from codemods.facts.loops import module_of, runs

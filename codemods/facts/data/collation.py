@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.dataflow.values import NONE, Sort, Value, Values, without_none
+from codemods.dataflow.values import NONE, Sort, Value, Values, class_of, without_none
 from codemods.facts.workers.arguments import options
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
+from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, without_none
 from codemods.facts.reason import Reason
 from codemods.library.datasets import has_one_size, transform_position
 from codemods.library.kinds import Kind, argument, described, kind

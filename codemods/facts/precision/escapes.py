@@ -8,8 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
-from codemods.dataflow.values import NUMBER, TENSOR_SORTS, Sort
+from codemods.dataflow.values import NUMBER, TENSOR_SORTS, Sort, class_of
 from codemods.facts.loops import may_run
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import own

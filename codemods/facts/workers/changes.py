@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, without_none
+from codemods.dataflow.values import NOTHING, Sort, class_of, without_none
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.obstacles import opens
 from codemods.facts.workers.shared_state import CHANGING_FUNCTIONS, CHANGING_METHODS, OF_ARRAYS

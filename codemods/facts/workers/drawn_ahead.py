@@ -9,10 +9,9 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NOTHING, Sort, without_none
+from codemods.dataflow.values import NOTHING, Sort, class_of, without_none
 from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason

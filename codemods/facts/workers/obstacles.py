@@ -6,10 +6,9 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.flow import class_of
 from codemods.dataflow.names import bound_names, scope_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, is_name, walk
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Sort, class_of, without_none
 from codemods.facts.data.pinning import formats
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason

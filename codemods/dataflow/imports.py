@@ -1,0 +1,147 @@
+"""The modules of the project: which load which, and what an import of one binds."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow import names
+from codemods.dataflow.heap import Heap
+from codemods.dataflow.namespaces import Namespaces
+from codemods.dataflow.source import is_main_guard, lasting
+from codemods.dataflow.values import NOTHING, Sort, Values, external, joined, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.source import Module
+
+
+class Imports(Heap):
+    """What the modules import, of each other and of libraries."""
+
+    def __init__(self, modules: Sequence[Module]) -> None:
+        super().__init__(modules)
+        self._namespaces = Namespaces(modules)
+        self._by_name = self._namespaces.modules
+        self._packages = frozenset(each for name in self._by_name for each in _with_parents(name))
+        """The names of the modules, and of the directories they are in, which may be imported, too."""
+        self._stars = {module: tuple(dict.fromkeys(self._star_imports(module))) for module in modules}
+
+    # Which modules load which.
+
+    def together(self, module: Module, scripts: Sequence[Module]) -> tuple[Module, ...]:
+        """The modules that may run in one process with this one: of each script that imports it, all that it imports.
+
+        Args:
+            module: The module.
+            scripts: The modules that are run.
+        """
+        reached = (self._imported_by(each) for each in scripts)
+        found = set().union(*(each for each in reached if module in each)) or self._imported_by(module)
+        return tuple(each for each in self.modules if each in found)
+
+    @lasting
+    def beside(self, module: Module) -> tuple[Module, ...]:
+        """The modules that may run in one process with this one, whatever is run."""
+        return self.together(module, self.modules)
+
+    @lasting
+    def _imported_by(self, module: Module) -> frozenset[Module]:
+        """The module and all that is imported with it."""
+        found: set[Module] = set()
+        todo = [module]
+        while todo:
+            here = todo.pop()
+            if here not in found:
+                found.add(here)
+                todo += self._imports(here, runs=here is module)
+        return frozenset(found)
+
+    def _imports(self, module: Module, *, runs: bool) -> Iterator[Module]:
+        """The modules of the project that a module's import statements load, those under its main guard if it runs."""
+        for node in module.nodes(ast.Import, ast.ImportFrom):
+            if runs or not any(is_main_guard(each) for each in module.ancestors(node)):
+                yield from self.loaded(module, node)
+
+    def loaded(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[Module]:
+        """The modules of the project that an import statement of the module loads, packages around them too."""
+        yield from (self._by_name[each] for each in self.imported_names(module, node) if each in self._by_name)
+
+    def imported_names(self, module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+        """The dotted names of what an import statement may load, packages around them too."""
+        source = names.source(node, module.package) if isinstance(node, ast.ImportFrom) else ""
+        targets = [f"{source}.{each.name}" if source else each.name for each in node.names]
+        for target in (*targets, source):
+            yield from _with_parents(module.resolved(target))
+
+    # What an import binds.
+
+    def imported(self, target: str) -> Values:
+        """What a dotted name of an import is: a module of the project, a thing in one, or a library's."""
+        module, _, name = target.rpartition(".")
+        own = self.read("name", self._by_name[module].tree, name) if module in self._by_name else NOTHING
+        if target in self._packages and not self._namespaces.hides_submodule(module, name):
+            return joined(own, external(target))
+        return own if module in self._by_name else external(names.canonical(target))
+
+    def defined_in(self, name: str) -> Values | None:
+        """The classes and functions of the project that its module of that name offers; None for a library's."""
+        if name not in self._by_name:
+            return None
+        module = self._by_name[name]
+        bound = self._namespaces.bound(module)
+        own = joined(*[self.read("name", module.tree, each) for each in sorted(bound)])
+        found = frozenset(each for each in own if each.sort in {Sort.CLASS, Sort.FUNCTION})
+        libraries = (each for each in names.star_imports(module) if each not in self._by_name)
+        nothing = NOTHING if bound else unknown(f"{module.path} binds no name")
+        return joined(found, nothing, *[external(f"{each}.?") for each in libraries])
+
+    def import_module(self, name: str) -> Values:
+        """What ``importlib.import_module(name)`` returns in the code that is being interpreted."""
+        return self.imported(self._unit.module.resolved(name)) if self._unit is not None else NOTHING
+
+    def modules_below(self, start: str) -> Values:
+        """The modules of the project whose names start so in the code that is being interpreted: ``models.``."""
+        if self._unit is None:
+            return NOTHING
+        resolved = self._unit.module.resolved(start)
+        return joined(*[self.imported(each) for each in sorted(self._by_name) if each.startswith(resolved)])
+
+    def star(self, source: str) -> Iterator[tuple[str, Values]]:
+        """What ``from source import *`` binds, where the source is a module of the project."""
+        if source in self._by_name:
+            for name in sorted(self._namespaces.exported(self._by_name[source])):
+                yield name, self.imported(f"{source}.{name}")
+
+    def from_star(self, module: Module, name: str) -> Values:
+        """What a name is that a star import of another module of the project binds in this one; nothing elsewhere."""
+        return joined(*[self.imported(f"{each}.{name}") for each in self._namespaces.starred(module, name)])
+
+    def _star_imports(self, module: Module) -> Iterator[str]:
+        """The modules of which a module imports ``*``, those of the project and, through them, those of libraries."""
+        for source in names.star_imports(module):
+            yield source
+            yield from (far for each in self._starred(source) for far in names.star_imports(each))
+
+    def _starred(self, source: str) -> list[Module]:
+        """The modules of the project of which ``from source import *`` binds the names."""
+        found: dict[Module, None] = {}
+        todo = [source]
+        while todo:
+            module = self._by_name.get(todo.pop(0))
+            if module is not None and module not in found:
+                found[module] = None
+                todo += names.star_imports(module)
+        return list(found)
+
+    def star_sources(self, module: Module) -> Sequence[str]:
+        """The libraries' modules of which a module imports ``*``, itself or through modules of the project."""
+        return [each for each in self._stars[module] if each not in self._by_name]
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """A dotted name and those of the packages around it."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
