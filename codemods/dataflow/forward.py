@@ -8,34 +8,26 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from codemods.dataflow.effects import COMPREHENSIONS, DOING, always_run, doing, is_flat
 from codemods.dataflow.names import imported
-from codemods.dataflow.source import FUNCTIONS, LOOPS, children, kept, walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, children, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from codemods.dataflow.effects import Comprehension, Doing
     from codemods.dataflow.source import Module
 
 Held = TypeVar("Held")
-Key = TypeVar("Key", bound="Hashable")
-Result = TypeVar("Result")
 
-Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
-Doing: TypeAlias = "ast.Call | ast.Yield | ast.YieldFrom"
-"""An expression that may do something besides having a value."""
-
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_BINDING = frozenset({*_COMPREHENSIONS, ast.NamedExpr})
-"""The expressions that bind names."""
 _HANDLERS = {
     type_: f"_{type_.__name__.lower()}"
     for type_ in vars(ast).values()
     if isinstance(type_, type) and issubclass(type_, ast.stmt)
 }
 """The methods that follow the statements; where there is none, only what the expressions do is to be known."""
-_DOING = (ast.Call, ast.Yield, ast.YieldFrom)
 # ``TryStar`` came with Python 3.11.
 _TRIES: tuple[type[ast.Try], ...] = (ast.Try, getattr(ast, "TryStar", ast.Try))
 
@@ -428,8 +420,8 @@ class ForwardAnalysis(Generic[Held]):
 
     def _carry_out(self, node: ast.expr, *, is_statement: bool = False) -> None:
         """Follows what evaluating an expression does besides its value, from the inside out."""
-        if _is_flat(node):
-            for each in _doing(node):
+        if is_flat(node):
+            for each in doing(node):
                 self.done(each, is_statement=is_statement and each is node)
         else:
             self._carry_out_parts(node, is_statement=is_statement, certain=True)
@@ -437,17 +429,17 @@ class ForwardAnalysis(Generic[Held]):
     def _carry_out_parts(self, node: ast.AST, *, certain: bool, is_statement: bool = False) -> None:
         if isinstance(node, FUNCTIONS):
             return  # what it does, it does when it is called
-        if isinstance(node, _COMPREHENSIONS):
+        if isinstance(node, COMPREHENSIONS):
             self._carry_out_comprehension(node)
             return
         for part in children(node):
-            is_certain = part is _always_run(node) or not isinstance(node, (ast.BoolOp, ast.IfExp))
+            is_certain = part is always_run(node) or not isinstance(node, (ast.BoolOp, ast.IfExp))
             self._carry_out_parts(part, certain=certain and is_certain)
         if isinstance(node, ast.NamedExpr):
             held = self.of(node.value)
             self.put(node.target.id, held, certain=certain)
             self.bound(node.target, held)
-        elif isinstance(node, _DOING):
+        elif isinstance(node, DOING):
             self.done(node, is_statement=is_statement)
 
     def _carry_out_comprehension(self, node: Comprehension) -> None:
@@ -479,83 +471,3 @@ def _rest_of(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     """The statements after this one in its suite."""
     suite = module.suite(statement)
     return suite[next(at for at, each in enumerate(suite) if each is statement) + 1 :]
-
-
-def _always_run(node: ast.AST) -> ast.AST | None:
-    """The part of ``a and b`` or ``a if b else c`` that is always evaluated."""
-    return node.values[0] if isinstance(node, ast.BoolOp) else node.test if isinstance(node, ast.IfExp) else None
-
-
-@kept
-def _is_flat(node: ast.AST) -> bool:
-    """Whether evaluating it binds no name."""
-    return _BINDING.isdisjoint(map(type, walk(node)))
-
-
-@kept
-def _doing(node: ast.AST) -> tuple[Doing, ...]:
-    """The calls and so on that evaluating the expression carries out, from the inside out."""
-    if isinstance(node, FUNCTIONS):
-        return ()
-    found: list[Doing] = []
-    for part in children(node):
-        found += _doing(part)
-    if isinstance(node, _DOING):
-        found.append(node)
-    return tuple(found)
-
-
-class Summaries(Generic[Key, Result]):
-    """What functions do, by the sort of call; of those that call each other, the least that holds of all.
-
-    None is worked out within another, as Python's stack is finite: what is asked for meanwhile is taken for the least
-    first, and whatever took it for that is worked out again once more is known.
-
-    Args:
-        compute: Works one out; it may ask for others, and for itself.
-        bottom: The least.
-        join: What holds what two answers say; as it is applied again and again, it must come to an end.
-    """
-
-    def __init__(
-        self, compute: Callable[[Key], Result], bottom: Result, join: Callable[[Result, Result], Result]
-    ) -> None:
-        self._compute = compute
-        self._bottom = bottom
-        self._join = join
-        self._known: dict[Key, Result] = {}
-        self._askers: dict[Key, dict[Key, None]] = {}
-        self._todo: dict[Key, None] = {}
-        self._running: list[Key] = []
-        """What is being worked out, if anything."""
-
-    @property
-    def asked(self) -> Iterable[Key]:
-        """What was asked for so far."""
-        return self._known
-
-    def of(self, key: Key) -> Result:
-        """What the function does in calls of that sort."""
-        if key not in self._known:
-            self._known[key] = self._bottom
-            self._askers[key] = {}
-            self._todo[key] = None
-        if self._running:
-            self._askers[key][self._running[-1]] = None
-        else:
-            self._settle()
-        return self._known[key]
-
-    def _settle(self) -> None:
-        while self._todo:
-            key, _ = self._todo.popitem()
-            before = len(self._todo)
-            self._running.append(key)
-            found = self._join(self._compute(key), self._known[key])
-            self._running.pop()
-            if found != self._known[key]:
-                self._known[key] = found
-                # What it asked for comes first: its own answer may grow once more.
-                late = dict.fromkeys(list(self._todo)[before:])
-                others = {each: None for each in self._todo if each not in late}
-                self._todo = others | {each: None for each in self._askers[key] if each not in late} | late

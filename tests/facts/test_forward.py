@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codemods.dataflow.forward import ForwardAnalysis, Summaries
+from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.source import Module
+from codemods.dataflow.summaries import Summaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

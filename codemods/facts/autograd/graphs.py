@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import source
-from codemods.dataflow.forward import ForwardAnalysis, Summaries
+from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
+from codemods.dataflow.summaries import Summaries
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.kinds import MODULE_METHODS, Kind, has_integers, kind
@@ -22,8 +23,8 @@ from codemods.library.packages import Trait, has
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from codemods.dataflow.effects import Doing
     from codemods.dataflow.flow import Flow
-    from codemods.dataflow.forward import Doing
     from codemods.dataflow.source import Callee, Module
 
 # Built-in functions that hand out what they are given, and those that compute with it; the others return numbers, texts
