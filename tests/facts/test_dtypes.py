@@ -172,3 +172,55 @@ def test_a_loss_that_has_no_kernel_for_16_bits(body: str, expected: str | None) 
 )
 def test_what_is_compared_with_what_was_computed_before(body: str, expected: bool) -> None:  # noqa: FBT001 - expected
     assert (why(old_against_new, body) is not None) is expected
+
+
+DEEP = "".join(f"def f{at}(t):\n    return f{at - 1}(t)\n" for at in range(1, 7))
+
+
+@pytest.mark.parametrize(
+    ("functions", "expected"),
+    [
+        pytest.param(f"def f0(t):\n    return t * 2\n{DEEP}", Format.NARROW, id="through many functions"),
+        pytest.param(f"def f0(t):\n    return t.float()\n{DEEP}", Format.OTHER, id="made wide by the last of them"),
+        pytest.param(
+            "def f6(t, n=3):\n    return f6(t, n - 1) * 2 if n else t\n", Format.NARROW, id="one that calls itself"
+        ),
+        pytest.param(
+            "def f6(t, n=3):\n    return other(t, n) if n else t.float()\ndef other(t, n):\n    return f6(t, n - 1)\n",
+            Format.OTHER,
+            id="two that call each other",
+        ),
+    ],
+)
+def test_what_functions_of_the_project_return(functions: str, expected: Format) -> None:
+    found, statements = formats(f"{functions}y = model(x)\nz = f6(y)\n")
+    last = statements[-1]
+    assert isinstance(last, ast.Assign)
+
+    assert found.of(last.value) is expected
+
+
+def test_the_elements_that_functions_return() -> None:
+    found, _ = formats(
+        "def f0(t):\n    return t, t.float()\n"
+        + DEEP
+        + "def again(t, n):\n    if n:\n        return again(t, n - 1)\n    return 1, t\n"
+        "a, b = f6(model(x))\nc, d = again(model(x), 3)\n"
+    )
+
+    assert [found.names[each] for each in "abcd"] == [Format.NARROW, Format.OTHER, Format.OTHER, Format.NARROW]
+
+
+@pytest.mark.parametrize(
+    ("functions", "expected"),
+    [
+        pytest.param(f"def f0(t):\n    t.numpy()\n{DEEP}", "t.numpy()", id="in the last of many functions"),
+        pytest.param("def f6(t):\n    f6(t)\n    t.numpy()\n", "t.numpy()", id="after a call of itself"),
+        pytest.param("def f6(t):\n    f6(t)\n", None, id="a function that only calls itself"),
+    ],
+)
+def test_what_becomes_an_array_in_functions(functions: str, expected: str | None) -> None:
+    found, statements = formats(f"{functions}y = model(x)\nf6(y)\n")
+    call = found.leaves_torch(statements)
+
+    assert (None if call is None else ast.unparse(call)) == expected

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import enum
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.dataflow.names import declared_outer
-from codemods.dataflow.source import FUNCTIONS, is_name, walk
+from codemods.dataflow.recursion import Answers
+from codemods.dataflow.source import FUNCTIONS, is_name, lasting, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
 from codemods.facts.precision.hazards import Hazard, is_tiny, numbers
+from codemods.facts.precision.tolerance import Tolerance
 from codemods.facts.reach import own, project_functions, stores
 from codemods.library.kinds import Kind, kind
 from codemods.library.operations import Parts, operands, operation, parts
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.reach import Reach
     from codemods.facts.training.loss_regions import Block
-
-_DEEPEST = 3
 
 _BELOW_ONE = {"bf16": 2.0**-9, "fp16": 2.0**-12}
 """How far below 1 a number is at most that is 1 in the format."""
@@ -56,58 +56,6 @@ _PYTHON = frozenset(
     )
 )
 """Functions of Python that return no tensor, whatever they are given."""
-
-# What may be done with a 16-bit tensor outside the block, without a second thought.
-_HARMLESS_METHODS = frozenset(
-    {"item", "tolist", "size", "dim", "numel", "nelement", "type", "backward", "retain_grad", "register_hook"}
-    | {"detach_", "zero_", "requires_grad_"}
-)
-_PASSING_METHODS = frozenset(
-    {
-        "detach",
-        "cpu",
-        "cuda",
-        "clone",
-        "view",
-        "reshape",
-        "squeeze",
-        "unsqueeze",
-        "mean",
-        "abs",
-        "flatten",
-        "permute",
-        "transpose",
-    }
-    | {
-        "t",
-        "contiguous",
-        "sigmoid",
-        "softmax",
-        "log_softmax",
-        "exp",
-        "to",
-        "square",
-        "sqrt",
-        "expand_as",
-        "view_as",
-        "sum",
-        "norm",
-        "round",
-        "pow",
-        "clamp",
-        "log",
-    }
-)
-_HARMLESS_FUNCTIONS = frozenset(
-    {"torch.is_tensor", "torch.autograd.backward", "torch.numel", "torch.equal"}
-    | {f"math.{name}" for name in ("isnan", "isfinite", "isinf", "exp", "log")}
-    | {f"builtins.{name}" for name in ("print", "len", "str", "float", "int", "isinstance", "type", "round", "repr")}
-    | {"builtins.bool", "builtins.id"}
-)
-_PASSING_FUNCTIONS = frozenset(
-    {f"torch.{name}" for name in _PASSING_METHODS}
-    | {f"torch.nn.functional.{name}" for name in ("sigmoid", "softmax", "log_softmax")}
-)
 
 
 class Format(enum.IntEnum):
@@ -156,7 +104,6 @@ class Formats:
     """What the names and attributes bound so far hold."""
     _several: dict[str, _Several] = field(default_factory=dict)
     """The same of those that hold several tensors."""
-    _depth: int = 0
 
     def run(self, statements: Iterable[ast.stmt]) -> None:
         """Takes the assignments of the statements in, in their order; branches are joined."""
@@ -204,8 +151,8 @@ class Formats:
             return several.elements(count)
         if isinstance(value, ast.Call):
             functions = self._run_by(value)
-            if functions and self._depth < _DEEPEST:
-                each_returned = [self._returned_elements(each, value, count) for each in functions]
+            if functions:
+                each_returned = [self._returned(each, value, count) for each in functions]
                 return [max(column) for column in zip(*each_returned, strict=True)]
         return [self.of(value)] * count
 
@@ -222,19 +169,25 @@ class Formats:
         first = self._computed(value)
         return _Several(first, first if consists_of is Parts.ALIKE else Format.OTHER)
 
-    def _returned_elements(self, function: Callee, call: ast.Call, count: int) -> list[Format]:
-        """What the elements of the tuple hold that the project's function returns for these arguments."""
-        inner = self._inside(function, call)
+    def elements_of_results(self, function: Callee, count: int) -> list[Format]:
+        """What the elements of the tuples hold that the function returns, of which these are the names."""
         found = [Format.OTHER] * count
         for node in own(function, ast.Return):
             if isinstance(node.value, ast.Tuple) and len(node.value.elts) == count:
-                formats = [inner.of(each) for each in node.value.elts]
+                formats = [self.of(each) for each in node.value.elts]
             elif node.value is not None:
-                formats = inner._elements(node.value, count)  # noqa: SLF001 - of the same class
+                formats = self._elements(node.value, count)
             else:
                 continue
             found = [max(pair) for pair in zip(found, formats, strict=True)]
         return found
+
+    def of_results(self, function: Callee) -> Format:
+        """What the function returns, of which these are the names."""
+        if isinstance(function, ast.Lambda):
+            return self.of(function.body)
+        results = [self.of(each.value) for each in own(function, ast.Return) if each.value is not None]
+        return max(results, default=Format.OTHER)
 
     def _join_all(self, target: ast.expr, format_: Format) -> None:
         for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
@@ -262,17 +215,12 @@ class Formats:
             )
             if is_numpy and any(self.of(each) is not Format.OTHER for each in call.args):
                 return call
-            inside = self._leaves_torch_inside(call)
-            if inside is not None:
-                return inside
+            functions = _functions(self.flow, self.calls_model)
+            inside = (functions.leaving.of((each, self._given(each, call))) for each in self._run_by(call))
+            found = next((each for each in inside if each is not None), None)
+            if found is not None:
+                return found
         return None
-
-    def _leaves_torch_inside(self, call: ast.Call) -> ast.Call | None:
-        if self._depth >= _DEEPEST:
-            return None
-        bodies = ((self._inside(each, call), each.body) for each in self._run_by(call) if isinstance(each.body, list))
-        found = (inner.leaves_torch(body) for inner, body in bodies)
-        return next((each for each in found if each is not None), None)
 
     # Expressions.
 
@@ -328,8 +276,8 @@ class Formats:
         if any(kind(self.flow, each) is Kind.LOSS and each.sort is Sort.MADE for each in values):
             return Format.OTHER
         functions = self._run_by(call)
-        if functions and self._depth < _DEEPEST:
-            return max(self._returned(each, call) for each in functions)
+        if functions:
+            return max(format_ for each in functions for format_ in self._returned(each, call))
         several = self._parts(call)
         if several is not None:
             return several.whole
@@ -415,26 +363,57 @@ class Formats:
         found = self.flow.called(call)
         return found if len(found) == len(without_none(self.flow.values(call.func))) else []
 
-    def _returned(self, function: Callee, call: ast.Call) -> Format:
-        """What the project's function returns for these arguments."""
-        inner = self._inside(function, call)
-        if isinstance(function, ast.Lambda):
-            return inner.of(function.body)
-        results = [inner.of(each.value) for each in own(function, ast.Return) if each.value is not None]
-        return max(results, default=Format.OTHER)
+    def _returned(self, function: Callee, call: ast.Call, count: int | None = None) -> Sequence[Format]:
+        """What the project's function returns for these arguments, or so many elements of that."""
+        found = _functions(self.flow, self.calls_model).returned.of((function, self._given(function, call), count))
+        return found or [Format.OTHER] * (count or 1)
 
-    def _inside(self, function: Callee, call: ast.Call) -> Formats:
-        """The formats in the function, once it has run with these arguments."""
+    def _given(self, function: Callee, call: ast.Call) -> _Given:
         binding = self.flow.bind(function, call)
-        formats = {name: max(map(self.of, given)) for name, given in binding.filled()}
-        inner = Formats(self.flow, self.calls_model, formats, _depth=self._depth + 1)
-        if not isinstance(function, ast.Lambda):
-            inner.run(function.body)
-        return inner
+        return frozenset((name, max(map(self.of, given))) for name, given in binding.filled())
 
     def _is_tensor(self, node: ast.expr) -> bool:
         values = without_none(self.flow.values(node))
         return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+
+
+_Given: TypeAlias = "frozenset[tuple[str, Format]]"
+
+
+class _Functions:
+    """What functions of the project do under autocast, by what their parameters hold."""
+
+    def __init__(self, flow: Flow, calls_model: Callable[[ast.Call], bool]) -> None:
+        self._flow = flow
+        self._calls_model = calls_model
+        self.returned: Answers[tuple[Callee, _Given, int | None], tuple[Format, ...]] = Answers(
+            lambda asked: self._returns(*asked), (), lambda one, other: tuple(map(max, one, other or one))
+        )
+        """What they return, or so many elements of that."""
+        self.leaving: Answers[tuple[Callee, _Given], ast.Call | None] = Answers(
+            lambda asked: self._leaves_torch(*asked), None, lambda one, other: one or other
+        )
+        """Where they make an array of a 16-bit tensor."""
+
+    def _after(self, function: Callee, given: _Given) -> Formats:
+        """The formats in the function, once it has run."""
+        inner = Formats(self._flow, self._calls_model, dict(given))
+        if not isinstance(function, ast.Lambda):
+            inner.run(function.body)
+        return inner
+
+    def _returns(self, function: Callee, given: _Given, count: int | None) -> tuple[Format, ...]:
+        inner = self._after(function, given)
+        return (inner.of_results(function),) if count is None else (*inner.elements_of_results(function, count),)
+
+    def _leaves_torch(self, function: Callee, given: _Given) -> ast.Call | None:
+        body = function.body
+        return self._after(function, given).leaves_torch(body) if isinstance(body, list) else None
+
+
+@lasting  # what functions do is asked for again and again
+def _functions(flow: Flow, calls_model: Callable[[ast.Call], bool]) -> _Functions:
+    return _Functions(flow, calls_model)
 
 
 def _last_name(node: ast.expr) -> str:
@@ -665,13 +644,24 @@ class Uses:
     inside: frozenset[ast.AST]
     """The statements of all blocks, and expressions that become statements of one."""
 
+    @cached_property
+    def _tolerance(self) -> Tolerance:
+        return Tolerance(self.flow)
+
     def escapes(self, block: Block) -> Iterator[Escape]:
         """What the block writes and other code reads, each once, unless every use is harmless in 16 bits."""
         targets = {ast.unparse(node): (node, statement) for statement in block for node in stores(statement)}
         for text, (target, statement) in targets.items():
             if isinstance(target, ast.Name) and self._is_carried(target):
                 continue
-            use = next((each for each in self._reads(text, target, block) if not self.is_harmless(each)), None)
+            use = next(
+                (
+                    each
+                    for each in self._reads(text, target, block)
+                    if not self._tolerance.is_harmless(self.module, each)
+                ),
+                None,
+            )
             if use is not None:
                 yield Escape(target, statement, use)
 
@@ -774,114 +764,6 @@ class Uses:
 
     def _is_inside(self, node: ast.AST) -> bool:
         return node in self.inside or any(each in self.inside for each in self.module.ancestors(node))
-
-    def is_harmless(self, node: ast.expr, depth: int = _DEEPEST) -> bool:  # noqa: C901 - a table of cases
-        """Whether the use gives the same answer, or nearly so, for a tensor of 16-bit floats."""
-        parent = self.module.parent(node) if self.module.holds(node) else None
-        match parent:
-            case ast.Attribute(_, name):
-                row = attribute(name)
-                if row is not None and row.memory is not Memory.VIEW:
-                    return True
-                call = self.module.parent(parent)
-                if isinstance(call, ast.Call) and call.func is parent:
-                    return name in _HARMLESS_METHODS or self._is_harmless_operand(
-                        call, depth, passes=name in _PASSING_METHODS
-                    )
-                return row is not None and self.is_harmless(parent, depth)
-            case ast.Call():
-                return self._is_harmless_argument(node, parent, depth)
-            case ast.Compare() | ast.FormattedValue() | ast.Expr() | ast.Delete():
-                return True
-            case ast.If() | ast.While() | ast.Assert() | ast.IfExp():
-                return parent.test is node
-            case ast.BinOp(left, ast.Mod()) if isinstance(left, ast.Constant) and left is not node:
-                return True
-            case ast.BinOp(_, operator) if isinstance(operator, ast.MatMult):
-                return False
-            case ast.BinOp() | ast.UnaryOp():
-                return self.is_harmless(parent, depth)
-            case ast.Subscript(value) if value is node:
-                return self.is_harmless(parent, depth)
-            case ast.Tuple() if isinstance(self.module.parent(parent), ast.BinOp):
-                return self.is_harmless(parent, depth)
-            case ast.Assign([ast.Name(name) as target]) if depth and not self._is_outer(target):
-                return all(self.is_harmless(each, depth - 1) for each in self._read(target, name))
-            case _:
-                return False
-
-    def _is_outer(self, target: ast.Name) -> bool:
-        """Whether the function that binds the name says that others read it."""
-        function = self.module.function(target)
-        return function is not None and target.id in declared_outer(function)
-
-    def _is_harmless_operand(self, call: ast.Call, depth: int, *, passes: bool) -> bool:
-        """Whether an operator of torch needs no 32 bits for it.
-
-        Args:
-            call: The operator's call.
-            depth: How many functions are looked into.
-            passes: Whether the result may be used as its operand.
-        """
-        found = operation(self.flow, call)
-        if found is not None and found.result in {Result.BOOL, Result.INTEGER, Result.WIDE}:
-            return True
-        match parts(self.flow, call):
-            case Parts.VALUES_FIRST:
-                return self._is_harmless_pair(call, depth)
-            case Parts.ONE_OR_VALUES_FIRST:
-                return self._is_harmless_pair(call, depth) or self.is_harmless(call, depth)
-        is_largest = found is not None and found.result is Result.REDUCED
-        return (passes or is_largest) and self.is_harmless(call, depth)
-
-    def _is_harmless_pair(self, node: ast.expr, depth: int) -> bool:
-        """Whether of values and indices, the values are not used, or in a way that is harmless in 16 bits."""
-        match self.module.parent(node):
-            case ast.Subscript(_, index) as item if ast.unparse(index) in {"0", "1", "-1"}:
-                return ast.unparse(index) != "0" or self.is_harmless(item, depth)
-            case ast.Attribute(_, name) as attribute:
-                return name == "indices" or (name == "values" and self.is_harmless(attribute, depth))
-            case ast.Assign([ast.Tuple([ast.Name(name), _]) as target]):
-                return all(self.is_harmless(each, depth) for each in self._read(target, name))
-            case ast.Assign([ast.Name(name) as target]) if depth:
-                return all(self._is_harmless_pair(each, depth - 1) for each in self._read(target, name))
-            case ast.Expr():
-                return True
-        return False
-
-    def _read(self, target: ast.expr, name: str) -> Iterator[ast.Name]:
-        """Where the name is read in the function that binds it there."""
-        scope = self.module.function(target) or self.module.tree
-        names = (each for each in walk(scope) if isinstance(each, ast.Name))
-        return (each for each in names if each.id == name and isinstance(each.ctx, ast.Load))
-
-    def _is_harmless_argument(self, node: ast.expr, call: ast.Call, depth: int) -> bool:
-        values = self.flow.values(call.func)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "format":
-            return True
-        found = operation(self.flow, call)
-        if found is not None and operands(self.flow, call)[:1] == [node]:
-            names = {each.name for each in values}
-            if self._is_harmless_operand(call, depth, passes=names <= _PASSING_FUNCTIONS):
-                return True
-        elif found is not None and found.result is Result.BOOL:
-            return True
-        names = {each.name for each in values if each.sort is Sort.EXTERNAL}
-        if names and len(names) == len(values):
-            return names <= _HARMLESS_FUNCTIONS or (names <= _PASSING_FUNCTIONS and self.is_harmless(call, depth))
-        functions = list(project_functions(values))
-        if not depth or not functions or len(functions) != len(values):
-            return False
-        return all(self._is_harmless_in(each, node, call, depth - 1) for each in functions)
-
-    def _is_harmless_in(self, function: Callee, node: ast.expr, call: ast.Call, depth: int) -> bool:
-        """Whether the function does nothing with its argument that would need 32 bits."""
-        if isinstance(function, ast.Lambda):
-            return False
-        name = next((name for name, each in self.flow.bind(function, call).given.items() if each is node), None)
-        reads = [each for each in own(function, ast.Name) if each.id == name and isinstance(each.ctx, ast.Load)]
-        there = replace(self, module=self.flow.module_of(function))
-        return name is not None and all(there.is_harmless(each, depth) for each in reads)
 
 
 def _certainly_written(statement: ast.Assign | ast.For) -> frozenset[str]:
