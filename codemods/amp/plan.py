@@ -21,17 +21,12 @@ from codemods.editing.values import Insert, Replace, Surround, Wrap
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.loops import REPEATING, around, place
 from codemods.facts.precision.bootstrap import bootstrapped
-from codemods.facts.precision.dtypes import (
-    Format,
-    Formats,
-    Uses,
-    narrow_operand,
-    old_against_new,
-    rounded_bound,
-    vanishing,
-)
+from codemods.facts.precision.dtypes import Format, Formats
 from codemods.facts.precision.escapes import leak
 from codemods.facts.precision.hazards import bce_in_model, hazards, is_bce, without_bf16
+from codemods.facts.precision.narrow import narrow_operand, rounded_bound, vanishing
+from codemods.facts.precision.ratios import old_against_new
+from codemods.facts.precision.read_after import Uses
 from codemods.facts.precision.saturation import log_of_rest, makes_probabilities, rounds_probabilities
 from codemods.facts.precision.script_hazards import line_search, quasi_newton
 from codemods.facts.reach import own
@@ -49,8 +44,8 @@ if TYPE_CHECKING:
     from codemods.codemod import AmpForm
     from codemods.editing.values import Edit
     from codemods.facts.devices.conditions import Conditions
-    from codemods.facts.precision.dtypes import Escape
     from codemods.facts.precision.hazards import Hazard
+    from codemods.facts.precision.read_after import Escape
     from codemods.facts.script import Script
     from codemods.facts.training.iterations import TrainingIteration
     from codemods.facts.training.loss_regions import Block, Phase, Phases

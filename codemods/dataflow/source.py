@@ -336,6 +336,11 @@ def is_name(node: ast.AST, name: str) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and node.id == name
 
 
+def last_name(node: ast.AST) -> str:
+    """``relu`` of ``relu`` and of ``torch.relu``; nothing of what has no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def is_main_guard(statement: ast.AST) -> TypeGuard[ast.If]:
     """Whether the statement is ``if __name__ == "__main__":``."""
     if not isinstance(statement, ast.If) or not isinstance(statement.test, ast.Compare):

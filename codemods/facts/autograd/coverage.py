@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.source import is_name, walk
+from codemods.dataflow.source import is_name, last_name, walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.loops import place
 from codemods.facts.models.layers import Model
@@ -76,7 +76,7 @@ def _why_class(model: Model) -> Reason | None:
         if isinstance(base, str) and base != "torch.nn.Module":
             return _missing(f"what {base} holds is not known")
     for node in (each for own in flow.project_bases(class_) for each in walk(own)):
-        if isinstance(node, ast.Call) and _last_name(node.func) in {
+        if isinstance(node, ast.Call) and last_name(node.func) in {
             "register_parameter",
             "add_module",
             "register_module",
@@ -214,7 +214,7 @@ class _Reached:
 
     def _makes_integers(self, call: ast.Call) -> bool:
         """``x.to(torch.long)``, ``x.type(torch.LongTensor)``."""
-        given = (*call.args, *(each.value for each in call.keywords)) if _last_name(call.func) in {"to", "type"} else ()
+        given = (*call.args, *(each.value for each in call.keywords)) if last_name(call.func) in {"to", "type"} else ()
         return any(has_integers(value) for each in given for value in self._flow.values(each))
 
     def _from_call(self, call: ast.Call) -> None:
@@ -238,7 +238,7 @@ class _Reached:
         elif is_layer and isinstance(func, ast.Name):
             self._live.add(func.id)
             arguments = self._used(callees, arguments)
-        elif _cuts(func) or operator(_last_name(func)) is None:
+        elif _cuts(func) or operator(last_name(func)) is None:
             return
         elif (
             callees
@@ -360,9 +360,5 @@ def _is_self(node: ast.expr) -> bool:
 
 def _cuts(func: ast.expr) -> bool:
     """Whether what the operator of that name returns has no graph."""
-    row = operator(_last_name(func))
+    row = operator(last_name(func))
     return row is not None and not row.carries_graph
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -13,6 +13,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.source import last_name
 from codemods.dataflow.values import Sort
 from codemods.facts.reach import own
 
@@ -78,13 +79,9 @@ def _products(code: ast.AST) -> Iterator[tuple[ast.expr, list[ast.expr]]]:
     for product, left, right in products(code):
         yield product, [left, right]
     for call in own(code, ast.Call):
-        name = _last_name(call.func)
+        name = last_name(call.func)
         if name in _ADDED or name == "einsum":
             yield call, call.args[-_TWO:]
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _without_two(node: ast.expr) -> ast.expr:
@@ -124,7 +121,7 @@ def _is_scaled(module: Module, node: ast.expr) -> bool:
         case ast.Attribute(_, name) if name in _SCALES:
             call = module.parent(parent)
             return isinstance(call, ast.Call) and any(map(_is_two, call.args))
-        case ast.Call(function, arguments) if _last_name(function) in _SCALES:
+        case ast.Call(function, arguments) if last_name(function) in _SCALES:
             return any(map(_is_two, arguments))
     return False
 
@@ -145,7 +142,7 @@ def _squared(flow: Flow, module: Module, product: ast.expr) -> frozenset[str]:
                 bases.append(base)
             case ast.BinOp(one, ast.Mult(), other) if ast.dump(one) == ast.dump(other):
                 bases.append(one)
-            case ast.Call(function) if _last_name(function) in _SQUARES:
+            case ast.Call(function) if last_name(function) in _SQUARES:
                 is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(function))
                 bases += (
                     node.args[:1] if is_function else [function.value] if isinstance(function, ast.Attribute) else []

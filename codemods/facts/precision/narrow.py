@@ -1,0 +1,125 @@
+"""Which numbers and losses beside a 16-bit tensor need all of its 32 bits."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import last_name
+from codemods.dataflow.values import Sort
+from codemods.facts.precision.dtypes import Format, formats_in
+from codemods.facts.precision.hazards import Hazard, is_tiny, numbers
+from codemods.facts.reach import own
+from codemods.library.operators import needs_wide_operand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.reach import Reach
+
+_BELOW_ONE = {"bf16": 2.0**-9, "fp16": 2.0**-12}
+"""How far below 1 a number is at most that is 1 in the format."""
+
+
+def vanishing(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a number that fp16 takes for zero is to keep a 16-bit tensor from being zero: ``x / (x.std() + 1e-8)``.
+
+    Of what a function is given it is not known, so it counts as 16 bits wide.
+    """
+    for where, node in reach.code(module, nodes):
+        formats = formats_in(reach.flow, calls_model, node, nodes)
+        for kept, number in _kept_from_zero(node):
+            if is_tiny(where, number) and formats.of(kept) is not Format.OTHER:
+                return Hazard(where, number, f"{where.code(number)} is zero in fp16", only_fp16=True)
+    return None
+
+
+def rounded_bound(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a 16-bit tensor is kept off 1 by a bound that is 1 in 16 bits: ``p.clamp(1e-4, 1 - 1e-4)``.
+
+    Of what a function is given it is not known, so it counts as 16 bits wide.
+    """
+    for where, node in reach.code(module, nodes):
+        formats = formats_in(reach.flow, calls_model, node, nodes)
+        for kept, bound in _kept_below(node):
+            distance = min((1 - each for each in _differences(where, bound) if 0 < each < 1), default=1.0)
+            if distance <= _BELOW_ONE["bf16"] and formats.of(kept) is not Format.OTHER:
+                only_bf16 = distance > _BELOW_ONE["fp16"]
+                width = "bf16" if only_bf16 else "16 bits"
+                text = f"{where.code(bound)} is 1 in {width}, so that nothing is kept off 1:"
+                remedy = f"give it {where.code(kept)}.float()"
+                return Hazard(where, bound, text, remedy=remedy, only_bf16=only_bf16)
+    return None
+
+
+def _kept_below(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is kept below a bound, and the bound: ``torch.clamp(x, 0, 0.999)``, ``x.clamp_(max=0.999)``."""
+    for call in own(node, ast.Call):
+        name = last_name(call.func)
+        if name not in {"clamp", "clamp_", "clip", "clip_", "clamp_max", "clamp_max_", "minimum"}:
+            continue
+        operands = [*call.args]
+        is_method = isinstance(call.func, ast.Attribute) and not (
+            isinstance(call.func.value, ast.Name) and call.func.value.id in {"torch", "np", "numpy"}
+        )
+        if is_method:
+            operands.insert(0, call.func.value)  # type: ignore[attr-defined]
+        bounds = [*operands[1:], *(each.value for each in call.keywords if each.arg == "max")]
+        yield from ((operands[0], each) for each in bounds[-1:] if operands)
+
+
+def _differences(module: Module, node: ast.expr) -> Iterator[float]:
+    """The numbers that an expression may be, which may be written as a difference: ``1 - 1e-4``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        right = [abs(each) for each in numbers(module, node.right)]
+        yield from (one - other for one in numbers(module, node.left) for other in right)
+    else:
+        yield from numbers(module, node)
+
+
+def narrow_operand(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a loss is given 16 bits, for which it has no kernel, and autocast does not widen them: ``ctc_loss(x, …)``.
+
+    Of what a function is given it is not known, so it counts as 16 bits wide.
+    """
+    for where, node in reach.code(module, nodes):
+        for call in own(node, ast.Call):
+            if not call.args or not _is_only_wide(reach.flow, call):
+                continue
+            if formats_in(reach.flow, calls_model, node, nodes).of(call.args[0]) is not Format.OTHER:
+                text = (
+                    f"{where.code(call.func)} has no 16-bit kernel on CUDA, and autocast does not widen what it gets:"
+                )
+                given = where.code(call.args[0])
+                return Hazard(where, call, text, remedy=f"give it {given}.float(), or torch.log_softmax of logits")
+    return None
+
+
+def _is_only_wide(flow: Flow, call: ast.Call) -> bool:
+    return any(
+        needs_wide_operand(each.name) for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}
+    )
+
+
+def _kept_from_zero(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is kept from being zero by a number, and the number: ``x + 1e-8``, ``x.clamp(min=1e-8)``."""
+    for sum_ in own(node, ast.BinOp):
+        if isinstance(sum_.op, ast.Add):
+            yield from [(sum_.left, sum_.right), (sum_.right, sum_.left)]
+    for call in own(node, ast.Call):
+        name = last_name(call.func)
+        if name not in {"clamp", "clamp_", "clamp_min", "clamp_min_", "clip", "add", "maximum", "max"}:
+            continue
+        operands = [*call.args, *(each.value for each in call.keywords if each.arg in {"min", "other"})]
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.expr):
+            operands.insert(0, call.func.value)
+        yield from ((operands[0], each) for each in operands[1:])
+        yield from ((operands[1], each) for each in operands[2:])
