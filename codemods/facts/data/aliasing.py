@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import is_name, walk
 from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, Value
-from codemods.facts.data.arrays import set_before
+from codemods.facts.data.bindings import set_before
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.loops import REPEATING
@@ -47,7 +47,7 @@ def is_alone(arrays: Arrays, module: Module, call: ast.Call, array: Array) -> bo
     if len(stores) != 1 or not all(_reads_metadata(module, each) for each in others):
         return False
     binding = module.statement(stores[0])
-    given = arrays.given(module, stores[0])
+    given = arrays.bound.given(module, stores[0])
     if not isinstance(binding, ast.Assign) or len(binding.targets) != 1 or given is None:
         return False
     if _loop(module, binding) is not _loop(module, call) or not dominates(module, binding, module.statement(call)):

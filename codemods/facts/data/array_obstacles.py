@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.facts.data.aliasing import is_alone, is_copied, is_stacked
+from codemods.facts.data.array_sources import format_of
 from codemods.facts.data.conversions import Form
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.loops import place as place_of
@@ -90,7 +91,7 @@ def why_not_of_array(conversion: Conversion, array: Array) -> Reason | None:
     )
     wanted = conversion.arguments
     requires, place = wanted.get("requires_grad"), wanted.get("device")
-    given = conversion.arrays.format(wanted["dtype"]) if "dtype" in wanted else array.format
+    given = format_of(flow, wanted["dtype"]) if "dtype" in wanted else array.format
     if requires is not None and not isinstance(requires, ast.Constant):
         return Reason("unknown-arguments", "whether it requires a gradient is decided when the script runs")
     if place is not None and device(flow, place).kind is not DeviceKind.CPU:
@@ -123,13 +124,13 @@ def why_not_of_list(conversion: Conversion, items: Array) -> Reason | None:
         return Reason("unknown-array", "the number format of the list's arrays is not known")
     if "requires_grad" in wanted:
         return Reason("other-arguments", "it is made with a gradient of its own")
-    if not wanted and not is_legacy and not conversion.arrays.is_filled(conversion.module, conversion.data):
+    if not wanted and not is_legacy and not conversion.arrays.bound.is_filled(conversion.module, conversion.data):
         return Reason("other-result", "an empty list would become a tensor of another number format")
     given: str | None = items.format
     if is_legacy:
         given = "float32"
     elif "dtype" in wanted:
-        given = conversion.arrays.format(wanted["dtype"])
+        given = format_of(conversion.script.flow, wanted["dtype"])
     if given != items.format and items.format not in _NARROW:
         return Reason("other-result", f"numbers of {items.format} may be rounded otherwise on the way to {given}")
     return None

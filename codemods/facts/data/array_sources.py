@@ -1,0 +1,110 @@
+"""Which objects of libraries hand out arrays: tables, images, archives and environments that step together."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.recursion import closure
+from codemods.dataflow.values import NOTHING, Sort, without_none
+from codemods.library.ndarrays import ALIASES, CONSTANTS, CONSTRUCTORS, FORMATS
+from codemods.library.packages import steps_arrays, wraps_environments
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value, Values
+
+
+def is_of(flow: Flow, node: ast.expr, packages: str | tuple[str, ...]) -> bool:
+    """Whether it is an object that a library made."""
+    values = without_none(flow.values(node))
+    return bool(values) and all(each.sort is Sort.MADE and each.name.startswith(packages) for each in values)
+
+
+def is_frame(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is a table of pandas, or a part of one: ``frame``, ``frame["x"]``, ``frame.iloc[:, 1:]``."""
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in {"loc", "iloc"}):
+        node = node.value
+    return is_of(flow, node, "pandas.")
+
+
+def is_image(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is an image of Pillow's, whose array cannot be written to."""
+    return is_of(flow, node, ("PIL.Image.", "torchvision.transforms.functional.to_pil_image"))
+
+
+def is_archive(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether it is a file of several arrays, each of which is read anew whenever it is asked for."""
+    if isinstance(node, ast.Name):
+        function = module.function(node)
+        same = [each for each in module.nodes(ast.Name) if each.id == node.id and module.function(each) is function]
+        given = [module.parent(each) for each in same if not isinstance(each.ctx, ast.Load)]
+        loads = [each.value if isinstance(each, ast.Assign) else getattr(each, "context_expr", None) for each in given]
+        is_managed = any(isinstance(each, ast.withitem) for each in given)
+        is_asked = any(getattr(module.parent(each), "attr", "") in {"close", "files"} for each in same)
+        return bool(loads) and all(_loads(flow, each, is_archive=is_managed or is_asked) for each in loads)
+    return _loads(flow, node, is_archive=False)
+
+
+def _loads(flow: Flow, node: ast.AST | None, *, is_archive: bool) -> bool:
+    """``np.load("data.npz")``; of another path it has to be known that it is an archive."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    path = node.args[0]
+    is_named = isinstance(path, ast.Constant) and str(path.value).endswith(".npz")
+    return {each.name for each in flow.values(node.func)} == {"numpy.load"} and (is_archive or is_named)
+
+
+def joins_arrays(flow: Flow, function: ast.expr) -> bool:
+    """Whether it is a function of NumPy's that joins whatever it is given to a new array."""
+    names = {each.name for each in flow.values(function)}
+    return bool(names) and names <= {f"numpy.{each}" for each in CONSTRUCTORS.keys() - {"array", "full", "arange"}}
+
+
+def is_vector_environment(flow: Flow, value: Value | None) -> bool:
+    """Whether it is several environments that step together, perhaps wrapped: what they hand out has an axis."""
+    return value is not None and all(
+        each.sort is Sort.MADE
+        and isinstance(each.site, ast.Call)
+        and (steps_arrays(each.name) or (wraps_environments(each.name) and bool(_wrapped(flow, each))))
+        for each in closure([value], lambda each: _wrapped(flow, each))
+    )
+
+
+def _wrapped(flow: Flow, value: Value) -> Values:
+    """The environments that another one wraps."""
+    if steps_arrays(value.name) or not isinstance(value.site, ast.Call) or not value.site.args:
+        return NOTHING
+    return flow.values(value.site.args[0])
+
+
+def is_number(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is a number for certain, or the user's choice of one."""
+    if isinstance(node, ast.BinOp):
+        return is_number(flow, node.left) and is_number(flow, node.right)
+    values = flow.values(node)
+    return isinstance(node, ast.Constant) or (
+        bool(values)
+        and all(
+            each.sort in {Sort.LITERAL, Sort.CHOICE}
+            or (each.sort is Sort.PLAIN and each.name == "a number")
+            or (each.sort is Sort.EXTERNAL and each.name in CONSTANTS)
+            for each in values
+        )
+    )
+
+
+def format_of(flow: Flow, node: ast.expr) -> str | None:
+    """The number format that a ``dtype`` argument names: ``np.float32``, ``'float32'``, ``torch.float``."""
+    for value in flow.values(node):
+        package, _, name = value.name.rpartition(".")
+        if value.sort is Sort.LITERAL:
+            name = str(value.literal)
+        elif package == "torch":
+            name = {"float": "float32", "half": "float16", "long": "int64", "int": "int32", "short": "int16"}.get(
+                name, name
+            )
+        name = ALIASES.get(name, name)
+        return name if name in FORMATS else None
+    return None

@@ -1,0 +1,126 @@
+"""Which objects of libraries hand out arrays."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.data.array_sources import (
+    format_of,
+    is_archive,
+    is_frame,
+    is_image,
+    is_number,
+    is_vector_environment,
+    joins_arrays,
+)
+
+HEAD = """\
+import gymnasium as gym
+import math
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+frame = pd.read_csv("rows.csv")
+image = Image.open("one.png")
+envs = gym.vector.SyncVectorEnv([make])
+x = torch.zeros(3)
+"""
+
+
+def last(text: str) -> tuple[object, ...]:
+    """The flow and the module of a script, and the expression that it ends with."""
+    known = script(HEAD + text)
+    return known.flow, known.module, known.module.tree.body[-1].value  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("frame", "frame", id="a table"),
+        pytest.param("frame['a']", "frame", id="a column"),
+        pytest.param("frame.iloc[:, 1:]", "frame", id="a part"),
+        pytest.param("image", "image", id="an image"),
+        pytest.param("image.convert('L')", "image", id="an image that is converted"),
+        pytest.param("x", "", id="a tensor"),
+    ],
+)
+def test_tables_and_images(text: str, expected: str) -> None:
+    flow, _, node = last(text)
+
+    assert is_frame(flow, node) is (expected == "frame")  # type: ignore[arg-type]
+    assert is_image(flow, node) is (expected == "image")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("np.load('data.npz')", True, id="by its name"),
+        pytest.param("np.load(path)", False, id="perhaps an array"),
+        pytest.param("data = np.load(path)\nprint(data.files)\ndata", True, id="it is asked for its arrays"),
+        pytest.param("with np.load(path) as data:\n    pass\ndata", True, id="it is closed"),
+        pytest.param("data = np.load(path)\ndata = 3\nprint(data.files)\ndata", False, id="perhaps something else"),
+    ],
+)
+def test_archives(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    assert is_archive(*last(text)) is expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("envs", True, id="several environments"),
+        pytest.param("gym.wrappers.RecordEpisodeStatistics(envs)", True, id="wrapped"),
+        pytest.param("gym.make('CartPole-v1')", False, id="one"),
+        pytest.param("gym.wrappers.RecordVideo(gym.make('CartPole-v1'))", False, id="one that is wrapped"),
+    ],
+)
+def test_environments_that_step_together(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    flow, _, node = last(text)
+    (value,) = flow.values(node)  # type: ignore[attr-defined]
+
+    assert is_vector_environment(flow, value) is expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("3", True, id="written out"),
+        pytest.param("2 * math.pi", True, id="computed of a constant"),
+        pytest.param("x", False, id="a tensor"),
+        pytest.param("unknown", False, id="not known"),
+    ],
+)
+def test_numbers(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    flow, _, node = last(text)
+
+    assert is_number(flow, node) is expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("np.float32", "float32"),
+        ("'float32'", "float32"),
+        ("float", "float64"),
+        ("torch.float", "float32"),
+        ("torch.long", "int64"),
+        ("np.single", "float32"),
+        ("given", None),
+    ],
+)
+def test_the_format_that_a_dtype_names(text: str, expected: str | None) -> None:
+    flow, _, node = last(text)
+
+    assert format_of(flow, node) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("np.stack", True), ("np.array", False), ("list", False)])
+def test_functions_that_join_arrays(text: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    flow, _, node = last(text)
+
+    assert isinstance(node, ast.expr)
+    assert joins_arrays(flow, node) is expected  # type: ignore[arg-type]
