@@ -83,7 +83,7 @@ def headline(profile: Profile) -> str:
     verb = "is" if len(found.phases) == 1 else "are"
     share = f"{found.name[0].upper()}{found.name[1:]} {verb} {_percent(found.share.value)} of an iteration"
     most = times(Limit(found.share.value).factor)
-    return f"{share}: if all of that were gone, the script would be {most}, and no more."
+    return f"{share}: without any of that, and all else as now, the script would be {most}."
 
 
 def doubts(profile: Profile) -> str:
@@ -192,7 +192,7 @@ def _limits(profile: Profile, width: int) -> Iterator[RenderableType]:
     known = groups(profile)
     if not known:
         return
-    yield _wrapped("At most, if what a rule shortens took no time at all:", width)
+    yield _wrapped("At most, if what a rule shortens took no time, and all else as much as now:", width)
     table = _table(3)
     for each in known:
         phases = ", ".join(map(str, each.phases))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -185,6 +186,73 @@ def test_the_target_of_a_move_is_read_from_its_arguments(
     args: tuple[Any, ...], kwargs: dict[str, Any], target: str | None
 ) -> None:
     assert profiled._target(args, kwargs) == target
+
+
+class TestReads:
+    """What CUDA says of its waits, where warnings say it in its place."""
+
+    SCRIPT = """
+import warnings
+
+def train(reads):
+    for step in range(3):
+        warnings.warn("called a synchronizing CUDA operation")
+        reads.count("item")
+    warnings.warn("of the script")
+    reads.count("cpu")
+"""
+
+    @pytest.fixture
+    def modes(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        asked: list[str] = []
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", asked.append)
+        return asked
+
+    def sites(self, reads: Any) -> list[dict[str, Any]]:
+        names: dict[str, Any] = {}
+        exec(compile(self.SCRIPT, "/copy/train.py", "exec"), names)  # noqa: S102 - a script of this test
+        names["train"](reads)
+        found: list[dict[str, Any]] = reads.sites()
+        return found
+
+    def test_are_counted_at_the_user_s_own_lines_and_confirmed_by_cuda(self, modes: list[str]) -> None:
+        reads = profiled.Reads({"/copy": "/home/user"}, simulated=False)
+        with warnings.catch_warnings(record=True) as others:
+            warnings.simplefilter("ignore")  # as the script may have it
+            reads.open()
+            found = self.sites(reads)
+            reads.close()
+
+        assert found == [
+            {"path": "/home/user/train.py", "line": 6, "calls": {}, "confirmed": 3},
+            {"path": "/home/user/train.py", "line": 7, "calls": {"item": 3}, "confirmed": 0},
+            {"path": "/home/user/train.py", "line": 9, "calls": {"cpu": 1}, "confirmed": 0},
+        ]
+        assert modes == ["warn", "default"]
+        assert others == []
+
+    @pytest.mark.usefixtures("modes")
+    def test_leave_the_script_s_own_warnings_alone(self) -> None:
+        shown: list[str] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = lambda message, *_, **__: shown.append(str(message))
+            reads = profiled.Reads({"/copy": "/home/user"}, simulated=False)
+            reads.open()
+            self.sites(reads)
+            reads.close()
+
+        assert shown == ["of the script"]
+
+    def test_nobody_confirms_them_on_a_simulated_device(self) -> None:
+        reads = profiled.Reads({"/copy": "/home/user"}, simulated=True)
+        reads.is_open = True
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = self.sites(reads)
+
+        assert [(each["line"], each["confirmed"]) for each in found] == [(7, None), (9, None)]
 
 
 def test_the_device_is_busy_where_kernels_run_at_once_or_one_after_the_other() -> None:

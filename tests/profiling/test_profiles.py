@@ -182,7 +182,8 @@ def test_the_screen_says_it_in_words() -> None:
     text = as_text(PROFILE, block="#")
 
     assert text.startswith(
-        "Waiting for data is 60 % of an iteration: if all of that were gone, the script would be 2.50 times\nas fast"
+        "Waiting for data is 60 % of an iteration: without any of that, and all else as now, the script would\n"
+        "be 2.50 times as fast."
     )
     for part in (
         "waiting for data        12.0 ms  60 % (59 to 61 %)  ##################\n",
@@ -225,7 +226,7 @@ def test_the_screen_says_it_in_words() -> None:
         pytest.param({"notes": ("Told.",)}, "\nTold.", id="what went wrong"),
         pytest.param(
             {"parts": (Part(Phase.WAITING, 1.0, Estimate(1.0)),), "computing": None},
-            "would be any number of times as fast, and no more.\nNo rule shortens that.",
+            "would be any number of times as fast.\nNo rule shortens that.",
             id="what no rule shortens",
         ),
     ],
