@@ -36,6 +36,16 @@ def _samples(value: Value) -> bool:
     return may_be and value.name in DRAWING_METHODS
 
 
+def samples_without_graph(method: Value) -> bool:
+    """Whether it is ``distribution.sample``: what it draws carries no graph, as what ``rsample`` draws does."""
+    is_method = method.sort is Sort.METHOD and method.of is not None and method.site is None
+    return is_method and method.name in {"sample", "sample_n"} and _is_distribution(method.of)
+
+
+def _is_distribution(value: Value | None) -> bool:
+    return value is not None and value.sort is Sort.MADE and value.name.startswith(_DISTRIBUTIONS)
+
+
 def layer_draws(layer: Value) -> bool:
     """Whether calling a library's layer or network may draw: one that drops values out does."""
     return _may_draw(layer.name, layer.site)

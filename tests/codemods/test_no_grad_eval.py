@@ -2854,3 +2854,47 @@ def test_what_a_function_runs_decides_what_is_promised(made: str, helper: str, p
     sites = run(NoGradEval, code).sites
 
     assert [each.promise for each in sites if each.line == 12] == [promise]
+
+
+ROLLOUT = """\
+import torch
+from torch import nn
+from torch.distributions import Normal
+
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for frame in range(100):
+    chances, actions, states = [], [], []
+    for state in torch.randn(20, 1, 4):
+        mean = model(state)
+        policy = Normal(mean, 1)
+        action = policy.DRAW()
+        chances.append(policy.log_prob(action))
+        actions.append(action)
+        states.append(state)
+    old, actions, states = torch.cat(chances)CUT, torch.cat(actions), torch.cat(states)
+    for _ in range(4):
+        optimizer.zero_grad()
+        new = Normal(model(states), 1).log_prob(actions)
+        (old - new).exp().mean().backward()
+        optimizer.step()
+"""
+
+
+def _rollout(draw: str, cut: str) -> str:
+    return ROLLOUT.replace("DRAW", draw).replace("CUT", cut)
+
+
+def test_a_rollout_whose_probabilities_are_detached_below_it() -> None:
+    before = _rollout("sample", ".detach()")
+    after = before.replace(
+        "        mean = model(state)\n        policy = Normal(mean, 1)\n",
+        "        with torch.no_grad():\n            mean = model(state)\n            policy = Normal(mean, 1)\n",
+    )
+
+    check_rewrites(NoGradEval, before, after)
+
+
+@pytest.mark.parametrize(("draw", "cut"), [("rsample", ".detach()"), ("sample", "")], ids=["redrawn", "trained on"])
+def test_a_rollout_that_may_be_trained_on_is_silent(draw: str, cut: str) -> None:
+    check_silent(NoGradEval, _rollout(draw, cut))

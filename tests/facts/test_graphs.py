@@ -56,6 +56,9 @@ def fate(body: str, arguments: str = "x") -> str:
         "torch.cat([y, x])",
         "sum([y])",
         "lambda: y",
+        "torch.distributions.Normal(y, 1).rsample()",
+        "torch.distributions.Normal(y, 1).log_prob(x)",
+        "library(y).sample()",
     ],
 )
 def test_what_carries_the_graph_on(expression: str) -> None:
@@ -77,6 +80,7 @@ def test_what_carries_the_graph_on(expression: str) -> None:
         "y.to(torch.int8)",
         "y.type(torch.BoolTensor)",
         "torch.zeros_like(y)",
+        "torch.distributions.Normal(y, 1).sample()",
         "len(y)",
         "x",
     ],

@@ -15,6 +15,7 @@ from codemods.dataflow.signatures import signature
 from codemods.dataflow.summaries import Summaries
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
 from codemods.facts.training.iterations import called_functions, is_backward
+from codemods.library.drawing import samples_without_graph
 from codemods.library.kinds import MODULE_METHODS, Kind, has_integers, kind
 from codemods.library.operations import Parts, operation, parts
 from codemods.library.operators import Memory, attribute, function, operator
@@ -442,6 +443,8 @@ class _Walk(ForwardAnalysis[_Held]):
         if self._graphs.makes(call) or is_closure:
             return True
         callees = self._flow.values(call.func)
+        if callees and all(map(samples_without_graph, callees)):
+            return False
         arguments = _arguments(call)
         functions = called_functions(self._flow, call)
         if functions and len(functions) == len(callees):
