@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def written(script: Script, module: Module, qualified: str, node: ast.expr) -> tuple[str, tuple[Edit, ...]] | None:
     """How a colleague would write the name there, and what has to be imported; None where it cannot be named.
 
-    A name that is imported already is used. ``from torch.utils.data import DataLoader`` imports another name as well;
-    where the module has no such line, but ``import torch``, the name is written in full.
+    A name that is imported already is used, and so is a short one, such as ``data.TensorDataset``, where the module
+    imports none from the package. Else it is imported: ``torch.utils.data.TensorDataset`` makes long lines.
 
     Args:
         script: The script.
@@ -29,9 +29,8 @@ def written(script: Script, module: Module, qualified: str, node: ast.expr) -> t
     """
     package, _, name = qualified.rpartition(".")
     spelled = script.spelled(module, qualified, module.statement(node))
-    if spelled is not None and "." not in spelled:
-        return spelled, ()
-    can_import = imports.can_import_name(module, package, name, node)
-    if can_import and (spelled is None or imports.importing(module, package) is not None):
+    dots = spelled.count(".") if spelled is not None else 0
+    is_short = spelled is not None and (not dots or (dots == 1 and imports.importing(module, package) is None))
+    if not is_short and imports.can_import_name(module, package, name, node):
         return name, (ImportName(module, package, name),)
     return (spelled, ()) if spelled is not None else None

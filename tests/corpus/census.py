@@ -60,6 +60,7 @@ _NUMPY_NUMBER = re.compile(
     r"^(?:np|numpy)\.(?:pi|e|inf|nan|float\d*|int\d*|sqrt|log|log2|exp|prod|ceil|floor|mean|sum|std|max|min|argmax)\b"
 )
 _ITEMS = {"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "collate"}
+_IMAGE_SETS = {"MNIST", "FashionMNIST", "KMNIST", "EMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "USPS"}
 _MAKERS = re.compile(r"(?:^|\.)(?:tensor|Tensor|FloatTensor)$")
 _OTHERS_BACKWARD = re.compile(r"accelerator|fabric|engine|strategy|deepspeed", re.IGNORECASE)
 _TIMED = re.compile(r"%%(?:time|timeit|capture|prun)\b")
@@ -356,6 +357,28 @@ def _loaders(program: Program) -> Iterator[Site]:
         if workers is not None and not _is_zero(program, workers):
             settled = other or _given(program, call, "persistent_workers", _argument(call, "persistent_workers", 99))
             yield _at(program, "loader-persistent", call, settled or _read_once(program, call))
+
+
+def _loaders_of_tensors(program: Program) -> Iterator[Site]:
+    """``DataLoader(data)`` where the file makes ``data``, or the argument itself, a ``TensorDataset``."""
+    for call in program.calls:
+        data = _argument(call, "dataset", 0) if ast.unparse(call.func).rpartition(".")[2] == "DataLoader" else None
+        made = f"{re.escape(ast.unparse(data))} = " if isinstance(data, ast.Name) else ""
+        text = program.code if made else ast.unparse(data) if data is not None else ""
+        if not re.search(rf"^\s*{made}[\w.]*\bTensorDataset\(", text, re.MULTILINE):
+            continue
+        cut = [name for name in ("sampler", "batch_sampler", "collate_fn") if _argument(call, name, 99) is not None]
+        yield _at(program, "loader-batched-index", call, f"{cut[0]} is given" if cut else "")
+
+
+def _image_sets(program: Program) -> Iterator[Site]:
+    """``datasets.MNIST(…)`` and others whose images have one size, in files that make loaders."""
+    for call in program.calls:
+        package, _, name = ast.unparse(call.func).rpartition(".")
+        origin = program.imported.get(package.partition(".")[0] or name, "")
+        if name in _IMAGE_SETS and origin.startswith("torchvision") and "DataLoader(" in program.code:
+            is_held = any(isinstance(each, ast.ClassDef) for each in program.above(call))
+            yield _at(program, "dataset-materialize", call, "held by a class of the script" if is_held else "")
 
 
 def _is_zero(program: Program, node: ast.expr) -> bool:
@@ -663,6 +686,8 @@ def _arrays(scope: ast.AST) -> set[str]:
 
 _CENSUSES: tuple[Callable[[Program], Iterator[Site]], ...] = (
     _loaders,
+    _loaders_of_tensors,
+    _image_sets,
     _backwards,
     _moves,
     _evaluations,

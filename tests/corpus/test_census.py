@@ -90,6 +90,38 @@ def test_loaders(code: str, rule: str, settled: str) -> None:
     assert found(code, rule) == [(1, settled)]
 
 
+@pytest.mark.parametrize(
+    ("code", "sites"),
+    [
+        pytest.param("DataLoader(TensorDataset(x))", [(1, "")], id="made there"),
+        pytest.param("data = torch.utils.data.TensorDataset(x)\nDataLoader(data)", [(2, "")], id="by its name"),
+        pytest.param("DataLoader(TensorDataset(x), collate_fn=f)", [(1, "collate_fn is given")], id="collated"),
+        pytest.param("data = TensorDataset(x)\nDataLoader(other)", [], id="another one"),
+    ],
+)
+def test_loaders_of_tensors(code: str, sites: list[tuple[int, str]]) -> None:
+    assert found(code, "loader-batched-index") == sites
+
+
+@pytest.mark.parametrize(
+    ("code", "sites"),
+    [
+        pytest.param("from torchvision import datasets; DataLoader(datasets.MNIST())", [(1, "")], id="in a package"),
+        pytest.param("from torchvision.datasets import MNIST; DataLoader(MNIST())", [(1, "")], id="by its name"),
+        pytest.param("import torchvision\nDataLoader(torchvision.datasets.CIFAR10())", [(2, "")], id="in full"),
+        pytest.param(
+            "from torchvision.datasets import MNIST\nclass Pairs:\n    def __init__(self): self.data = MNIST()\nDataLoader(Pairs())",
+            [(3, "held by a class of the script")],
+            id="read through another one",
+        ),
+        pytest.param("from own import MNIST; DataLoader(MNIST())", [], id="another one"),
+        pytest.param("from torchvision import datasets; datasets.MNIST()", [], id="no loader"),
+    ],
+)
+def test_image_sets(code: str, sites: list[tuple[int, str]]) -> None:
+    assert found(code, "dataset-materialize") == sites
+
+
 def test_a_loader_without_workers_has_none_that_could_stay() -> None:
     code = "N = 0\nDataLoader(data)\nDataLoader(data, num_workers=0)\nDataLoader(data, num_workers=N)"
     assert found(code, "loader-persistent") == []
