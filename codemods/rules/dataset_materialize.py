@@ -10,7 +10,7 @@ from codemods.dataflow.names import words
 from codemods.editing import problems
 from codemods.editing.naming import written
 from codemods.editing.values import Insert, Surround
-from codemods.facts.data.materializing import image_sets, why_not_once
+from codemods.facts.data.materializing import image_sets, read_once
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ class DatasetMaterialize(Codemod):
     When it is left:
         A transform draws, or it is not known whether it does. The images take more than 1 GiB. They are read once, or
         it is not known how often; or a loop ends before their last batch. Something else of the data set is used than
-        its length: ``targets``, ``classes``, an item. A loader of it has workers, a sampler or a ``collate_fn``, or
-        reads a part of it that is no ``random_split``. A framework runs the loop.
+        its length, such as ``targets``, and more than one loader reads it, or the use is through the loader. A loader
+        of it has workers, a sampler or a ``collate_fn``, or reads a part of it that is no ``random_split``. A framework
+        runs the loop.
 
     Results:
         The same batches, bit for bit. No random numbers are drawn. The first epoch begins later by as long as a pass
@@ -114,16 +115,16 @@ for images, labels in test_loader:
     def find(self, script: Script) -> Iterator[Finding]:
         """Every data set of small images that the module makes and a loader reads."""
         for module, call, value in image_sets(script):
-            reason = why_not_once(script, module, value)
-            edits = reason if reason is not None else _edits(script, module, call)
+            found = read_once(script, module, value)
+            edits = found if isinstance(found, Reason) else _edits(script, module, found)
             if isinstance(edits, Reason):
                 yield self.left(module, call, edits)
             else:
                 yield self.rewrites(module, call, _MESSAGE, *edits)
 
 
-def _edits(script: Script, module: Module, call: ast.Call) -> list[Edit] | Reason:
-    names = [written(script, module, each, call) for each in _NAMES]
+def _edits(script: Script, module: Module, node: ast.expr) -> list[Edit] | Reason:
+    names = [written(script, module, each, node) for each in _NAMES]
     edits: list[Edit] = []
     spelled: list[str] = []
     for each in names:
@@ -132,18 +133,18 @@ def _edits(script: Script, module: Module, call: ast.Call) -> list[Edit] | Reaso
         spelled.append(each[0])
         edits.extend(each[1])
     before = f"{spelled[0]}(*{spelled[1]}(list("
-    name = _own_name(module, call)
+    name = _own_name(module, node)
     if name is not None:
-        statement = module.statement(call)
+        statement = module.statement(node)
         insert = Insert(module, statement, f"{name} = {before}{name})))  # decode once", "after")
         if problems.problem(insert) is None:
             return [*edits, insert]
-    return [*edits, Surround(module, call, before, ")))")]
+    return [*edits, Surround(module, node, before, ")))")]
 
 
-def _own_name(module: Module, call: ast.Call) -> str | None:
+def _own_name(module: Module, node: ast.expr) -> str | None:
     """The name that the data set is given, where no function reads it that may meet what it was before."""
-    statement = module.parent(call)
+    statement = module.parent(node)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target = statement.targets[0]

@@ -68,6 +68,21 @@ def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> N
     rewrites(MADE + LOADER + look, MADE + ONCE + LOADER + look)
 
 
+@pytest.mark.parametrize(
+    "used", ["print(data.classes)", "image, label = data[0]", "counts = torch.bincount(data.targets)"]
+)
+def test_what_else_is_used_of_it_stays_as_it_was(used: str) -> None:
+    loader = LOADER.replace("(data", "(TensorDataset(*default_collate(list(data)))")
+    rewrites(f"{MADE}{used}\n{LOADER}", f"{MADE}{used}\n{loader}")
+
+
+def test_batches_of_such_a_loader_are_gathered_by_one_index() -> None:
+    code = f"{IMPORTS}{TRANSFORM}{MADE}print(data.classes)\n{LOADER}{READ}"
+    rules = frozenset({"dataset-materialize", "loader-batched-index"})
+    after = rewrite("train.py", code, Settings(rules, Promise.BITWISE)).after
+    assert "sampler=BatchSampler(SequentialSampler(data), 64, drop_last=False)" in after
+
+
 def test_two_functions_that_read_it_once_each_read_it_again() -> None:
     code = f"{IMPORTS}{TRANSFORM}{MADE}{LOADER}for a, b in loader:\n    print(a)\nfor a, b in loader:\n    print(b)\n"
     assert ONCE in run(DatasetMaterialize, code).after
@@ -149,6 +164,14 @@ def test_batches_and_random_numbers_are_the_same(tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
+def test_names_that_would_be_long_are_imported() -> None:
+    imports = "import torch\nfrom torchvision import datasets, transforms\n\n"
+    loader = "loader = torch.utils.data.DataLoader(data, batch_size=64)\n"
+    after = imports.replace("torch\n", "torch\nfrom torch.utils.data import TensorDataset, default_collate\n", 1)
+    before = f"{imports}{TRANSFORM}{MADE}{loader}{READ}"
+    check_rewrites(DatasetMaterialize, before, f"{after}{TRANSFORM}{MADE}{ONCE}{loader}{READ}")
+
+
 # What is left.
 
 
@@ -195,19 +218,29 @@ def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> N
             id="labels",
         ),
         pytest.param(
-            f"{MADE}{LOADER}print(data.classes)\n",
-            "'.classes' of it is used (line 8), which tensors of its items have not",
-            id="classes",
+            f"{MADE}{LOADER}print(data.classes)\nother = DataLoader(data)\nfor a, b in other:\n    print(a)\n",
+            "'.classes' of it is used (line 8), and a TensorDataset has none",
+            id="classes, and two loaders",
         ),
         pytest.param(
             f"{MADE}{LOADER}print(loader.dataset.targets)\n",
-            "'.targets' of it is used (line 8), which tensors of its items have not",
+            "'.targets' of it is used (line 8), and a TensorDataset has none",
             id="targets, through the loader",
         ),
         pytest.param(
-            f"{MADE}image, label = data[0]\n{LOADER}",
-            "it is used in another way than through a loader (line 7)",
-            id="an item, whose label is an int",
+            f"{MADE}{LOADER}import some_package\nsome_package.show(loader.dataset)\n",
+            "it is used in another way than through a loader (line 9)",
+            id="handed to other code, through the loader",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}data.transform = transforms.ToTensor()\n",
+            "'.transform' of it is used (line 8), and a TensorDataset has none",
+            id="another transform from then on",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}data.targets[0] = 3\n",
+            "'.targets' of it is used (line 8), and a TensorDataset has none",
+            id="other labels from then on",
         ),
         pytest.param(
             f"{MADE}{LOADER}import some_package\nsome_package.show(data)\n",

@@ -3,7 +3,8 @@ from __future__ import annotations
 from probe import script
 
 from codemods.facts.cost.worth import worth
-from codemods.facts.data.materializing import image_sets, why_not_once
+from codemods.facts.data.materializing import image_sets, read_once
+from codemods.facts.reason import Reason
 
 SCRIPT = """
 from torch.utils.data import DataLoader, TensorDataset, default_collate
@@ -26,8 +27,8 @@ def test_why_one_is_read_in_each_epoch() -> None:
     for made, code in ((MNIST, None), (MNIST.replace("ToTensor()", "RandomCrop(8)"), "draws-anew")):
         asked = script(SCRIPT.format(made))
         ((module, _, value),) = image_sets(asked)
-        reason = why_not_once(asked, module, value)
-        assert (reason and reason.code) == code
+        found = read_once(asked, module, value)
+        assert (found.code if isinstance(found, Reason) else None) == code
 
 
 def test_what_was_read_once_has_the_length_and_the_images_of_what_it_was_read_from() -> None:

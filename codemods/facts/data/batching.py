@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.values import NONE, Sort, without_none
-from codemods.facts.data.decoded import decoded
+from codemods.facts.data.decoded import decoded, innermost
 from codemods.facts.data.layout import why_not_in_order
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.loaders import Given
@@ -160,10 +160,9 @@ def _why_seen(script: Script, loader: Loader) -> Reason | None:
 def _written(loader: Loader) -> Batches | Reason:
     """How its batches are cut, as far as what has to be named has a name."""
     given, data = loader.arguments, loader.arguments["dataset"].node
-    is_tensors = (
-        isinstance(data, ast.Call) and data.args and decoded(loader.flow, next(iter(loader.dataset.parts))) is None
-    )
-    rows = data.args[0] if isinstance(data, ast.Call) and is_tensors else data
+    rows = innermost(loader.flow, data) or data
+    if rows is data and isinstance(data, ast.Call) and data.args:
+        rows = data.args[0]
     if rows is None or not _is_name(rows):
         text = "its data set has no name, by which its sampler could ask for its length:"
         return Reason("no-name", text, remedy="give it a name")

@@ -32,6 +32,8 @@ _BYTES = 4
 _SPLIT = "torch.utils.data.random_split"
 _PARTS = frozenset(f"torch.utils.data.{name}" for name in ("random_split", "Subset", "ConcatDataset"))
 """What makes data sets of others, of which is asked where a loader reads them."""
+_LABELS = frozenset({"targets", "classes", "class_to_idx", "labels", "train_labels", "test_labels"})
+"""Attributes of data sets that say what the images are, or which there are."""
 _LOOKING = frozenset({"builtins.len", "builtins.print"})
 _HANDING_ON = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Dict, ast.IfExp, ast.Starred, ast.Expr)
 
@@ -45,14 +47,24 @@ def image_sets(script: Script) -> Iterator[tuple[Module, ast.Call, Value]]:
                 yield script.module, call, value
 
 
-def why_not_once(script: Script, module: Module, value: Value) -> Reason | None:
-    """Why the data set cannot, or should not, be read once before the first epoch; None where it can."""
+def read_once(script: Script, module: Module, value: Value) -> ast.expr | Reason:
+    """The expression whose data set can be read once before the first epoch; why it cannot, or should not.
+
+    That is the call that makes the data set or, where something else of it is used than its items, what its only loader
+    is given.
+    """
+    call = value.site
+    assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
+    reason = _why_items_differ(script, call, value) or _why_too_large(script, value)
+    otherwise = _why_used_otherwise(script, value) if reason is None else None
+    node = call if otherwise is None else _only_given(script, module, value)
     return (
-        _why_items_differ(script, value)
-        or _why_too_large(script, value)
-        or _why_used_otherwise(script, value)
+        reason
+        or (otherwise if node is None else None)
         or next((reason for each in _readers(script, value) if (reason := _why_reader(script, each, value))), None)
-        or _why_not_again(script, module, value)
+        or _why_not_again(script, module, node or call, value)
+        or node
+        or call
     )
 
 
@@ -63,10 +75,8 @@ def _readers(script: Script, value: Value) -> Iterator[Loader]:
 # Its items.
 
 
-def _why_items_differ(script: Script, value: Value) -> Reason | None:
+def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | None:
     """Why reading an item again may give another one, or no tensors."""
-    call = value.site
-    assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
     if any(each.arg == "target_transform" for each in call.keywords) or script.default_device is not None:
         text = "its labels are transformed" if script.default_device is None else "the script sets a default device"
         return Reason("other-arguments", f"{text}, and may be other numbers once they are stacked")
@@ -113,17 +123,60 @@ def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
     """Why somebody would see that its items are rows of tensors: who does more than to read it through loaders."""
     for module, node in script.flow.places(value):
         above = module.parent(node)
-        if isinstance(above, ast.keyword):
-            above = module.parent(above)
-        if isinstance(getattr(node, "ctx", None), ast.Store) or isinstance(above, _HANDING_ON):
+        if _is_harmless(script, module, node):
             continue
         if isinstance(above, ast.Attribute):
-            text = f"'.{above.attr}' of it is used ({HERE}), which tensors of its items have not"
+            text = f"'.{above.attr}' of it is used ({HERE}), and a TensorDataset has none"
             return Reason("dataset-inspected", text, (at(module, node),))
-        if not (isinstance(above, ast.Call) and node is not above.func and _may_be_given(script, above)):
-            text = f"it is used in another way than through a loader ({HERE})"
-            return Reason("dataset-inspected", text, (at(module, node),))
+        text = f"it is used in another way than through a loader ({HERE})"
+        return Reason("dataset-inspected", text, (at(module, node),))
     return None
+
+
+def _is_harmless(script: Script, module: Module, node: ast.expr) -> bool:
+    """Whether what stands around a data set does the same with rows of tensors."""
+    above = module.parent(node)
+    if isinstance(above, ast.keyword):
+        above = module.parent(above)
+    if isinstance(getattr(node, "ctx", None), ast.Store) or isinstance(above, _HANDING_ON):
+        return True
+    if isinstance(above, ast.Attribute):
+        return above.attr == "__len__"
+    return isinstance(above, ast.Call) and node is not above.func and _may_be_given(script, above)
+
+
+def _only_given(script: Script, module: Module, value: Value) -> ast.expr | None:
+    """What the only loader of the data set is given, a name, where nobody looks at it through the loader."""
+    readers = list(_readers(script, value))
+    given = readers[0].arguments["dataset"].node if len(readers) == 1 else None
+    if not isinstance(given, ast.Name) or script.flow.values(given) != {value} or not module.holds(given):
+        return None
+    if not all(_reads_only(script, where, node) for where, node in script.flow.places(value)):
+        return None
+    for where, node in script.flow.places(readers[0].value):
+        above = where.parent(node)
+        if isinstance(above, ast.Attribute) and above.attr == "dataset":
+            asking = where.parent(above)
+            if not (isinstance(asking, ast.Call) and _may_be_given(script, asking)):
+                return None
+    return given
+
+
+def _reads_only(script: Script, module: Module, node: ast.expr) -> bool:
+    """Whether what stands around a data set changes nothing of it: an item, its labels, what a loader does."""
+    if _is_harmless(script, module, node):
+        return True
+    above = module.parent(node)
+    if isinstance(above, (ast.For, ast.comprehension)):
+        return above.iter is node
+    if not isinstance(above, (ast.Attribute, ast.Subscript)) or not isinstance(above.ctx, ast.Load):
+        return False
+    if isinstance(above, ast.Subscript) or above.attr not in _LABELS:
+        return isinstance(above, ast.Subscript)
+    around = module.parent(above)
+    is_changed = isinstance(around, ast.Attribute) and around.attr.endswith("_")
+    is_stored = isinstance(around, ast.Subscript) and not isinstance(around.ctx, ast.Load)
+    return not is_changed and not is_stored
 
 
 def _may_be_given(script: Script, call: ast.Call) -> bool:
@@ -163,12 +216,10 @@ def _why_reader(script: Script, loader: Loader, value: Value) -> Reason | None:
 # How often it is read.
 
 
-def _why_not_again(script: Script, module: Module, value: Value) -> Reason | None:
-    """Why it is not known to be read from the start to the end more often than it is made."""
-    call = value.site
-    assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
+def _why_not_again(script: Script, module: Module, node: ast.expr, value: Value) -> Reason | None:
+    """Why it is not known to be read from the start to the end more often than the node would read it."""
     lengths = worth(script).lengths
-    loop = loop_around(script.flow, module, call)
+    loop = loop_around(script.flow, module, node)
     if loop is not None:
         return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (place(script.flow, loop),))
     passes = [(loader, each) for loader in _readers(script, value) for each in loader.passes]
