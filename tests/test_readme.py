@@ -136,7 +136,7 @@ RUNNING = {
 }
 """What runs scripts."""
 INSTALLING = {
-    "pip install '.[verify]' && torchfast rewrite fixtures/digits_cnn/naive.py --verify",
+    "pip install '.[verify]' && torchfast rewrite fixtures/mnist_feedforward/naive.py --verify -- --samples 12000 --test-samples 2000",
     "pip install '.[dev]' && pytest",
 }
 
