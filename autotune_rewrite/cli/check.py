@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autotune_rewrite.cli.faults import Fault
-from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results
+from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
 from autotune_rewrite.cli.selection import Chosen, Format, with_selection
 from autotune_rewrite.errors import FileError
 
@@ -46,6 +46,9 @@ def check(  # noqa: PLR0913 - the command line has these options
         else:
             rewrites.append(said)
     if limits is not None:
+        script = limits.profile.script
+        if Path(script).name not in {Path(each.path).name for each in rewrites}:
+            say(f"note: the profile is of {script}, which is not checked here")
         for each in limits.in_order(rewrites):
             report.add(each)
     report.end(diffs=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,6 +46,8 @@ SHARE_OF_MARKS = 2 / 3
 TIME_BUDGET = 60.0
 TIMEOUT = 600.0
 """Seconds, unless the user says how many."""
+OF_KINETO = re.compile(r"(USDT|STAGE|INFO|WARNING|ERROR):\d{4}-\d\d-\d\d ")
+"""Lines that torch.profiler's library writes to standard error, where they come after the script's own."""
 TURN = Turn("original", 0)
 
 
@@ -200,7 +203,7 @@ def _checked(profiling: Profiling, run: Run, seen: Seen | None) -> Seen:
 
 def _why(run: Run) -> str:
     """How a run failed, with the last line that it wrote."""
-    last = next((line.strip() for line in reversed(run.output) if line.strip()), "")
+    last = next((line.strip() for line in reversed(run.output) if line.strip() and not OF_KINETO.match(line)), "")
     return f"{run.problem}: {last}" if last else run.problem
 
 

@@ -162,6 +162,8 @@ def test_says_it_in_words_and_check_orders_findings_by_it(tmp_path: Path, torchf
     saved = torchfast("profile", path, "--format", "json", "--device", "cpu")
     (tmp_path / "profile.json").write_text(saved.out)
     checked = torchfast("check", path, "--profile", "profile.json")
+    (tmp_path / "other.py").write_text("import torch\n")
+    other = torchfast("check", "other.py", "--profile", "profile.json")
     as_json = torchfast("check", path, "--profile", "profile.json", "--format", "json")
 
     assert said.code == 0
@@ -184,6 +186,7 @@ def test_says_it_in_words_and_check_orders_findings_by_it(tmp_path: Path, torchf
     assert factors == sorted(factors, reverse=True)
     assert {each["at_most"] for each in found if not each["acts_here"]} == {1.0}
     assert checked.code == as_json.code == 1
+    assert (checked.err, other.err) == ("", f"note: the profile is of {path}, which is not checked here\n")
 
 
 @pytest.mark.usefixtures("fast")
@@ -229,6 +232,46 @@ def test_a_simulated_device_shows_the_lines_that_wait(tmp_path: Path, torchfast:
         2,
         "Error: profile.json: a profile of a simulated device has no times: make one on the device that will train\n",
     )
+
+
+@pytest.mark.usefixtures("fast")
+def test_what_torch_profiler_breaks_is_told_and_the_times_are_kept(tmp_path: Path, torchfast: Torchfast) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        dedent("""
+        import torch
+
+        assert torch.get_num_threads() == 2
+        weight = torch.ones(3, requires_grad=True)
+        for step in range(40):
+            if torch.autograd.profiler._is_profiler_enabled:
+                raise RuntimeError("not under a profiler")
+            weight.sum().backward()
+        """)
+    )
+
+    said = torchfast("profile", path, "--threads", "2")
+    traced = torchfast("profile", path, "--threads", "2", "--trace", "trace.json")
+
+    why = "under torch.profiler, the script ended with an exception after 6 iterations: RuntimeError: not under a profiler"
+    assert said.code == 0
+    assert f"Operators were not seen: {why}." in said.out.replace("\n", " ")
+    assert "Measured: 34 iterations after 5 that warm up" in said.out
+    assert "No DataLoader was read" in said.out
+    assert "No module was called" in said.out
+    assert (traced.code, traced.out, traced.err) == (2, "", f"Error: {path}: {why}\n")
+    assert [each.name for each in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_ctrl_c_ends_it_with_a_line(naive: Path, torchfast: Torchfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autotune_rewrite.profiling.run_script", interrupted)
+
+    answer = torchfast("profile", naive)
+
+    assert (answer.code, answer.out, answer.err) == (130, "", "interrupted: nothing can be said\n")
 
 
 FAILING = [
