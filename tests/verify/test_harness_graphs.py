@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from autotune_rewrite.verify.child import harness
+from autotune_rewrite.verify.child import recorder as recorders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,9 +51,9 @@ def cuda() -> Cuda:
 
 
 @pytest.fixture
-def recorder(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> harness.Recorder:
+def recorder(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> recorders.Recorder:
     config: Any = {"iterations": None, "seconds": None, "batches": None}
-    recorder = harness.Recorder(config)
+    recorder = recorders.Recorder(config)
     monkeypatch.setattr(recorder, "_cuda", cuda)
     for name, watch in (
         ("capture_begin", recorder._watched_capture),
@@ -82,18 +82,18 @@ def captured(graph: Graph, backward: Callable[..., None], *losses: torch.Tensor)
     graph.capture_end()
 
 
-def copies(recorder: harness.Recorder, graph: Graph) -> list[Any]:
+def copies(recorder: recorders.Recorder, graph: Graph) -> list[Any]:
     """Where replays put their losses."""
     return recorder._captured[graph]
 
 
-def test_what_is_captured_is_no_iteration(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_what_is_captured_is_no_iteration(recorder: recorders.Recorder, cuda: Cuda) -> None:
     backward = recorder._watched_backward(lambda *_: None)
     captured(Graph(cuda), backward, on_device(1.0))
     assert recorder.losses() == []
 
 
-def test_each_replay_is_an_iteration_with_the_loss_that_it_computed(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_each_replay_is_an_iteration_with_the_loss_that_it_computed(recorder: recorders.Recorder, cuda: Cuda) -> None:
     graph, backward = Graph(cuda), recorder._watched_backward(lambda *_: None)
     captured(graph, backward, on_device(9.0))
     (copy,) = copies(recorder, graph)
@@ -107,20 +107,20 @@ def test_each_replay_is_an_iteration_with_the_loss_that_it_computed(recorder: ha
     assert len(recorder.times) == len(recorder.waits) == 3
 
 
-def test_the_loss_of_the_script_is_not_the_copy(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_the_loss_of_the_script_is_not_the_copy(recorder: recorders.Recorder, cuda: Cuda) -> None:
     graph, loss = Graph(cuda), on_device(9.0)
     captured(graph, recorder._watched_backward(lambda *_: None), loss)
     assert copies(recorder, graph)[0].data_ptr() != loss.data_ptr(), "the script's graph may use its memory again"
 
 
-def test_two_backward_calls_in_a_graph_are_two_iterations(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_two_backward_calls_in_a_graph_are_two_iterations(recorder: recorders.Recorder, cuda: Cuda) -> None:
     graph = Graph(cuda)
     captured(graph, recorder._watched_backward(lambda *_: None), on_device(1.0), on_device(2.0))
     graph.replay()
     assert recorder.losses() == [1.0, 2.0]
 
 
-def test_eager_iterations_and_replays_count_together(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_eager_iterations_and_replays_count_together(recorder: recorders.Recorder, cuda: Cuda) -> None:
     graph, backward = Graph(cuda), recorder._watched_backward(lambda *_: None)
     backward(on_device(5.0))
     captured(graph, backward, on_device(4.0))
@@ -129,7 +129,7 @@ def test_eager_iterations_and_replays_count_together(recorder: harness.Recorder,
     assert recorder.losses() == [5.0, 4.0, 3.0]
 
 
-def test_a_graph_that_is_captured_anew_forgets_what_was_in_it(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_a_graph_that_is_captured_anew_forgets_what_was_in_it(recorder: recorders.Recorder, cuda: Cuda) -> None:
     graph, backward = Graph(cuda), recorder._watched_backward(lambda *_: None)
     captured(graph, backward, on_device(1.0), on_device(2.0))
     captured(graph, backward, on_device(3.0))
@@ -137,20 +137,20 @@ def test_a_graph_that_is_captured_anew_forgets_what_was_in_it(recorder: harness.
     assert recorder.losses() == [3.0]
 
 
-def test_graphs_without_a_backward_call_are_no_iterations(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_graphs_without_a_backward_call_are_no_iterations(recorder: recorders.Recorder, cuda: Cuda) -> None:
     graph = Graph(cuda)
     captured(graph, recorder._watched_backward(lambda *_: None))
     graph.replay()
     assert recorder.losses() == []
 
 
-def test_a_capture_by_another_class_is_left_alone(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_a_capture_by_another_class_is_left_alone(recorder: recorders.Recorder, cuda: Cuda) -> None:
     cuda.capturing = True
     recorder._watched_backward(lambda *_: None)(on_device(1.0))
     assert (recorder.losses(), len(recorder._captured)) == ([], 0)
 
 
-def test_a_run_ends_before_the_replay_after_its_last_iteration(recorder: harness.Recorder, cuda: Cuda) -> None:
+def test_a_run_ends_before_the_replay_after_its_last_iteration(recorder: recorders.Recorder, cuda: Cuda) -> None:
     graph = Graph(cuda)
     captured(graph, recorder._watched_backward(lambda *_: None), on_device(1.0))
     recorder.limit = 2
@@ -159,22 +159,22 @@ def test_a_run_ends_before_the_replay_after_its_last_iteration(recorder: harness
     graph.replay()
     graph.replay()
 
-    with pytest.raises(harness.Enough):
+    with pytest.raises(recorders.Enough):
         graph.replay()
 
     assert (len(replayed), recorder.losses()) == (2, [1.0, 1.0])
 
 
 def test_replays_tell_their_windows(
-    recorder: harness.Recorder, cuda: Cuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorder: recorders.Recorder, cuda: Cuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = Graph(cuda)
     captured(graph, recorder._watched_backward(lambda *_: None), on_device(1.0))
     recorder.begin(str(tmp_path / "record"))
-    now = recorder._start + 10 * harness.WINDOW
-    monkeypatch.setattr(harness, "time", SimpleNamespace(perf_counter=lambda: now))
+    now = recorder._start + 10 * recorders.WINDOW
+    monkeypatch.setattr(recorders, "time", SimpleNamespace(perf_counter=lambda: now))
 
     graph.replay()
 
     (window,) = map(json.loads, (tmp_path / "record").read_text().splitlines())
-    assert window["times"] == [10 * harness.WINDOW]
+    assert window["times"] == [10 * recorders.WINDOW]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from autotune_rewrite.verify.child import harness
+from autotune_rewrite.verify.child import measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,26 +30,26 @@ def device() -> Device:
 
 
 @pytest.fixture
-def values(device: Device, monkeypatch: pytest.MonkeyPatch) -> harness.DeviceValues:
-    buffers = harness.DeviceValues(torch.device("cpu"))
+def values(device: Device, monkeypatch: pytest.MonkeyPatch) -> measures.DeviceValues:
+    buffers = measures.DeviceValues(torch.device("cpu"))
     empty: Callable[..., torch.Tensor] = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *sizes, dtype, **_: empty(*sizes, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: None)
     monkeypatch.setattr(buffers, "_cuda", SimpleNamespace(Event=device.event))
-    monkeypatch.setattr(harness, "CHUNK", 4)
+    monkeypatch.setattr(measures, "CHUNK", 4)
     return buffers
 
 
-def add(values: harness.DeviceValues, *numbers: float) -> None:
+def add(values: measures.DeviceValues, *numbers: float) -> None:
     for number in numbers:
         values.add(10 * len(values.keys), torch.tensor(number))
 
 
-def pretend_cuda(values: harness.DeviceValues) -> None:
+def pretend_cuda(values: measures.DeviceValues) -> None:
     values.device = SimpleNamespace(type="cuda")  # type: ignore[assignment]
 
 
-def test_what_is_on_its_way_is_told_when_it_has_come(values: harness.DeviceValues, device: Device) -> None:
+def test_what_is_on_its_way_is_told_when_it_has_come(values: measures.DeviceValues, device: Device) -> None:
     add(values, 1.0, 2.0, 3.0)
     pretend_cuda(values)
     assert values.news() == []
@@ -59,7 +59,7 @@ def test_what_is_on_its_way_is_told_when_it_has_come(values: harness.DeviceValue
     assert values.news() == []
 
 
-def test_a_chunk_that_is_full_is_told_before_the_next(values: harness.DeviceValues, device: Device) -> None:
+def test_a_chunk_that_is_full_is_told_before_the_next(values: measures.DeviceValues, device: Device) -> None:
     add(values, 1.0, 2.0, 3.0, 4.0, 5.0)
     pretend_cuda(values)
     device.done = True
@@ -68,7 +68,7 @@ def test_a_chunk_that_is_full_is_told_before_the_next(values: harness.DeviceValu
     assert values.news() == [(40, 5.0)]
 
 
-def test_at_the_end_all_of_them_are_read(values: harness.DeviceValues) -> None:
+def test_at_the_end_all_of_them_are_read(values: measures.DeviceValues) -> None:
     add(values, *map(float, range(9)))
     assert list(values.read()) == [(10 * at, float(at)) for at in range(9)]
     assert values.news() == [], "a device without pinned memory is not waited for"

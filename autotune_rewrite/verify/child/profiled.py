@@ -33,13 +33,15 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Callable, Iterable
 
-    from autotune_rewrite.verify.child import harness
+    from autotune_rewrite.verify.child import harness, measures, recorder
 else:
     NAME = "__torchfast_watch__"
     """Of the loaded ``harness.py``, which takes no name that a script may want."""
     spec = spec_from_file_location(NAME, Path(__file__).with_name("harness.py"))
     harness = sys.modules[NAME] = module_from_spec(spec)
     spec.loader.exec_module(harness)
+    recorder = harness.beside("recorder")
+    measures = recorder.measures
 
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
@@ -267,7 +269,7 @@ def _event() -> Any:  # noqa: ANN401 - a CUDA event, whose class torch has not t
     return event
 
 
-class Profiler(harness.Recorder):
+class Profiler(recorder.Recorder):
     """The harness's hooks, which tell iterations and passes, and more of them, which tell phases."""
 
     def __init__(self, config: harness.Config) -> None:
@@ -307,10 +309,10 @@ class Profiler(harness.Recorder):
             wrapper = (self._marked_copy if name in COPIED_BY else self._marked_read)(name, function)
             setattr(tensor, name, wrapper)
             if self._simulated:
-                sys.modules[harness.SIMULATED].follow(function, wrapper)
+                harness.beside("simulated").follow(function, wrapper)
         untyped.cuda.synchronize = self._marked_read("synchronize", untyped.cuda.synchronize)
 
-    def tell(self, line: harness.Window | harness.Record) -> None:
+    def tell(self, line: recorder.Window | recorder.Record) -> None:
         """Writes a line of the record, and with the last one what was seen."""
         if "version" in line:
             self._close()
@@ -360,7 +362,7 @@ class Profiler(harness.Recorder):
 
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
         losses = (tensors,) if isinstance(tensors, torch.Tensor) else tensors
-        if any(map(harness.is_pretended, losses)):
+        if any(map(measures.is_pretended, losses)):
             return
         if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
             self._capture(losses)
@@ -369,7 +371,7 @@ class Profiler(harness.Recorder):
         self._begun(now)
         if now >= self._next_window:
             self._window()
-            self._next_window = now + harness.WINDOW
+            self._next_window = now + recorder.WINDOW
 
     def _begun(self, now: float) -> int:
         iteration = len(self.times)
