@@ -433,6 +433,13 @@ for x in torch.randn(4, 6, 8).cuda():
 PENALIZED = {
     "another trainer of the project": (USING, False),
     "the trainer that is made": (USING.replace("= Trainer(", "= PenaltyTrainer("), True),
+    "the trainer that one function makes and runs": (
+        USING.replace("= Trainer(", "= PenaltyTrainer(")
+        .replace("trainer =", "def main():\n    trainer =")
+        .replace("\nfor x in", "\n    for x in")
+        .replace("    trainer.step(x)", "        trainer.step(x)\n\nmain()"),
+        True,
+    ),
     "one of two that an option chooses": (
         USING.replace("Trainer(build", "{'a': Trainer, 'b': PenaltyTrainer}[input()](build"),
         True,
