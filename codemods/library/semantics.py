@@ -86,7 +86,7 @@ _ENTRY_DECORATORS = words(
 # Methods that add a layer to a model → the position of the layer; those that name what they add.
 _ADDS_LAYER = {"append": 0, "extend": 0, "insert": 1, "add_module": 1, "register_module": 1, "update": 0}
 _REGISTERS = words("add_module register_module register_buffer register_parameter")
-_OF_LOADERS = {"sampler": 3, "batch_sampler": 4}
+_OF_LOADERS = {"sampler": 3, "batch_sampler": 4, "collate_fn": 6}
 """The attributes of a loader that hold what it was given, and where it takes that."""
 _COLLATE = "torch.utils.data.default_collate"
 _DICTIONARY = "torch.nn.ModuleDict"

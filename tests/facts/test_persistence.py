@@ -45,6 +45,16 @@ def why(body: str, **others: str) -> str | None:
             "    for epoch in range(3):\n        for x in loader:\n            pass\n",
             id="one for each of two splits",
         ),
+        pytest.param(
+            "for split in ['train', 'val']:\n    data.items = [split]\n    loader = DataLoader(data, num_workers=2)\n"
+            "    for epoch in range(3):\n        for x in loader:\n            pass\n",
+            id="the data set is changed before each is made",
+        ),
+        pytest.param(
+            f"class Pad:\n    def __call__(self, items):\n        return items[: self.n]\npad = Pad()\n"
+            f"{LOADER.replace('=2', '=2, collate_fn=pad')}for n in [1, 2]:\n    pad.n = n\n{EPOCHS}",
+            id="how items are put together is chosen before",
+        ),
         pytest.param(f"{LOADER}first = next(iter(loader))\n{EPOCHS}", id="the first batch before"),
     ],
 )
@@ -67,6 +77,13 @@ def test_they_can(body: str) -> None:
             f"{LOADER}for epoch in range(3):\n    data.mix()\n    for x in loader:\n        pass\n",
             "dataset-changes",
             id="the order changes between epochs",
+        ),
+        pytest.param(
+            f"class Pad:\n    def __call__(self, items):\n        return items[: self.n]\npad = Pad()\n"
+            f"{LOADER.replace('=2', '=2, collate_fn=pad')}"
+            "for epoch in range(3):\n    pad.n = epoch\n    for x in loader:\n        pass\n",
+            "dataset-changes",
+            id="how items are put together changes between epochs",
         ),
         pytest.param(
             f"{LOADER}for epoch in range(3):\n    data.items = [epoch]\n    for x in loader:\n        pass\n",

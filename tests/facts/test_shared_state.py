@@ -6,7 +6,7 @@ import pytest
 from probe import script
 
 from codemods.facts.workers.payload import worker_code
-from codemods.facts.workers.shared_state import changes, data_set_changes, why_changed_while_read, why_not_shared
+from codemods.facts.workers.shared_state import changes, changes_of_what_is_sent, why_changed_while_read, why_not_shared
 
 HEAD = """\
 import random
@@ -95,8 +95,8 @@ def test_the_script_changes_the_data_set(statement: str, expected: bool) -> None
     known = script(HEAD.format(item="index", before="", after="") + loop)
     (loader,) = known.loaders
 
-    assert any(data_set_changes(known.flow, loader)) is expected
-    assert (why_changed_while_read(known.flow, loader) is not None) is expected
+    assert any(changes_of_what_is_sent(worker_code(known.flow, loader))) is expected
+    assert (why_changed_while_read(worker_code(known.flow, loader)) is not None) is expected
 
 
 def test_between_two_epochs_it_is_not_being_read() -> None:
@@ -104,8 +104,8 @@ def test_between_two_epochs_it_is_not_being_read() -> None:
     known = script(HEAD.format(item="index", before="", after="") + loop)
     (loader,) = known.loaders
 
-    assert any(data_set_changes(known.flow, loader))
-    assert why_changed_while_read(known.flow, loader) is None
+    assert any(changes_of_what_is_sent(worker_code(known.flow, loader)))
+    assert why_changed_while_read(worker_code(known.flow, loader)) is None
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,58 @@ def test_what_code_changes_without_binding_a_name(code: str, paths: list[str]) -
     known = script(code)
 
     assert [path for path, _ in changes(known.module.tree)] == paths
+
+
+HELD = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+class Crop:
+    def __init__(self, size):
+        self.size, self.seen = size, []
+    def __call__(self, image):
+        return image[..., : self.size]
+    def shrink(self):
+        self.size -= 1
+class Pad:
+    def __init__(self):
+        self.length = 3
+    def __call__(self, items):
+        return torch.stack([each[: self.length] for each in items])
+class Kept(torch.utils.data.Dataset):
+    def __init__(self, targets):
+        self.targets = targets
+    def __getitem__(self, index):
+        return self.targets[index]
+crop, pad, targets = Crop(3), Pad(), torch.zeros(9)
+images = datasets.ImageFolder("d", transforms.Compose([transforms.ToTensor(), crop]))
+loader = DataLoader({data}, collate_fn=pad)
+for epoch in range(3):
+    for x in loader:
+        {statement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "data", "expected"),
+    [
+        pytest.param("crop.size = 2", "images", "its data set", id="a transform"),
+        pytest.param("crop.shrink()", "images", "its data set", id="a method of a transform"),
+        pytest.param("images.transform.transforms[1].size = 2", "images", "its data set", id="one that is reached"),
+        pytest.param("images.transform.transforms.append(crop)", "images", "its data set", id="one more transform"),
+        pytest.param("pad.length += 1", "images", "its collate_fn", id="what puts items together"),
+        pytest.param("loader.collate_fn.length += 1", "images", "its collate_fn", id="the same, by the loader"),
+        pytest.param("loader.collate_fn = Pad()", "images", "its collate_fn", id="another one"),
+        pytest.param("targets[0] = 1", "Kept(targets)", "its data set", id="a tensor that it holds"),
+        pytest.param("targets[0] = 1", "images", None, id="a tensor that it does not hold"),
+        pytest.param("crop.seen.append(1)", "images", None, id="what no worker reads"),
+        pytest.param("crop.size = 2", "Kept(targets)", None, id="a transform of another data set"),
+    ],
+)
+def test_the_script_changes_what_the_data_set_works_with(statement: str, data: str, expected: str | None) -> None:
+    known = script(HELD.format(data=data, statement=statement))
+    (loader,) = known.loaders
+
+    reason = why_changed_while_read(worker_code(known.flow, loader))
+
+    assert (reason.text.partition(" is changed")[0] if reason is not None else None) == expected

@@ -156,6 +156,12 @@ class WorkerCode:
         return frozenset(each.attr for each in found if isinstance(each, ast.Attribute))
 
     @cached_property
+    def attributes_read(self) -> frozenset[str]:
+        """The names of the attributes that are read in the workers, of whatever."""
+        nodes = (each for function in self.functions for each in walk(function) if isinstance(each, ast.Attribute))
+        return frozenset(each.attr for each in nodes if isinstance(each.ctx, ast.Load))
+
+    @cached_property
     def does_work(self) -> bool:
         """Whether an item is read from a file, decoded or transformed, rather than indexed in memory."""
         transforms = any(each.sort is Sort.MADE and each.name.startswith(TRANSFORMS) for each in self.objects)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import is_name, walk
+from codemods.dataflow.source import LOOPS, is_name, walk
 from codemods.dataflow.values import NONE, Sort
-from codemods.facts.data.reads import How, generator_of, loop_over, tops
+from codemods.facts.data.reads import How, generator_of, loop_over, runs_meanwhile, tops
 from codemods.facts.loops import REPEATING, around, loop_around, module_of, runs
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.obstacles import why_unknown
-from codemods.facts.workers.shared_state import data_set_changes
+from codemods.facts.workers.shared_state import changes_data_set, changes_of_what_is_sent, what_is_changed
 from codemods.library.drawing import call_draws, layer_draws
 from codemods.library.kinds import Kind, kind
 
@@ -42,7 +42,7 @@ def why_workers_end(script: Script, code: WorkerCode) -> Reason | None:
         _why_made_again(flow, loader)
         or why_unknown(code)
         or why_changed(code, stay=True)
-        or _why_changed_outside(flow, loader)
+        or _why_changed_outside(code)
         or _why_at_once(flow, loader)
     )
 
@@ -145,13 +145,26 @@ def _are_few(flow: Flow, items: ast.expr) -> bool:
 _OF_DICTIONARIES = frozenset({"items", "keys", "values"})
 
 
-def _why_changed_outside(flow: Flow, loader: Loader) -> Reason | None:
-    """Where the script changes the data set again and again: ``train_set.set_epoch(epoch)``."""
-    for module, node in data_set_changes(flow, loader):
-        if loop_around(flow, module, node) is not None:
-            text = f"its data set changes between epochs, and workers that stay keep the first copy ({HERE})"
+def _why_changed_outside(code: WorkerCode) -> Reason | None:
+    """Where the script changes what workers have again and again: ``train_set.set_epoch(epoch)``.
+
+    What it does in the loops that make the loader, too, is done before there are workers.
+    """
+    flow, loader = code.flow, code.loader
+    making = _loops(flow, loader.module, loader.call)
+    reading = frozenset(loop for each in loader.passes for loop in _loops(flow, each.module, each.node))
+    for module, node in changes_of_what_is_sent(code):
+        loops = _loops(flow, module, node) - making
+        is_repeated = loops if changes_data_set(code, node) else loops & reading
+        if is_repeated or runs_meanwhile(flow, loader.passes, module, node):
+            what = what_is_changed(code, node)
+            text = f"{what} changes between epochs, and workers that stay keep the first copy ({HERE})"
             return Reason("dataset-changes", text, (loader.at(node),))
     return None
+
+
+def _loops(flow: Flow, module: Module, node: ast.AST) -> frozenset[ast.AST]:
+    return frozenset(above for above, _ in around(flow, module, node) if isinstance(above, LOOPS))
 
 
 def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:

@@ -30,7 +30,6 @@ from codemods.facts.workers.shared_state import why_changed_while_read, why_not_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.data.loaders import Argument, Loader
     from codemods.facts.script import Script
@@ -391,7 +390,7 @@ class WorkerFacts:
             if each.how is How.FIRST and loop_around(flow, each.module, each.node) is not None:
                 text = f"it is read anew for each batch, and workers would start each time ({HERE})"
                 return Reason("few-batches", text, (loader.at(each.node),))
-        return self._made_in_pass(loader) or why_kept(self.script, loader) or _why_changed(flow, loader)
+        return self._made_in_pass(loader) or why_kept(self.script, loader) or _why_changed(self.code(loader))
 
     def _begun_anew(self, loader: Loader) -> Reason | None:
         """Where what Accelerate makes of the loader may be read anew for each batch: ``next(iter(loader))`` in a loop.
@@ -406,7 +405,7 @@ class WorkerFacts:
                 if is_unknown and loop_around(flow, module, call) is not None:
                     text = f"it may be read anew for each batch, and workers start each time ({HERE})"
                     return Reason("few-batches", text, (loader.at(call),))
-        return _why_changed(flow, loader)
+        return _why_changed(self.code(loader))
 
     def _made_in_pass(self, loader: Loader) -> Reason | None:
         flow = self.script.flow
@@ -418,9 +417,9 @@ class WorkerFacts:
         return None
 
 
-def _why_changed(flow: Flow, loader: Loader) -> Reason | None:
+def _why_changed(code: WorkerCode) -> Reason | None:
     """Where the loop over the loader changes what workers would go on with as it was."""
-    return why_changed_while_read(flow, loader) or why_drawn_ahead(flow, loader)
+    return why_changed_while_read(code) or why_drawn_ahead(code.flow, code.loader)
 
 
 def _both(condition: str, other: str) -> str:

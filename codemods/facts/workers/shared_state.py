@@ -224,27 +224,71 @@ def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
 # --- data sets that the script changes ------------------------------------------------------------------------------
 
 
-def data_set_changes(flow: Flow, loader: Loader) -> Iterator[tuple[Module, ast.expr]]:
-    """Where the script changes the loader's data set: ``train_set.size = 3``, ``train_set.set_epoch(epoch)``."""
-    data = without_none(loader.dataset.values) | set(loader.dataset.parts)
+def changes_of_what_is_sent(code: WorkerCode) -> Iterator[tuple[Module, ast.expr]]:
+    """Where the script changes what workers have copies of.
+
+    The data set (``train_set.size = 3``, ``train_set.set_epoch(epoch)``), or what it, or ``collate_fn``, works with:
+    ``collate.length += 1``, ``data.transform.transforms.append(crop)``, ``targets[index] = output`` of its tensor.
+    """
+    flow, loader = code.flow, code.loader
+    data = _data_sets(loader)
+    held = frozenset(each for each in code.objects if each.sort in _HELD and each.site is not None) - data
     for module in flow.modules:
         for node in module.nodes(ast.Attribute):
-            if data & flow.values(node.value) and (
-                isinstance(node.ctx, ast.Store) or _is_changing_method(flow, node) or _is_changed_inside(module, node)
-            ):
+            owners = flow.values(node.value)
+            if isinstance(node.ctx, ast.Store) and node.attr == "collate_fn" and loader.value in owners:
                 yield module, node
+            elif owners & data or (owners & held and _is_read(code, node, owners & held)):
+                changes_it = isinstance(node.ctx, ast.Store) or _is_changed_inside(module, node)
+                if changes_it or _is_changing_method(flow, node):
+                    yield module, node
         for call in module.nodes(ast.Call):
-            if "builtins.setattr" in _names(flow, call) and call.args and data & flow.values(call.args[0]):
+            if "builtins.setattr" in _names(flow, call) and call.args and (data | held) & flow.values(call.args[0]):
                 yield module, call
+        for item in module.nodes(ast.Subscript):
+            is_stored = isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Name)
+            if is_stored and any(map(_is_array, held & flow.values(item.value))):
+                yield module, item
 
 
-def why_changed_while_read(flow: Flow, loader: Loader) -> Reason | None:
+def why_changed_while_read(code: WorkerCode) -> Reason | None:
     """Where the data set is changed while it is read: workers would go on with what they were started with."""
-    for module, node in data_set_changes(flow, loader):
-        if runs_meanwhile(flow, loader.passes, module, node):
-            text = f"its data set is changed while it is read, unseen by workers ({HERE})"
-            return Reason("dataset-changes", text, (loader.at(node),))
+    for module, node in changes_of_what_is_sent(code):
+        if runs_meanwhile(code.flow, code.loader.passes, module, node):
+            text = f"{what_is_changed(code, node)} is changed while it is read, unseen by workers ({HERE})"
+            return Reason("dataset-changes", text, (code.at(node),))
     return None
+
+
+def changes_data_set(code: WorkerCode, node: ast.expr) -> bool:
+    """Whether the node changes the data set itself, and not only something that it, or ``collate_fn``, works with."""
+    changed = node.value if isinstance(node, ast.Attribute) else node.args[0] if isinstance(node, ast.Call) else node
+    return bool(_data_sets(code.loader) & code.flow.values(changed))
+
+
+def _data_sets(loader: Loader) -> frozenset[Value]:
+    return without_none(loader.dataset.values) | set(loader.dataset.parts)
+
+
+def what_is_changed(code: WorkerCode, node: ast.expr) -> str:
+    """What of the loader the node changes, in words."""
+    collate = code.loader.arguments.get("collate_fn")
+    owners = code.flow.values(node.value) if isinstance(node, ast.Attribute) else frozenset()
+    is_collate = code.loader.value in owners or (collate is not None and bool(collate.values & owners))
+    return "its collate_fn" if is_collate else "its data set"
+
+
+_HELD = frozenset({Sort.INSTANCE, Sort.MADE, Sort.HOST})
+
+
+def _is_array(value: Value) -> bool:
+    return value.sort is Sort.HOST or value.name.startswith("numpy.")
+
+
+def _is_read(code: WorkerCode, node: ast.Attribute, owners: Iterable[Value]) -> bool:
+    """Whether workers read the attribute, or call what may: a method, or a library's object."""
+    is_method = any(each.sort is Sort.METHOD for each in code.flow.values(node))
+    return is_method or node.attr in code.attributes_read or any(each.sort is Sort.MADE for each in owners)
 
 
 def _is_changing_method(flow: Flow, node: ast.Attribute) -> bool:
