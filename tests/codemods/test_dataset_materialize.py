@@ -69,7 +69,13 @@ def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> N
 
 
 @pytest.mark.parametrize(
-    "used", ["print(data.classes)", "image, label = data[0]", "counts = torch.bincount(data.targets)"]
+    "used",
+    [
+        "print(data.classes)",
+        "image, label = data[0]",
+        "counts = torch.bincount(data.targets)",
+        "print(data.data.shape)",
+    ],
 )
 def test_what_else_is_used_of_it_stays_as_it_was(used: str) -> None:
     loader = LOADER.replace("(data", "(TensorDataset(*default_collate(list(data)))")
@@ -241,6 +247,11 @@ def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> N
             f"{MADE}{LOADER}data.targets[0] = 3\n",
             "'.targets' of it is used (line 8), and a TensorDataset has none",
             id="other labels from then on",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}data.data.zero_()\n",
+            "'.data' of it is used (line 8), and a TensorDataset has none",
+            id="other images from then on",
         ),
         pytest.param(
             f"{MADE}{LOADER}import some_package\nsome_package.show(data)\n",

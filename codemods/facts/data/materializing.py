@@ -34,6 +34,7 @@ _PARTS = frozenset(f"torch.utils.data.{name}" for name in ("random_split", "Subs
 """What makes data sets of others, of which is asked where a loader reads them."""
 _LABELS = frozenset({"targets", "classes", "class_to_idx", "labels", "train_labels", "test_labels"})
 """Attributes of data sets that say what the images are, or which there are."""
+_IMAGES = frozenset({"data", "train_data", "test_data"})
 _LOOKING = frozenset({"builtins.len", "builtins.print"})
 _HANDING_ON = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Dict, ast.IfExp, ast.Starred, ast.Expr)
 
@@ -171,9 +172,11 @@ def _reads_only(script: Script, module: Module, node: ast.expr) -> bool:
         return above.iter is node
     if not isinstance(above, (ast.Attribute, ast.Subscript)) or not isinstance(above.ctx, ast.Load):
         return False
-    if isinstance(above, ast.Subscript) or above.attr not in _LABELS:
-        return isinstance(above, ast.Subscript)
     around = module.parent(above)
+    if isinstance(above, ast.Subscript):
+        return True
+    if above.attr not in _LABELS and not (above.attr in _IMAGES and isinstance(around, (ast.Attribute, ast.Subscript))):
+        return False
     is_changed = isinstance(around, ast.Attribute) and around.attr.endswith("_")
     is_stored = isinstance(around, ast.Subscript) and not isinstance(around.ctx, ast.Load)
     return not is_changed and not is_stored
