@@ -108,6 +108,14 @@ def test_data_sets_and_transforms_that_are_known(name: str, steps: str) -> None:
     rewrites(code + LOADER, code + ONCE + LOADER)
 
 
+def test_transforms_of_the_second_version() -> None:
+    v2 = (
+        "from torchvision.transforms import v2\n"
+        "transform = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize((0.1,), (0.3,))])\n"
+    )
+    check_rewrites(DatasetMaterialize, f"{IMPORTS}{v2}{MADE}{LOADER}{READ}", f"{AFTER}{v2}{MADE}{ONCE}{LOADER}{READ}")
+
+
 def test_the_loader_of_what_was_read_once_is_seen_as_it_is() -> None:
     """By all rules, in a second round: batches by one index, no workers, and lines as the user knows them."""
     device = "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"

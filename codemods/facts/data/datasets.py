@@ -139,6 +139,7 @@ class Dataset:
             return None
         if value.name not in {
             "torchvision.transforms.Compose",
+            "torchvision.transforms.v2.Compose",
             "torchvision.transforms.Sequential",
             "torch.nn.Sequential",
         }:
