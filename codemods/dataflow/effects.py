@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TypeAlias
 
-from codemods.dataflow.source import FUNCTIONS, children, kept, walk
+from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, walk
 
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp"
 Doing: TypeAlias = "ast.Call | ast.Yield | ast.YieldFrom"
@@ -35,7 +35,8 @@ def doing(node: ast.AST) -> tuple[Doing, ...]:
         return ()
     found: list[Doing] = []
     for part in children(node):
-        found += doing(part)
+        if type(part) not in LEAVES:
+            found += doing(part)
     if isinstance(node, DOING):
         found.append(node)
     return tuple(found)

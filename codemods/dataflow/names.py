@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, children, kept, walk
+from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -238,13 +238,10 @@ def _own(scope: ast.AST) -> tuple[ast.AST, ...]:
     while todo:
         here = todo.pop()
         found.append(here)
-        inner = children(here)
-        if not inner:
-            continue
         if isinstance(here, _INNER_SCOPES):
             todo += _evaluated_around(here)
-        else:
-            todo += inner
+        elif type(here) not in LEAVES:
+            todo += children(here)
     return tuple(found)
 
 

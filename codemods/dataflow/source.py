@@ -37,6 +37,8 @@ _FIELDS = {
     if isinstance(type_, type) and issubclass(type_, ast.AST)
 }
 """The other fields of the nodes of a class."""
+LEAVES = frozenset(type_ for type_, fields in _FIELDS.items() if not fields)
+"""The classes of nodes that hold no others, such as names and constants: most nodes are of one."""
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
@@ -63,13 +65,16 @@ def lasting(compute: Callable[Concatenate[Holder, Others], Found]) -> Callable[C
     name = f"{compute.__module__}.{compute.__qualname__}"
 
     def of(holder: Holder, /, *args: Others.args, **kwargs: Others.kwargs) -> Found:
-        known: dict[tuple[object, ...], Found] = holder.__dict__.setdefault(name, {})
+        held = holder.__dict__
         key = (*args, *kwargs.items()) if kwargs else args
         try:
-            return known[key]
+            known: Found = held[name][key]
         except KeyError:
             pass
-        found = known[key] = compute(holder, *args, **kwargs)
+        else:
+            return known
+        found = compute(holder, *args, **kwargs)
+        held.setdefault(name, {})[key] = found
         return found
 
     update_wrapper(of, compute)
@@ -98,7 +103,8 @@ def walk(node: ast.AST) -> tuple[ast.AST, ...]:
     """As ``ast.walk``: the node and all nodes under it, from the outside in, but for contexts and operators."""
     found = [node]
     for here in found:
-        found += children(here)
+        if type(here) not in LEAVES:
+            found += children(here)
     return tuple(found)
 
 
@@ -235,7 +241,7 @@ class Module:
         todo: list[ast.AST] = [self.tree]
         while todo:
             parent = todo.pop()
-            below = children(parent)
+            below = children(parent) if type(parent) not in LEAVES else ()
             if below:
                 parents.update(dict.fromkeys(below, parent))
                 todo += below
@@ -311,11 +317,21 @@ class Module:
 
     def function(self, node: ast.AST) -> FunctionNode | ast.Lambda | None:
         """The innermost function around the node, or None at module level (and in a class body there)."""
+        try:
+            return self._functions[node]
+        except KeyError:
+            pass
         parents = self._parents
         above = parents.get(node)
         while above is not None and not isinstance(above, FUNCTIONS):
             above = parents.get(above)
+        self._functions[node] = above
         return above
+
+    @cached_property
+    def _functions(self) -> dict[ast.AST, FunctionNode | ast.Lambda | None]:
+        """The functions around the nodes that were asked for."""
+        return {}
 
     def suite(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of statements in which the statement stands."""

@@ -6,7 +6,7 @@ import ast
 import enum
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from zlib import crc32
 
 if TYPE_CHECKING:
@@ -57,22 +57,27 @@ class Sort(enum.IntEnum):
     __hash__ = int.__hash__
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(init=False, eq=False, slots=True)
 class Value:
-    """One thing that an expression may be."""
+    """One thing that an expression may be.
 
-    sort: Sort
-    name: str = ""
-    site: ast.AST | None = None
-    of: Value | None = None
+    So many are made that a frozen class would take a twentieth of all the time.
+    """
+
+    sort: Final[Sort]
+    name: Final[str]
+    site: Final[ast.AST | None]
+    of: Final[Value | None]
     _hash: int = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    def __init__(self, sort: Sort, name: str = "", site: ast.AST | None = None, of: Value | None = None) -> None:
+        self.sort = sort
+        self.name = name
+        self.site = site
+        self.of = of
         # Texts and nodes hash otherwise in each run, and so would sets of values be in another order in each.
-        site, of = self.site, self.of
         line, column = (0, 0) if site is None else _place(site)
-        known = (self.sort, _text_hash(self.name), line, column, 0 if of is None else hash(of))
-        object.__setattr__(self, "_hash", hash(known))
+        self._hash = hash((sort, _text_hash(name), line, column, 0 if of is None else hash(of)))
 
     def __hash__(self) -> int:
         return self._hash

@@ -33,7 +33,7 @@ LOADER_PARAMETERS = (
     *("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory"),
     *("drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator"),
 )
-_PARTIAL = ("functools.partial", LOADER)
+_PARTIAL = [{"functools.partial"}, {LOADER}]
 _ROLES = {"dataset": "data set", "collate_fn": "collate_fn", "sampler": "sampler", "batch_sampler": "batch_sampler"}
 
 
@@ -256,11 +256,8 @@ def loaders(flow: Flow, modules: Sequence[Module], moves: Sequence[Transfer]) ->
 
 def partial_loaders(flow: Flow, module: Module) -> Iterator[ast.Call]:
     """``partial(DataLoader, batch_size=64)``."""
-    for call in module.nodes(ast.Call):
-        if call.args and all(
-            {each.name for each in flow.values(node)} == {name}
-            for node, name in zip((call.func, call.args[0]), _PARTIAL, strict=True)
-        ):
+    for call in flow.calls_of(module, ("functools.partial",)):
+        if call.args and [{each.name for each in flow.values(node)} for node in (call.func, call.args[0])] == _PARTIAL:
             yield call
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from codemods.dataflow.source import FUNCTIONS, LOOPS, children, kept, lasting, walk
+from codemods.dataflow.source import FUNCTIONS, LEAVES, LOOPS, children, kept, lasting, walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values
 from codemods.library.kinds import Kind, computes_loss, kind, may
 from codemods.library.packages import Trait, packages
@@ -317,9 +317,9 @@ def _own(node: ast.AST, type_: type[Node]) -> tuple[Node, ...]:
 def _from_outside_in(node: ast.AST) -> tuple[ast.AST, ...]:
     found = list(children(node)) if isinstance(node, (*FUNCTIONS, ast.Module)) else [node]
     for here in found:
-        if type(here) not in _DEFINITIONS:
+        if type(here) not in _ENDS:
             found += children(here)
     return tuple(found)
 
 
-_DEFINITIONS = frozenset({*FUNCTIONS, ast.ClassDef})
+_ENDS = LEAVES | {*FUNCTIONS, ast.ClassDef}
