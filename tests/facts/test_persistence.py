@@ -28,6 +28,9 @@ LOADER = "loader = DataLoader(data, num_workers=2)\n"
 EPOCHS = "for epoch in range(3):\n    for x in loader:\n        pass\n"
 
 
+FIT = "def fit(loader):\n    for epoch in range(3):\n        for x in loader:\n            pass\n"
+
+
 def why(body: str, **others: str) -> str | None:
     known = script(HEAD + body, **others)
     reason = why_workers_end(known, worker_code(known.flow, known.loaders[0]))
@@ -54,6 +57,12 @@ def why(body: str, **others: str) -> str | None:
             f"class Pad:\n    def __call__(self, items):\n        return items[: self.n]\npad = Pad()\n"
             f"{LOADER.replace('=2', '=2, collate_fn=pad')}for n in [1, 2]:\n    pad.n = n\n{EPOCHS}",
             id="how items are put together is chosen before",
+        ),
+        pytest.param(f"{LOADER}{FIT}data.items = [1]\nfit(loader)\nfit(loader)\n", id="it is changed before all"),
+        pytest.param(f"{LOADER}{FIT}fit(loader)\nfit(loader)\ndata.items = [1]\n", id="it is changed after all"),
+        pytest.param(
+            f"{LOADER}{FIT}fit(loader)\ndata.items = [1]\nfit(DataLoader(data, num_workers=2))\n",
+            id="it is changed for another loader",
         ),
         pytest.param(f"{LOADER}first = next(iter(loader))\n{EPOCHS}", id="the first batch before"),
     ],
@@ -84,6 +93,17 @@ def test_they_can(body: str) -> None:
             "for epoch in range(3):\n    pad.n = epoch\n    for x in loader:\n        pass\n",
             "dataset-changes",
             id="how items are put together changes between epochs",
+        ),
+        pytest.param(
+            f"{LOADER}{FIT}fit(loader)\ndata.items = [1]\nfit(loader)\n",
+            "dataset-changes",
+            id="an attribute changes between two trainings",
+        ),
+        pytest.param(
+            f"{LOADER}{FIT}def grow():\n    data.items = [1]\n"
+            "def main():\n    fit(loader)\n    grow()\n    fit(loader)\nmain()\n",
+            "dataset-changes",
+            id="a function changes it between two trainings",
         ),
         pytest.param(
             f"{LOADER}for epoch in range(3):\n    data.items = [epoch]\n    for x in loader:\n        pass\n",

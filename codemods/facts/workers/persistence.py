@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import LOOPS, is_name, walk
 from codemods.dataflow.values import NONE, Sort
 from codemods.facts.data.reads import How, generator_of, loop_over, runs_meanwhile, tops
-from codemods.facts.loops import REPEATING, around, loop_around, module_of, runs
+from codemods.facts.loops import REPEATING, around, loop_around, may_give, module_of, runs
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.obstacles import why_unknown
@@ -156,7 +156,8 @@ def _why_changed_outside(code: WorkerCode) -> Reason | None:
     for module, node in changes_of_what_is_sent(code):
         loops = _loops(flow, module, node) - making
         is_repeated = loops if changes_data_set(code, node) else loops & reading
-        if is_repeated or runs_meanwhile(flow, loader.passes, module, node):
+        is_between = _is_between(flow, loader, module, node)
+        if is_repeated or is_between or runs_meanwhile(flow, loader.passes, module, node):
             what = what_is_changed(code, node)
             text = f"{what} changes between epochs, and workers that stay keep the first copy ({HERE})"
             return Reason("dataset-changes", text, (loader.at(node),))
@@ -165,6 +166,40 @@ def _why_changed_outside(code: WorkerCode) -> Reason | None:
 
 def _loops(flow: Flow, module: Module, node: ast.AST) -> frozenset[ast.AST]:
     return frozenset(above for above, _ in around(flow, module, node) if isinstance(above, LOOPS))
+
+
+def _is_between(
+    flow: Flow, loader: Loader, module: Module, node: ast.AST, seen: frozenset[ast.AST] = frozenset()
+) -> bool:
+    """Whether the node runs after one reading and before another: ``fit(loader); data.size = 64; fit(loader)``."""
+    scope = module.function(node)
+    ways = (way for each in loader.passes for way in _ways(flow, each.module, each.node, module, scope, loader.value))
+    lines = [getattr(each, "lineno", 0) for each in ways]
+    if lines and min(lines) < getattr(node, "lineno", 0) < max(lines):
+        return True
+    if scope is None or scope in seen:
+        return False
+    places = [(module_of(flow, each), each) for each in runs(flow, scope)]
+    return any(_is_between(flow, loader, where, each, seen | {scope}) for where, each in places)
+
+
+def _ways(  # noqa: PLR0913, PLR0917 - where it is, where it is seen from, and with what
+    flow: Flow,
+    module: Module,
+    node: ast.AST,
+    home: Module,
+    scope: Callee | None,
+    loader: Value,
+    seen: frozenset[ast.AST] = frozenset(),
+) -> Iterator[ast.AST]:
+    """What in the scope leads to the reading of the loader."""
+    function = module.function(node)
+    if module is home and function is scope:
+        yield node
+    elif function is not None and function not in seen:
+        for place in runs(flow, function):
+            if may_give(flow, function, node, place, loader):
+                yield from _ways(flow, module_of(flow, place), place, home, scope, loader, seen | {function})
 
 
 def _why_at_once(flow: Flow, loader: Loader) -> Reason | None:
