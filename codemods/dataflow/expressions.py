@@ -21,6 +21,7 @@ from codemods.dataflow.values import (
     UNBOUND,
     UNKNOWN_KEY,
     Arguments,
+    Literal,
     Sort,
     Value,
     Values,
@@ -205,10 +206,7 @@ class Expressions:
             and isinstance(node.operand, ast.Constant)
             and isinstance(node.operand.value, int)
         ):
-            return (
-                frozenset({Value(Sort.LITERAL, f"-{each.name}") for each in operand if each.sort is Sort.LITERAL})
-                or PLAIN
-            )
+            return frozenset({Literal(f"-{each.name}") for each in operand if isinstance(each, Literal)}) or PLAIN
         return combined(operand)
 
     def _binop(self, node: ast.BinOp) -> Values:
@@ -231,7 +229,7 @@ class Expressions:
 
     def _compare(self, node: ast.Compare) -> Values:
         parts = joined(self._evaluate(node.left), *[self._evaluate(each) for each in node.comparators])
-        return frozenset(each for each in combined(parts) if each.sort is not Sort.LITERAL) or PLAIN
+        return frozenset(each for each in combined(parts) if not isinstance(each, Literal)) or PLAIN
 
     def _namedexpr(self, node: ast.NamedExpr) -> Values:
         values = self._evaluate(node.value)
@@ -369,5 +367,5 @@ def _literal(node: ast.AST) -> Values:
     value = getattr(node, "value", None)
     # The digits of a very large int may not even be printed.
     if value is None or isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**63):
-        return frozenset({Value(Sort.LITERAL, repr(value))})
+        return frozenset({Literal(repr(value))})
     return PLAIN

@@ -15,6 +15,7 @@ from codemods.dataflow.values import (
     NONE,
     NOTHING,
     UNKNOWN_KEY,
+    Literal,
     Sort,
     Value,
     Values,
@@ -169,4 +170,4 @@ _UNKNOWN = Value(Sort.PLAIN)
 @lru_cache(maxsize=4096, typed=True)
 def _key(key: object) -> Value:
     """The value that a key of a container is."""
-    return _UNKNOWN if key is UNKNOWN_KEY else Value(Sort.LITERAL, repr(key))
+    return _UNKNOWN if key is UNKNOWN_KEY else Literal(repr(key))

@@ -94,9 +94,18 @@ class Value:
             and self.of == other.of
         )
 
+
+class Literal(Value):
+    """A constant; every value of the sort ``LITERAL`` is one."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str) -> None:
+        super().__init__(Sort.LITERAL, text)
+
     @property
-    def literal(self) -> object:
-        """The constant itself; only for ``Sort.LITERAL``."""
+    def value(self) -> object:
+        """The constant itself."""
         return _constant(self.name)
 
 
@@ -124,7 +133,7 @@ CONFIGURATION: Values = frozenset({Value(Sort.CHOICE, "config")})
 TENSOR: Values = frozenset({Value(Sort.TENSOR)})
 NUMBER: Values = frozenset({Value(Sort.PLAIN, "a number")})
 TENSOR_SORTS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
-NONE = Value(Sort.LITERAL, "None")
+NONE = Literal("None")
 UNBOUND = Value(Sort.UNBOUND)
 
 ANY = "*"
@@ -153,8 +162,8 @@ def text_starting(start: str) -> Values:
 def leading_text(values: Values) -> str | None:
     """What the one text that the values are starts with; None where they are anything else."""
     (value,) = values if len(values) == 1 else (NONE,)
-    if value.sort is Sort.LITERAL:
-        return value.literal if isinstance(value.literal, str) else None
+    if isinstance(value, Literal):
+        return value.value if isinstance(value.value, str) else None
     if value.sort is Sort.PLAIN and value.name.endswith("…"):
         return str(_constant(value.name.removesuffix("…")))
     return None
@@ -261,7 +270,7 @@ def keys_of(values: Values) -> frozenset[object]:
     """The keys that an index may be: texts and numbers from 0, ``UNKNOWN_KEY`` for all others."""
     found = set()
     for each in values:
-        key = each.literal if each.sort is Sort.LITERAL else UNKNOWN_KEY
+        key = each.value if isinstance(each, Literal) else UNKNOWN_KEY
         known = (isinstance(key, str) and key != ANY) or (isinstance(key, int) and key >= 0)
         found.add(key if known else UNKNOWN_KEY)
     return frozenset(found)

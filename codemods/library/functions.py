@@ -16,6 +16,7 @@ from codemods.dataflow.values import (
     TENSOR_SORTS,
     UNKNOWN_KEY,
     Arguments,
+    Literal,
     Sort,
     Value,
     Values,
@@ -228,7 +229,7 @@ def _import_module(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
 def _module_named(flow: Flow, name: Value) -> Values:
     """The module of that name, or those that it may name: below ``f"models.{name}"``, or for an option to choose."""
     start = leading_text(frozenset({name}))
-    if name.sort is Sort.LITERAL and start is not None:
+    if isinstance(name, Literal) and start is not None:
         return flow.import_module(start)
     if start is not None and start.endswith("."):
         return flow.modules_below(start) or unknown("its module is computed")
@@ -306,7 +307,7 @@ def _aggregate(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
 
 def _int(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
     given = arguments.get(0, "")
-    are_integers = all(each.sort is Sort.LITERAL and type(each.literal) is int for each in given)
+    are_integers = all(isinstance(each, Literal) and type(each.value) is int for each in given)
     return given if given and are_integers else NUMBER
 
 

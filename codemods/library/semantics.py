@@ -16,6 +16,7 @@ from codemods.dataflow.values import (
     TENSOR_SORTS,
     UNKNOWN_KEY,
     Arguments,
+    Literal,
     Sort,
     Value,
     Values,
@@ -137,7 +138,7 @@ class TorchSemantics:
             return frozenset({Value(Sort.CHOICE, f"{owner.name.rpartition('.')[2]}.{name}")})
         if owner.sort in TENSOR_SORTS:
             return tensors.attribute(owner, name)
-        if owner.sort is Sort.LITERAL and name == "format":
+        if isinstance(owner, Literal) and name == "format":
             return frozenset({Value(Sort.METHOD, name, None, owner)})
         if owner.sort in {Sort.PLAIN, Sort.LITERAL, Sort.FUNCTION}:
             return NOTHING if owner == NONE else PLAIN
@@ -261,8 +262,8 @@ class TorchSemantics:
         return unknown(f"what {described(callee)} returns is not known")
 
     def _method(self, flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:
-        if owner.sort is Sort.LITERAL:
-            return text_starting(str(owner.literal).partition("{")[0])
+        if isinstance(owner, Literal):
+            return text_starting(str(owner.value).partition("{")[0])
         if owner.sort is Sort.CONTAINER:
             return containers.method(flow, owner, name, node, arguments)
         if owner.sort in TENSOR_SORTS:

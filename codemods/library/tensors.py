@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
-from codemods.dataflow.values import NOTHING, PLAIN, TENSOR, TENSOR_SORTS, Sort, Value, joined, without_none
+from codemods.dataflow.values import NOTHING, PLAIN, TENSOR, TENSOR_SORTS, Literal, Sort, Value, joined, without_none
 from codemods.library import operators
 from codemods.library.kinds import is_dtype
 from codemods.library.operators import Memory, joins
@@ -75,7 +75,7 @@ def function(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Val
         return frozenset({Value(Sort.MOVED if package == "torch.cuda" else Sort.HOST, site=node)})
     if package == "torch" and last in _FACTORIES:
         device = without_none(arguments.keywords.get("device", NOTHING))
-        on_host = not device or device == {Value(Sort.LITERAL, "'cpu'")}
+        on_host = not device or device == {Literal("'cpu'")}
         return frozenset({Value(Sort.HOST if on_host else Sort.MOVED, site=node)})
     if package == "torch" and last.endswith("_like"):
         return computed(arguments.get(0, "input"))
@@ -115,7 +115,7 @@ def _moved(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Val
         return there if any("cuda" in each.name for each in target) else cast
     if not target or all(is_dtype(each) for each in target):
         return cast
-    return here if target == {Value(Sort.LITERAL, "'cpu'")} else there
+    return here if target == {Literal("'cpu'")} else there
 
 
 def attribute(owner: Value, name: str) -> Values:

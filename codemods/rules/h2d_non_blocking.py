@@ -9,7 +9,7 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Literal, Sort
 from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.devices.copies import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
-_FALSE = Value(Sort.LITERAL, "False")
+_FALSE = Literal("False")
 _MPS = Reason(
     "perhaps-other-device",
     "the device may be MPS, where a batch copied without blocking may be read too early:",

@@ -11,6 +11,7 @@ from codemods.dataflow.values import (
     PLAIN,
     UNBOUND,
     Arguments,
+    Literal,
     Sort,
     Value,
     Values,
@@ -25,14 +26,14 @@ from codemods.dataflow.values import (
 )
 
 sorts = st.sampled_from([Sort.EXTERNAL, Sort.UNKNOWN, Sort.PLAIN, Sort.TENSOR, Sort.MOVED])
-literals = st.integers(0, 90).map(lambda number: Value(Sort.LITERAL, repr(number)))
+literals = st.integers(0, 90).map(lambda number: Literal(repr(number)))
 others = st.builds(Value, sorts, st.sampled_from(["", "a", "b", "c"]))
 many = st.integers(0, 90).map(lambda number: Value(Sort.MADE, f"f{number}"))
 values = st.frozensets(literals | others | many | st.just(NONE), max_size=60)
 
 
 def literal(*constants: object) -> Values:
-    return frozenset(Value(Sort.LITERAL, repr(each)) for each in constants)
+    return frozenset(Literal(repr(each)) for each in constants)
 
 
 @given(values, values, values)
@@ -106,3 +107,11 @@ def test_arguments_by_position_by_name_and_of_a_star() -> None:
 def test_equal_values_are_one_in_a_set() -> None:
     of = Value(Sort.MADE, "f")
     assert {Value(Sort.BATCH, of=of), Value(Sort.BATCH, of=Value(Sort.MADE, "f"))} == {Value(Sort.BATCH, of=of)}
+
+
+def test_a_constant_is_known_by_its_class() -> None:
+    one = Literal("'a'")
+
+    assert (one.sort, one.name, one.value) == (Sort.LITERAL, "'a'", "a")
+    assert one == Literal("'a'") != Literal("'b'")
+    assert one != Value(Sort.CHOICE, "'a'")

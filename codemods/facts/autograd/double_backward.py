@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Literal, Sort, Value
 from codemods.facts.autograd.hooked import kept_by_hooks
 from codemods.facts.models.placement import unwrapped
 from codemods.facts.training.iterations import is_backward
@@ -325,7 +325,7 @@ def surely_retains(flow: Flow, call: ast.Call) -> bool:
 
 
 def _all_say(values: list[Value], *, wanted: bool) -> bool:
-    return bool(values) and all(each.sort is Sort.LITERAL and bool(each.literal) is wanted for each in values)
+    return bool(values) and all(isinstance(each, Literal) and bool(each.value) is wanted for each in values)
 
 
 def _given(flow: Flow, call: ast.Call, name: str, before: int) -> tuple[list[Value] | None, bool]:

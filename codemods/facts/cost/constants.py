@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, Value, instance, without_none
+from codemods.dataflow.values import Literal, Sort, Value, instance, without_none
 from codemods.facts.cost.amounts import (
     UNKNOWN,
     AtMost,
@@ -255,8 +255,8 @@ class Constants:
         if len(values) != 1:
             return UNKNOWN
         (value,) = values
-        if value.sort is Sort.LITERAL:
-            return value.literal
+        if isinstance(value, Literal):
+            return value.value
         if value.sort is Sort.CHOICE:
             default = self._defaults.get(value.name.rpartition(".")[2])
             return UNKNOWN if default is None else default

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NONE, NOTHING, Sort, Value, Values, class_of, without_none
+from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
 from codemods.facts.loops import module_of, runs
@@ -123,7 +123,7 @@ class Lengths:
         if given.node is not None:
             size = _argument(each, 1, "batch_size") if (each := self._sampler_of_batches(loader)) else given.node
             return self._constants.number(size)
-        literals = [each.literal for each in given.values if each.sort is Sort.LITERAL]
+        literals = [each.value for each in given.values if isinstance(each, Literal)]
         (only,) = literals if len(literals) == len(given.values) == 1 else (None,)
         return only if isinstance(only, int) else None
 

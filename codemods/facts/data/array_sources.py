@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.values import NOTHING, Sort, without_none
+from codemods.dataflow.values import NOTHING, Literal, Sort, without_none
 from codemods.library.ndarrays import ALIASES, CONSTANTS, CONSTRUCTORS, FORMATS
 from codemods.library.packages import steps_arrays, wraps_environments
 
@@ -99,8 +99,8 @@ def format_of(flow: Flow, node: ast.expr) -> str | None:
     """The number format that a ``dtype`` argument names: ``np.float32``, ``'float32'``, ``torch.float``."""
     for value in flow.values(node):
         package, _, name = value.name.rpartition(".")
-        if value.sort is Sort.LITERAL:
-            name = str(value.literal)
+        if isinstance(value, Literal):
+            name = str(value.value)
         elif package == "torch":
             name = {"float": "float32", "half": "float16", "long": "int64", "int": "int32", "short": "int16"}.get(
                 name, name

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
-from codemods.dataflow.values import NONE, Sort, without_none
+from codemods.dataflow.values import NONE, Literal, Sort, without_none
 from codemods.facts.data.decoded import decoded, innermost
 from codemods.facts.data.layout import why_not_in_order
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -182,4 +182,4 @@ def _node(given: Argument | None) -> ast.expr | None:
 
 def _is(given: Argument, number: int) -> bool:
     """Whether the argument is surely that number, or the truth value that is as much."""
-    return bool(given.values) and all(each.sort is Sort.LITERAL and each.literal == number for each in given.values)
+    return bool(given.values) and all(isinstance(each, Literal) and each.value == number for each in given.values)

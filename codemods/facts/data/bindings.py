@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -186,7 +186,7 @@ class Bindings:
         return (
             any(each.name == "builtins.range" for each in self._flow.values(iterated.func))
             and bool(counts)
-            and all(isinstance(n := each.sort is Sort.LITERAL and each.literal, int) and n > 0 for each in counts)
+            and all(isinstance(each, Literal) and isinstance(each.value, int) and each.value > 0 for each in counts)
         )
 
     def filled(self, module: Module, name: ast.Name) -> Iterator[tuple[Module, ast.expr | None]]:

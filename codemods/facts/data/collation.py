@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.dataflow.values import NONE, Sort, Value, Values, class_of, without_none
+from codemods.dataflow.values import NONE, Literal, Sort, Values, class_of, without_none
 from codemods.facts.workers.arguments import options
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
 
-_SHUFFLED = Value(Sort.LITERAL, "True")
+_SHUFFLED = Literal("True")
 _ORDERS = frozenset({"sampler", "batch_sampler"})
 _STACK = "torch.stack"
 # What a collate function may call, and still joins the items as they are.
@@ -66,7 +66,7 @@ def _is_several(script: Script, sizes: Values) -> bool:
     known = without_none(sizes)
     defaults = {f"args.{each.name}": each.default for each in options(script)}
     numbers = [
-        each.literal if each.sort is Sort.LITERAL else defaults.get(each.name) if each.sort is Sort.CHOICE else None
+        each.value if isinstance(each, Literal) else defaults.get(each.name) if each.sort is Sort.CHOICE else None
         for each in known
     ]
     return bool(numbers) and all(isinstance(each, int) and each > 1 for each in numbers)

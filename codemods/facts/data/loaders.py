@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
+from codemods.dataflow.values import NOTHING, Literal, Sort, Value, Values, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
 from codemods.facts.data.reads import passes
@@ -229,7 +229,7 @@ class Loader:
 
 
 def _is_false(value: Value) -> bool:
-    return value.sort is Sort.LITERAL and not value.literal
+    return isinstance(value, Literal) and not value.value
 
 
 def _position(value: Value) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS, walk
-from codemods.dataflow.values import NONE, Sort, without_none
+from codemods.dataflow.values import NONE, Literal, Sort, without_none
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -202,7 +202,7 @@ def _why_reader(script: Script, loader: Loader, value: Value) -> Reason | None:
         if name in loader.arguments and loader.arguments[name].values != {NONE}:
             return Reason("other-arguments", f"a loader of it has a {name} of its own ({HERE})", here)
     workers = loader.arguments.get("num_workers")
-    if workers is not None and not all(each.sort is Sort.LITERAL and not each.literal for each in workers.values):
+    if workers is not None and not all(isinstance(each, Literal) and not each.value for each in workers.values):
         text = f"worker processes read it beside the training ({HERE}):"
         return Reason("script-decides", text, here, remedy="take num_workers away where the processors are busy anyway")
     for each in without_none(loader.dataset.values):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Literal, Sort, without_none
 from codemods.library.kinds import argument as argument_of
 
 if TYPE_CHECKING:
@@ -33,4 +33,4 @@ def _draws_in_chunks(flow: Flow, sampler: Value) -> bool:
         return False
     replaces = argument_of(flow, sampler.site, 1, "replacement")
     shared = without_none(argument_of(flow, sampler.site, 3, "generator"))
-    return bool(shared) and any(each.sort is not Sort.LITERAL or bool(each.literal) for each in replaces)
+    return bool(shared) and any(not isinstance(each, Literal) or bool(each.value) for each in replaces)

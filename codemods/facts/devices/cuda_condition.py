@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import bound_inside, dominates, means_the_same
 from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import NONE, Sort
+from codemods.dataflow.values import NONE, Literal, Sort
 from codemods.facts.devices.devices import DeviceKind, always_asks_for_cuda, branches, is_on_cuda
 from codemods.facts.reach import Reach, written
 from codemods.facts.workers.arguments import values_by_default
@@ -72,7 +72,7 @@ _TELLING = frozenset({Sort.CHOICE, Sort.MADE, Sort.METHOD, Sort.EXTERNAL})
 
 def _tells(values: Values) -> bool:
     """Whether what has these values has the same one as all else that has them; not of ``"cuda"`` or ``"cpu"``."""
-    is_constant = len(values) == 1 and all(each.sort is Sort.LITERAL for each in values)
+    is_constant = len(values) == 1 and all(isinstance(each, Literal) for each in values)
     return is_constant or (bool(values) and all(each.sort in _TELLING for each in values))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import is_main_guard
-from codemods.dataflow.values import NOTHING, NUMBER, Sort, Value, Values, leading_text, without_none
+from codemods.dataflow.values import NOTHING, NUMBER, Literal, Sort, Value, Values, leading_text, without_none
 from codemods.library.kinds import Kind, described, is_dtype, kind
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _is_same(value: Value, model: Value) -> bool:
 
 
 def _literal(value: Value) -> object:
-    return value.literal if value.sort is Sort.LITERAL else None
+    return value.value if isinstance(value, Literal) else None
 
 
 def _is_text(value: Value) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
+from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Literal, Sort, Value, Values, in_order, without_none
 from codemods.facts.data.elements import binds, is_element, is_field
 from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.loops import module_of
@@ -142,7 +142,7 @@ class Transfer:
 
     def _of_type(self, argument: ast.expr, values: Values) -> Device:
         """The device of ``x.type(Tensor)``, where ``Tensor`` is one of the legacy tensor types."""
-        names = [str(each.literal) if each.sort is Sort.LITERAL else each.name for each in values]
+        names = [str(each.value) if isinstance(each, Literal) else each.name for each in values]
         if not names or not all(name.startswith("torch.") and name.endswith("Tensor") for name in names):
             return Device(DeviceKind.UNKNOWN, argument, reason="the tensor type is not known")
         on_cuda = {name.startswith("torch.cuda.") for name in names}

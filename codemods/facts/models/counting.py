@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
+from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort, without_none
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _may_be_whole(flow: Flow, node: ast.expr) -> bool:
 
 
 def _is_integer(value: Value) -> bool:
-    return value.sort is Sort.LITERAL and type(value.literal) is int
+    return isinstance(value, Literal) and type(value.value) is int
 
 
 def _may_be_integer(value: Value) -> bool:

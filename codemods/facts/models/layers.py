@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Sort, Value, Values, in_order, without_none
+from codemods.dataflow.values import Literal, Sort, Value, Values, in_order, without_none
 from codemods.library.kinds import Kind, kind
 from codemods.library.layers import is_recurrent
 
@@ -235,5 +235,4 @@ def _named(flow: Flow, layer: Value) -> str:
     given = layer.site.args[:1] if isinstance(layer.site, ast.Call) else []
     given += [each.value for each in getattr(layer.site, "keywords", ()) if each.arg == "model_name"]
     (name,) = flow.values(given[0]) if given and len(flow.values(given[0])) == 1 else (None,)
-    is_text = name is not None and name.sort is Sort.LITERAL and isinstance(name.literal, str)
-    return str(name.literal) if name is not None and is_text else ""
+    return name.value if isinstance(name, Literal) and isinstance(name.value, str) else ""

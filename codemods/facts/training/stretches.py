@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.reason import HERE, Reason
@@ -242,7 +242,7 @@ class Stretches:
         stored = {each.id for each in own(function, ast.Name) if not isinstance(each.ctx, ast.Load)}
         for name in names:
             values = self._flow.before(function.body[0]).get(name, frozenset())
-            known = [each.literal for each in values if each.sort is Sort.LITERAL]
+            known = [each.value for each in values if isinstance(each, Literal)]
             is_switch = len(known) == len(values) and all(isinstance(each, bool) for each in known)
             if name not in stored and is_switch and set(known) == {False, True}:
                 yield name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Literal, Sort, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -140,8 +140,8 @@ def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
     found: list[object] = []
     for value in script.flow.values(node):
         declared = [each for each in options(script) if f"args.{each.name}" == value.name]
-        if value.sort is Sort.LITERAL:
-            found.append(value.literal)
+        if isinstance(value, Literal):
+            found.append(value.value)
         elif value.sort is Sort.CHOICE and len(declared) == 1 and _has_plain_default(declared[0].call):
             found.append(_default(declared[0].call))
         else:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS, is_name, walk
-from codemods.dataflow.values import NONE, Sort
+from codemods.dataflow.values import NONE, Literal, Sort
 from codemods.facts.data.reads import How, generator_of, loop_over, runs_meanwhile, tops
 from codemods.facts.loops import REPEATING, around, loop_around, may_give, module_of, runs
 from codemods.facts.reason import HERE, Reason
@@ -299,7 +299,7 @@ def _may_shuffle(loader: Loader) -> bool:
     given = [
         loader.arguments[name].values for name in ("shuffle", "sampler", "batch_sampler") if name in loader.arguments
     ]
-    off = all(each.sort is Sort.LITERAL and not each.literal for values in given for each in values)
+    off = all(isinstance(each, Literal) and not each.value for values in given for each in values)
     return loader.unknown_arguments is not None or not off
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Literal, Sort
 from codemods.facts.data.keeping import why_kept
 from codemods.facts.data.loader_use import ONLY_FIRST, is_prepared, why_not_cuda, why_reading_is_unknown, with_all_moves
 from codemods.facts.data.pinning import why_not_on_host
@@ -297,7 +297,7 @@ class WorkerFacts:
 
     def _why_few(self, argument: Argument) -> Reason | None:
         """Where the script, or the user who chooses nothing, has one worker or none: that is theirs to change."""
-        if argument.values and all(each.sort is Sort.LITERAL and each.literal == 1 for each in argument.values):
+        if argument.values and all(isinstance(each, Literal) and each.value == 1 for each in argument.values):
             text = f"one worker is the script's own choice: {self.number} would read {self.number} batches side by side"
             return Reason("script-decides", text, remedy=f"give it num_workers={self.number}")
         chosen = {each.name.rpartition(".")[2] for each in argument.values if each.sort is Sort.CHOICE}
@@ -438,4 +438,4 @@ def _quoted(script: Script, module: Module, text: str) -> str:
 
 
 def _is_zero(argument: Argument) -> bool:
-    return bool(argument.values) and all(each.sort is Sort.LITERAL and each.literal == 0 for each in argument.values)
+    return bool(argument.values) and all(isinstance(each, Literal) and each.value == 0 for each in argument.values)
