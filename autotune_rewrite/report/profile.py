@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from autotune_rewrite.profiling.limits import Group as Rules
     from autotune_rewrite.profiling.profiles import Estimate, Part, Profile, Site
 
+MOST = 0.5
+"""The part of the time from which on an evaluation is told before all phases."""
 BAR = 30
 """Columns of a phase that takes all the time."""
 SHOWN = 5
@@ -125,16 +127,27 @@ def measured(profile: Profile) -> str:
     )
 
 
-def notes(profile: Profile) -> Iterator[str]:
-    """What else the user should know, in sentences."""
-    yield from profile.notes
+def evaluations(profile: Profile) -> Iterator[str]:
+    """What lay between the iterations, in a sentence."""
     if profile.evaluation is not None:
         passes = "1 evaluation" if profile.passes == 1 else f"{profile.passes} evaluations"
         share = profile.evaluation.share
         yield (
             f"Between the iterations lay {passes}: {_percent(share.value)}{_interval(share, _percent)} of all the time "
-            "that was seen, of which the phases above hold nothing."
+            "that was seen, of which the phases of an iteration hold nothing."
         )
+
+
+def _evaluates_mostly(profile: Profile) -> bool:
+    """Whether iterations were the smaller part of the time that was seen."""
+    return profile.evaluation is not None and profile.evaluation.share.value > MOST
+
+
+def notes(profile: Profile) -> Iterator[str]:
+    """What else the user should know, in sentences."""
+    yield from profile.notes
+    if not _evaluates_mostly(profile):
+        yield from evaluations(profile)
     if profile.iteration is None:
         return
     if profile.is_unsteady:
@@ -158,6 +171,8 @@ def notes(profile: Profile) -> Iterator[str]:
 def _screen(profile: Profile, width: int, block: str) -> Iterator[RenderableType]:
     """The report, from above to below."""
     yield _wrapped(headline(profile), width, "bold")
+    if _evaluates_mostly(profile):
+        yield from (_wrapped(each, width, "bold") for each in evaluations(profile))
     if doubts(profile):
         yield _wrapped(doubts(profile), width, "yellow")
     if remedies(profile):

@@ -204,6 +204,15 @@ def test_the_screen_says_it_in_words() -> None:
     assert "very different" not in text
 
 
+def test_an_evaluation_that_takes_most_of_the_time_is_told_first() -> None:
+    little, much = (as_text(replace(PROFILE, evaluation=_part(Phase.EVALUATION, share, 0.1))) for share in (0.4, 0.6))
+
+    assert "Between the iterations lay 2 evaluations: 40 %" not in "\n".join(little.splitlines()[:5])
+    assert little.count("Between the iterations lay 2 evaluations: 40 %") == 1
+    assert much.splitlines()[2].startswith("Between the iterations lay 2 evaluations: 60 %")
+    assert much.count("Between the iterations") == 1
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
