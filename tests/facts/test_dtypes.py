@@ -65,6 +65,20 @@ def test_what_an_expression_holds_under_autocast(expression: str, expected: Form
     assert found.of(last.value) is expected
 
 
+def test_what_a_pass_of_a_loop_leaves_for_the_next() -> None:
+    found, _ = formats("y = x\nfor each in data:\n    z = y * 2\n    w = z + 1\n    y = model(each)\n")
+
+    assert {found.names[each] for each in "zwy"} == {Format.NARROW}
+
+
+def test_a_loop_that_swaps_what_its_names_hold_ends() -> None:
+    found, _ = formats(
+        "a = model(x).max(1)\nb = nn.LSTM(4, 4)(x)\nfor each in data:\n    c = a\n    a = b\n    b = c\nz = a[0]\n"
+    )
+
+    assert found.names["z"] is not Format.OTHER
+
+
 def test_the_branches_of_an_if_are_joined() -> None:
     found, _ = formats("if c:\n    y = model(x)\nelse:\n    y = 0\nz = 1\n")
 

@@ -99,11 +99,21 @@ class Formats:
     """The same of those that hold several tensors."""
 
     def run(self, statements: Iterable[ast.stmt]) -> None:
-        """Takes the assignments of the statements in, in their order; branches are joined."""
-        for statement in statements:
+        """Takes the assignments of the statements in, in their order, until nothing new comes of them.
+
+        Branches are joined. In a loop, what stands further up is given what was assigned further down.
+        """
+        nodes = [
+            node
+            for statement in statements
             for node in own(
                 statement, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With, ast.NamedExpr, ast.Call
-            ):
+            )
+        ]
+        before = None
+        while before != self.names:
+            before = dict(self.names)
+            for node in nodes:
                 self._take(node)
 
     def _take(self, node: ast.AST) -> None:
