@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from codemods.dataflow.source import Module, is_main_guard
+from codemods.dataflow.source import Module, is_main_guard, kept
 
 
 def statement(text: str) -> tuple[Module, ast.stmt]:
@@ -113,3 +113,20 @@ def test_user_codes_own_warnings_are_not_ours(recwarn: pytest.WarningsRecorder) 
 def test_what_is_not_python_is_refused(text: str) -> None:
     with pytest.raises((SyntaxError, ValueError)):
         Module("m.py", text)
+
+
+class Long:
+    @staticmethod
+    def name(node: ast.AST) -> str:
+        return type(node).__name__
+
+
+class Short:
+    @staticmethod
+    def name(node: ast.AST) -> str:
+        return type(node).__name__[:1]
+
+
+def test_what_two_functions_of_one_name_keep_is_kept_apart() -> None:
+    tree = ast.parse("x")
+    assert (kept(Long.name)(tree), kept(Short.name)(tree)) == ("Module", "M")
