@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import source
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names, declared_outer
-from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.summaries import Summaries
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, Values, without_none
+from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
+from codemods.facts.autograd.carriers import handed, hands_out, may_carry, passes_on
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.drawing import samples_without_graph
-from codemods.library.kinds import MODULE_METHODS, Kind, has_integers, kind
+from codemods.library.kinds import Kind, has_integers, kind
 from codemods.library.operations import Parts, operation, parts
-from codemods.library.operators import Memory, attribute, function, operator
+from codemods.library.operators import Memory, attribute, operator
 from codemods.library.packages import Trait, has
 
 if TYPE_CHECKING:
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
 
-# Built-in functions that hand out what they are given, and those that compute with it; the others return numbers, texts
-# and the like.
-_HANDS_OUT = frozenset(
-    {"zip", "enumerate", "list", "tuple", "dict", "set", "filter", "sorted", "reversed", "iter", "next", "getattr"}
-    | {"vars", "frozenset"}
-)
-_COMPUTES = frozenset({"sum", "max", "min", "abs", "pow", "map", "round"})
 _KEEPS = frozenset(
     {"append", "appendleft", "extend", "add", "insert", "put", "put_nowait", "push", "store", "remember", "setdefault"}
 )
@@ -314,7 +307,7 @@ class _Walk(ForwardAnalysis[_Held]):
             self._kept = self._kept or node.value
 
     def _call(self, call: ast.Call, *, is_statement: bool) -> None:
-        arguments = _arguments(call)
+        arguments = handed(call)
         receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         callees = self._flow.values(call.func)
         if is_backward(self._flow, call) or any(each.name == "torch.autograd.grad" for each in callees):
@@ -391,7 +384,7 @@ class _Walk(ForwardAnalysis[_Held]):
                 held = self.names.get(name)
                 if held is not None:
                     return held is _Held.CARRIES or (operand and held is _Held.OUTSIDE)
-                return operand and self._graphs.outside and _may_carry(self._flow, self._flow.values(node))
+                return operand and self._graphs.outside and may_carry(self._flow, self._flow.values(node))
             case ast.Attribute(value, name):
                 row = attribute(name)
                 is_cut = row is not None and not row.carries_graph
@@ -400,7 +393,7 @@ class _Walk(ForwardAnalysis[_Held]):
                 if row is not None and self._graphs.outside and self.carries(value, operand=True):
                     return True  # ``x.T`` is another tensor
                 outside = (
-                    operand and self._graphs.outside and _may_carry(self._flow, self._flow.values(node), opaque=False)
+                    operand and self._graphs.outside and may_carry(self._flow, self._flow.values(node), opaque=False)
                 )
                 return outside or self.carries(value)
             case ast.Subscript(value, index):
@@ -445,7 +438,7 @@ class _Walk(ForwardAnalysis[_Held]):
         callees = self._flow.values(call.func)
         if callees and all(map(samples_without_graph, callees)):
             return False
-        arguments = _arguments(call)
+        arguments = handed(call)
         functions = called_functions(self._flow, call)
         if functions and len(functions) == len(callees):
             return any(self._course_of(each, call).returned is not None for each in functions)
@@ -457,8 +450,8 @@ class _Walk(ForwardAnalysis[_Held]):
             return False  # ``x.type(torch.LongTensor)``, ``x.to(torch.long)``
         externals = [each.name for each in callees if each.sort is Sort.EXTERNAL]
         if externals and len(externals) == len(callees):
-            computes = operand or not all(map(_hands_out, externals))
-            return any(map(_passes_on, externals)) and any(self.carries(each, operand=computes) for each in arguments)
+            computes = operand or not all(map(hands_out, externals))
+            return any(map(passes_on, externals)) and any(self.carries(each, operand=computes) for each in arguments)
         receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         if row is not None and row.memory in {Memory.VIEW, Memory.EITHER}:
             arguments = [each for each in arguments if self.carries(each)]  # sizes, devices and types
@@ -469,12 +462,6 @@ def _carrying(names: Mapping[str, _Held]) -> frozenset[str]:
     return frozenset(name for name, held in names.items() if held is _Held.CARRIES)
 
 
-def _hands_out(name: str) -> bool:
-    """Whether a function returns what it was given, or holds it, and computes nothing with it."""
-    package, _, rest = name.partition(".")
-    return (package == "builtins" and rest in _HANDS_OUT) or name in {"copy.copy", "copy.deepcopy"}
-
-
 def _is_in_place(method: str) -> bool:
     return method.endswith("_") and not method.endswith("__")
 
@@ -482,70 +469,3 @@ def _is_in_place(method: str) -> bool:
 def _is_told_to_keep(callee: Value, *, is_method: bool) -> bool:
     """``setattr(x, "last", output)``, or ``on_output(output)``, called with ``outputs.append``."""
     return callee.name == "builtins.setattr" or (not is_method and callee.sort is Sort.METHOD and callee.name in _KEEPS)
-
-
-def _passes_on(name: str) -> bool:
-    """Whether what a library's function returns may carry the graphs of its arguments."""
-    package, _, rest = name.partition(".")
-    if package == "builtins":
-        return rest in _HANDS_OUT | _COMPUTES
-    row = function(name)
-    return row.carries_graph if row is not None else not has(name, Trait.GRAPHLESS)
-
-
-def _may_carry(flow: Flow, values: Values, *, opaque: bool = True) -> bool:
-    """Whether a value from outside may carry a graph: batches, numbers and fresh tensors do not.
-
-    Args:
-        flow: The values of the project.
-        values: What the expression may be.
-        opaque: Whether a value of which nothing is known may.
-    """
-    return any(
-        value.sort is Sort.TENSOR
-        or (value.sort is Sort.UNKNOWN and opaque)
-        or (_is_moved(value) and _starts_graph(value.site))
-        or (value.sort is Sort.MADE and value.name == "torch.nn.Parameter")
-        or _is_of_layer(flow, value)
-        for value in closure(values, lambda each: _parts(flow, each))
-    )
-
-
-def _is_moved(value: Value) -> bool:
-    """Whether it is a tensor that a call made, moved or converted, and no part of another value."""
-    return value.sort in {Sort.HOST, Sort.MOVED} and value.of is None
-
-
-def _starts_graph(call: ast.AST | None) -> bool:
-    """Whether the call, of which nothing else is known, may ask for gradients."""
-    return not isinstance(call, ast.Call) or any(each.arg == "requires_grad" for each in call.keywords)
-
-
-def _is_of_layer(flow: Flow, value: Value) -> bool:
-    """Whether it is ``layer.weight``, or another attribute of a model that is no method of every module."""
-    is_attribute = value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
-    return is_attribute and value.of is not None and kind(flow, value.of) is Kind.MODEL
-
-
-def _parts(flow: Flow, value: Value) -> Values:
-    """What a value was made of that hands on its graph: a container, a moved or converted tensor, a distribution."""
-    if value.sort is Sort.CONTAINER:
-        return flow.items(value)
-    if _is_moved(value):
-        return _receiver(flow, value.site)
-    if value.sort is not Sort.MADE or not value.name.startswith("torch.distributions.") or value.site is None:
-        return frozenset()
-    given = _arguments(value.site) if isinstance(value.site, ast.Call) else []
-    return frozenset(each for argument in given for each in flow.values(argument))
-
-
-def _receiver(flow: Flow, call: ast.AST | None) -> Values:
-    """``x`` of ``x.to(device)``."""
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return frozenset()
-    is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(call.func))
-    return frozenset() if is_function else flow.values(call.func.value)
-
-
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(each.value for each in call.keywords)]

@@ -1,0 +1,100 @@
+"""Which values may carry a graph by what they are, and which functions of libraries hand one on."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.recursion import closure
+from codemods.dataflow.values import Sort, Value, Values
+from codemods.library.kinds import MODULE_METHODS, Kind, kind
+from codemods.library.operators import function
+from codemods.library.packages import Trait, has
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+
+
+# Built-in functions that hand out what they are given, and those that compute with it; the others return numbers, texts
+# and the like.
+_HANDS_OUT = frozenset(
+    {"zip", "enumerate", "list", "tuple", "dict", "set", "filter", "sorted", "reversed", "iter", "next", "getattr"}
+    | {"vars", "frozenset"}
+)
+
+
+_COMPUTES = frozenset({"sum", "max", "min", "abs", "pow", "map", "round"})
+
+
+def hands_out(name: str) -> bool:
+    """Whether a function returns what it was given, or holds it, and computes nothing with it."""
+    package, _, rest = name.partition(".")
+    return (package == "builtins" and rest in _HANDS_OUT) or name in {"copy.copy", "copy.deepcopy"}
+
+
+def passes_on(name: str) -> bool:
+    """Whether what a library's function returns may carry the graphs of its arguments."""
+    package, _, rest = name.partition(".")
+    if package == "builtins":
+        return rest in _HANDS_OUT | _COMPUTES
+    row = function(name)
+    return row.carries_graph if row is not None else not has(name, Trait.GRAPHLESS)
+
+
+def may_carry(flow: Flow, values: Values, *, opaque: bool = True) -> bool:
+    """Whether a value from outside may carry a graph: batches, numbers and fresh tensors do not.
+
+    Args:
+        flow: The values of the project.
+        values: What the expression may be.
+        opaque: Whether a value of which nothing is known may.
+    """
+    return any(
+        value.sort is Sort.TENSOR
+        or (value.sort is Sort.UNKNOWN and opaque)
+        or (_is_moved(value) and _starts_graph(value.site))
+        or (value.sort is Sort.MADE and value.name == "torch.nn.Parameter")
+        or _is_of_layer(flow, value)
+        for value in closure(values, lambda each: _parts(flow, each))
+    )
+
+
+def _is_moved(value: Value) -> bool:
+    """Whether it is a tensor that a call made, moved or converted, and no part of another value."""
+    return value.sort in {Sort.HOST, Sort.MOVED} and value.of is None
+
+
+def _starts_graph(call: ast.AST | None) -> bool:
+    """Whether the call, of which nothing else is known, may ask for gradients."""
+    return not isinstance(call, ast.Call) or any(each.arg == "requires_grad" for each in call.keywords)
+
+
+def _is_of_layer(flow: Flow, value: Value) -> bool:
+    """Whether it is ``layer.weight``, or another attribute of a model that is no method of every module."""
+    is_attribute = value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
+    return is_attribute and value.of is not None and kind(flow, value.of) is Kind.MODEL
+
+
+def _parts(flow: Flow, value: Value) -> Values:
+    """What a value was made of that hands on its graph: a container, a moved or converted tensor, a distribution."""
+    if value.sort is Sort.CONTAINER:
+        return flow.items(value)
+    if _is_moved(value):
+        return _receiver(flow, value.site)
+    if value.sort is not Sort.MADE or not value.name.startswith("torch.distributions.") or value.site is None:
+        return frozenset()
+    given = handed(value.site) if isinstance(value.site, ast.Call) else []
+    return frozenset(each for argument in given for each in flow.values(argument))
+
+
+def _receiver(flow: Flow, call: ast.AST | None) -> Values:
+    """``x`` of ``x.to(device)``."""
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return frozenset()
+    is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(call.func))
+    return frozenset() if is_function else flow.values(call.func.value)
+
+
+def handed(call: ast.Call) -> list[ast.expr]:
+    """All that a call passes."""
+    return [*call.args, *(each.value for each in call.keywords)]
