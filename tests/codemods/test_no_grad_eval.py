@@ -2898,3 +2898,25 @@ def test_a_rollout_whose_probabilities_are_detached_below_it() -> None:
 @pytest.mark.parametrize(("draw", "cut"), [("rsample", ".detach()"), ("sample", "")], ids=["redrawn", "trained on"])
 def test_a_rollout_that_may_be_trained_on_is_silent(draw: str, cut: str) -> None:
     check_silent(NoGradEval, _rollout(draw, cut))
+
+
+def test_what_is_computed_with_a_parameter_that_was_moved_may_be_trained_on() -> None:
+    code = """\
+import torch
+from torch import nn
+
+scale = nn.Parameter(torch.zeros(3)).cuda()
+model = nn.Linear(3, 3).cuda()
+
+
+def evaluate(batches):
+    model.eval()
+    kept = []
+    for x in batches:
+        kept.append((scale * model(x.cuda()).sum().item()).sum())
+    return kept
+
+
+sum(evaluate(torch.zeros(4, 2, 3))).backward()
+"""
+    check_leaves(NoGradEval, code, "what it returns may be trained on (line 16)")

@@ -28,6 +28,8 @@ for batch in loader:
         pytest.param("model.weight", True, id="a parameter of a layer"),
         pytest.param("torch.zeros(3, requires_grad=True)", True, id="a tensor that starts one"),
         pytest.param("[1, nn.Parameter(batch)]", True, id="a list with a parameter in it"),
+        pytest.param("nn.Parameter(batch).cuda()", True, id="a parameter, moved"),
+        pytest.param("nn.Parameter(batch).detach_()", True, id="what another of its methods returns"),
         pytest.param("find()", True, id="what is not known"),
         pytest.param("torch.zeros(3)", False, id="a fresh tensor"),
         pytest.param("torch.zeros(3).cuda()", False, id="a fresh tensor, moved"),

@@ -21,8 +21,7 @@ _HANDS_OUT = frozenset(
     {"zip", "enumerate", "list", "tuple", "dict", "set", "filter", "sorted", "reversed", "iter", "next", "getattr"}
     | {"vars", "frozenset"}
 )
-
-
+_PARAMETER = "torch.nn.Parameter"
 _COMPUTES = frozenset({"sum", "max", "min", "abs", "pow", "map", "round"})
 
 
@@ -53,7 +52,7 @@ def may_carry(flow: Flow, values: Values, *, opaque: bool = True) -> bool:
         value.sort is Sort.TENSOR
         or (value.sort is Sort.UNKNOWN and opaque)
         or (_is_moved(value) and _starts_graph(value.site))
-        or (value.sort is Sort.MADE and value.name == "torch.nn.Parameter")
+        or (value.sort is Sort.MADE and value.name.removesuffix("(…)") == _PARAMETER)  # or a method's result
         or _is_of_layer(flow, value)
         for value in closure(values, lambda each: _parts(flow, each))
     )
