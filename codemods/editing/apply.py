@@ -23,7 +23,16 @@ from codemods.editing.expressions import (
     without_parentheses,
 )
 from codemods.editing.imports import import_place, joining
-from codemods.editing.listed import NOTHING, add_item, add_names, add_parameter, edit_call, place_in_order, quoted
+from codemods.editing.listed import (
+    NOTHING,
+    add_item,
+    add_names,
+    add_parameter,
+    edit_call,
+    item_break,
+    place_in_order,
+    quoted,
+)
 from codemods.editing.suites import (
     Around,
     Indented,
@@ -208,7 +217,8 @@ class _Editor(cst.CSTTransformer):
         for edit in edits:
             if isinstance(edit, AddItem):
                 keys = [self.module.code(each) for each in edit.dictionary.keys if each is not None]
-                node = add_item(cast("cst.Dict", node), quoted(edit.key, keys), value(edit.value))
+                gap = item_break(self.module, edit, self._moved_by(span[0]))
+                node = add_item(cast("cst.Dict", node), quoted(edit.key, keys), value(edit.value), gap)
         for edit in edits:
             match edit:
                 case Replace(_, ast.expr() as place, template, holes):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Module
     from codemods.editing.docstrings import Described
-    from codemods.editing.values import AddParameter
+    from codemods.editing.values import AddItem, AddParameter
 
 
 _Item = TypeVar("_Item", bound="_Listed")
@@ -172,13 +172,38 @@ def _describe(node: cst.FunctionDef, new: Described, following: str | None) -> c
     return node
 
 
-def add_item(node: cst.Dict, key: str, value: cst.BaseExpression) -> cst.Dict:
-    """The dictionary with one more item, at its end."""
+def item_break(module: Module, edit: AddItem, moved: int) -> BaseParenthesizableWhitespace | None:
+    """The line break before a new item of a dictionary in one line that would get too wide; else None.
+
+    Args:
+        module: The module.
+        edit: What is added.
+        moved: By how many columns the dictionary moves right.
+    """
+    dictionary = edit.dictionary
+    first = next((key for key in dictionary.keys if key is not None), None)
+    if first is None or dictionary.lineno != dictionary.end_lineno:
+        return None
+    line, column = module.lines[dictionary.lineno - 1].rstrip(), module.column(first) - 1
+    width = len(line) + moved + len(f", {edit.key!r}: {edit.value}")
+    if width <= module.widest or "\t" in line[:column]:
+        return None
+    indent = leading(module, module.statement(dictionary))
+    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * (column - len(indent))))
+
+
+def add_item(
+    node: cst.Dict, key: str, value: cst.BaseExpression, gap: BaseParenthesizableWhitespace | None = None
+) -> cst.Dict:
+    """The dictionary with one more item, at its end; ``gap`` stands before it where it is not set like the others."""
     items = list(node.elements)
     last = items[-1] if items else None
     dense = isinstance(last, cst.DictElement) and last.whitespace_after_colon.deep_equals(NOTHING)
     new = cst.DictElement(key=cst.SimpleString(key), value=value, whitespace_after_colon=NOTHING if dense else _SPACE)
     opening, tail = _add(items, len(items), new, node.lbrace.whitespace_after, node.rbrace.whitespace_before)
+    if gap is not None and last is not None:
+        comma = cast("cst.Comma", items[-2].comma).with_changes(whitespace_after=gap)
+        items[-2] = items[-2].with_changes(comma=comma)
     return node.with_changes(
         elements=items,
         lbrace=node.lbrace.with_changes(whitespace_after=opening),

@@ -58,7 +58,7 @@ def after_training(lines: str) -> str:
 def test_it_is_kept_under_a_name_like_the_optimizer_s(optimizer: str, scaler: str) -> None:
     saved, loaded = (each.replace('"optimizer"', f'"{optimizer}"') for each in (SAVED, LOADED))
 
-    assert after_training(saved + loaded) == (
+    assert after_training(saved + loaded).replace(",\n            ", ", ") == (
         also_saved(saved, scaler) + loaded + ALSO_LOADED.replace('"scaler"', f'"{scaler}"')
     )
 

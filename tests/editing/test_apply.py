@@ -190,6 +190,23 @@ def test_a_line_that_would_get_too_wide_is_broken(before: str, after: str) -> No
     assert edited(before, edits) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"f({{'a': {'x' * 85}, 'b': 1}}, y)\n", "'b': 1, 'new': one}"),
+        (f"f({{'a': {'x' * 100}, 'b': 1}}, y)\n", "'b': 1,\n   'new': one}"),
+        (f"def g():\n    return {{'a': {'x' * 92}}}\n", ",\n            'new': one}"),
+        (f"f({{'a': {'x' * 100},\n   'b': 1}}, y)\n", "'b': 1,\n   'new': one}"),
+    ],
+    ids=["it fits", "a call", "an indented line", "several lines already"],
+)
+def test_an_item_of_a_dictionary_gets_a_line_where_it_does_not_fit(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        return [AddItem(module, find(module, ast.Dict), "new", "one")]
+
+    assert after in edited(before, edits)
+
+
 def test_a_line_is_broken_where_a_wrap_makes_it_too_wide() -> None:
     before = f"first\nf({'x' * 106})\n"
 
