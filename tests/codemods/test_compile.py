@@ -1800,6 +1800,11 @@ ONE_PASS = {
         "if args.evaluate:\n    test(model)\n    sys.exit()\ntrain(model)\n",
         "not args.evaluate",
     ),
+    "a pass before an error ends the script": (
+        EVALUATE,
+        "if args.evaluate:\n    test(model)\n    raise SystemExit\ntrain(model)\n",
+        "not args.evaluate",
+    ),
     "one of two modes": (
         MODE,
         'if args.mode == "train":\n    train(model)\nelse:\n    test(model)\n',

@@ -157,9 +157,9 @@ def _sides(module: Module, node: ast.AST) -> Iterator[_Side]:
 
 
 def _leaves(statement: ast.stmt) -> bool:
-    """``return``, ``sys.exit()``."""
+    """``return``, ``sys.exit()``, ``raise SystemExit``."""
     match statement:
-        case ast.Return():
+        case ast.Return() | ast.Raise():
             return True
         case ast.Expr(ast.Call(ast.Name(name) | ast.Attribute(_, name))):
             return name in {"exit", "quit", "_exit"}
