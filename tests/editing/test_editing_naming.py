@@ -23,7 +23,9 @@ LOADER = "torch.utils.data.DataLoader"
             "from torch.utils.data import Dataset\n", ("DataLoader", True), id="another one of its package is"
         ),
         pytest.param("import torch\n", ("DataLoader", True), id="only torch is, and the whole name is long"),
-        pytest.param("from torch.utils import data\n", ("data.DataLoader", False), id="its package is, by a short name"),
+        pytest.param(
+            "from torch.utils import data\n", ("data.DataLoader", False), id="its package is, by a short name"
+        ),
         pytest.param(
             "import torch\nfrom torch.utils.data import Dataset\n", ("DataLoader", True), id="torch and another one are"
         ),
