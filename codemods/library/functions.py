@@ -28,6 +28,7 @@ from codemods.dataflow.values import (
     unknown,
 )
 from codemods.library.processes import threads_and_processes
+from codemods.library.tensors import starting_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,11 @@ _SPLIT = 4
 
 def _first(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
     return arguments.get(0, "data")
+
+
+def _variable(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
+    data, asked = arguments.get(0, "data"), arguments.get(1, "requires_grad")
+    return starting_graph(data, asked) if asked else data
 
 
 def _chain(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
@@ -316,7 +322,8 @@ def _not_followed(_: Flow, node: ast.Call, __: Arguments) -> Values:
 
 
 FUNCTIONS: dict[str, Callable[[Flow, ast.Call, Arguments], Values]] = {
-    **dict.fromkeys(words("copy.copy copy.deepcopy torch.autograd.Variable"), _first),
+    **dict.fromkeys(words("copy.copy copy.deepcopy"), _first),
+    "torch.autograd.Variable": _variable,
     "itertools.chain": _chain,
     "itertools.chain.from_iterable": _chain_all,
     "itertools.repeat": _repeat,

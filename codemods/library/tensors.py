@@ -93,6 +93,8 @@ def method(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Val
         return frozenset({_moved(owner, name, node, arguments)})
     if name in _TO_PYTHON:
         return PLAIN
+    if name == "requires_grad_":
+        return starting_graph(frozenset({owner}), arguments.get(0, name[:-1]))
     in_place = name.endswith("_") and not name.endswith("__")
     if name in _VIEWS or in_place or owner.sort is Sort.HOST:
         return frozenset({owner})
@@ -101,6 +103,16 @@ def method(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Val
         # Of what is of that format already, they return the same tensor.
         return frozenset({owner, new}) if name in _COLLATED else frozenset({new})
     return frozenset({Value(Sort.MOVED)}) if owner.sort is Sort.MOVED else computed(arguments.all())
+
+
+def starting_graph(tensor: Values, asked: Values) -> Values:
+    """A tensor of which gradients may be asked: then something computes with it that can be differentiated.
+
+    Args:
+        tensor: What it may be.
+        asked: Whether they are; nothing where that is not given, which asks for them.
+    """
+    return tensor if asked == {Literal("False")} else joined(tensor, TENSOR)
 
 
 def _moved(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Value:

@@ -2900,12 +2900,19 @@ def test_a_rollout_that_may_be_trained_on_is_silent(draw: str, cut: str) -> None
     check_silent(NoGradEval, _rollout(draw, cut))
 
 
-def test_what_is_computed_with_a_parameter_that_was_moved_may_be_trained_on() -> None:
-    code = """\
+@pytest.mark.parametrize(
+    "scale",
+    [
+        pytest.param("nn.Parameter(torch.zeros(3)).cuda()", id="a parameter that was moved"),
+        pytest.param("torch.zeros(3).requires_grad_()", id="a tensor that was asked for gradients"),
+    ],
+)
+def test_what_is_computed_with_what_starts_a_graph_may_be_trained_on(scale: str) -> None:
+    code = f"""\
 import torch
 from torch import nn
 
-scale = nn.Parameter(torch.zeros(3)).cuda()
+scale = {scale}
 model = nn.Linear(3, 3).cuda()
 
 
