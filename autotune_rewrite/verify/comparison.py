@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.records import Run
 
 
-LOOK_CONFIDENCE = (CONFIDENCE, 0.9724, 0.9807, 0.9851, 0.9879)
+LOOK_CONFIDENCE = (CONFIDENCE, 0.9736, 0.9823, 0.9867, 0.9891)
 """Of each of one, two and more looks after 4, 8, 16, ... pairs: all of them together err in 5 % of cases.
 
-As Pocock's bounds, the same at every look; computed for intervals of Student's t over a million sequences of normal
+As Pocock's bounds, the same at every look; computed for the intervals of ``Ratio`` over 800,000 sequences of normal
 noise (``tests/verify/test_verify_looks.py`` does it again), where Pocock's own are for a known spread.
 """
 Basis = Literal["whole", "extrapolated", "cut"]

