@@ -76,7 +76,7 @@ def test_blocks_are_abba_or_baab_and_both_occur(plan: Plan) -> None:
 
 
 def test_the_seed_is_the_same_in_a_pair_and_another_in_the_next(plan: Plan) -> None:
-    assert [[turn.offset for turn in pair] for pair in plan.pair_turns] == [[pair, pair] for pair in range(8)]
+    assert [[turn.offset for turn in pair] for pair in plan.pair_turns] == [[pair, pair] for pair in range(plan.pairs)]
 
 
 def test_the_order_follows_from_the_seed(plan: Plan) -> None:
