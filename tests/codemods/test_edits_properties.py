@@ -195,13 +195,14 @@ class _Edited(ast.NodeTransformer):
     """Does to the tree, node by node, what the edits ask for."""
 
     def __init__(self, module: Module, edits: tuple[Edit, ...]) -> None:
-        self.module = module
         self.edits = edits
         self.done: dict[ast.AST, Any] = {}
         """What each node of the source has become."""
         self.marks: dict[ast.AST, tuple[str, ast.stmt]] = {}
         """Of inserted statements: on which side of which statement."""
         self.source: set[ast.AST] = set(ast.walk(module.tree))
+        self.places = {each.code: imports.import_place(module, each.code) for each in edits if isinstance(each, Import)}
+        """Where the imports go, by the source: that the docstring is replaced moves none."""
 
     def visit(self, node: ast.AST) -> Any:
         suites = {
@@ -265,7 +266,7 @@ class _Edited(ast.NodeTransformer):
         # Imports first, then what stands inside, the wraps from the inside out, and what stands outside of them.
         for edit in here:
             if isinstance(edit, Import):
-                match imports.import_place(self.module, edit.code):
+                match self.places[edit.code]:
                     case ("after", anchor):
                         self.insert(result, anchor, "after", edit.code, outside=False)
                     case _:
