@@ -21,6 +21,10 @@ pytest.register_assert_rewrite("kit")  # its assertions are explained as those o
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
+MEASURED = {TESTS / room for room in ("amp", "codemods", "editing", "facts", "library")}
+"""Whose tests show what of ``codemods/`` is covered. In the others and in those of drawn programs, which take a third of
+the time, coverage would be measured for nothing."""
+
 # Every process that a test starts is to run this checkout, whether or not it is installed.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
@@ -50,6 +54,9 @@ for epoch in range(2):
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
     """Groups of tests that run one after the other, most of which take long, come first, or all wait for the last."""
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    for item in items:
+        if MEASURED.isdisjoint(item.path.parents) or hasattr(getattr(item, "obj", None), "hypothesis"):
+            item.add_marker("no_cover")
     if not getattr(config.option, "loadgroup", False):
         return
     for item in items:
