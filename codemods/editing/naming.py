@@ -9,6 +9,7 @@ from codemods.editing.values import ImportName
 
 if TYPE_CHECKING:
     import ast
+    from collections.abc import Iterable
 
     from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
@@ -34,3 +35,21 @@ def written(script: Script, module: Module, qualified: str, node: ast.expr) -> t
     if not is_short and imports.can_import_name(module, package, name, node):
         return name, (ImportName(module, package, name),)
     return (spelled, ()) if spelled is not None else None
+
+
+def all_written(
+    script: Script, module: Module, qualified: Iterable[str], node: ast.expr
+) -> tuple[list[str], list[Edit]] | None:
+    """How each of several names is written there, and all that has to be imported; None where one cannot be named.
+
+    The arguments are those of ``written``.
+    """
+    names: list[str] = []
+    edits: list[Edit] = []
+    for each in qualified:
+        found = written(script, module, each, node)
+        if found is None:
+            return None
+        names.append(found[0])
+        edits.extend(found[1])
+    return names, edits

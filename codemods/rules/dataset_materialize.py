@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing import problems
-from codemods.editing.naming import written
+from codemods.editing.naming import all_written
 from codemods.editing.values import Insert, Surround
 from codemods.facts.data.materializing import image_sets, read_once
 from codemods.facts.reason import Reason
@@ -126,15 +126,11 @@ for images, labels in test_loader:
 
 
 def _edits(script: Script, module: Module, node: ast.expr) -> list[Edit] | Reason:
-    names = [written(script, module, each, node) for each in _NAMES]
-    edits: list[Edit] = []
-    spelled: list[str] = []
-    for each in names:
-        if each is None:
-            return Reason("no-name", "TensorDataset cannot be named where the data set is made")
-        spelled.append(each[0])
-        edits.extend(each[1])
-    before = f"{spelled[0]}(*{spelled[1]}(list("
+    found = all_written(script, module, _NAMES, node)
+    if found is None:
+        return Reason("no-name", "TensorDataset cannot be named where the data set is made")
+    (tensors, collate), edits = found
+    before = f"{tensors}(*{collate}(list("
     name = _own_name(module, node)
     if name is not None:
         statement = module.statement(node)

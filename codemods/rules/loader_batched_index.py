@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.naming import written
+from codemods.editing.naming import all_written
 from codemods.editing.values import AddArgument, RemoveArgument, Replace
 from codemods.facts.data.batching import Batches, batches
 from codemods.facts.data.loaders import Given
@@ -112,18 +112,14 @@ for (x,) in loader:
 def _edits(script: Script, loader: Loader, found: Batches) -> list[Edit] | Reason:
     module, call = loader.module, loader.call
     kind = "RandomSampler" if found.is_shuffled else "SequentialSampler"
-    names = [written(script, module, f"{_DATA}{each}", call) for each in ("BatchSampler", kind)]
-    edits: list[Edit] = []
-    spelled: list[str] = []
-    for each in names:
-        if each is None:
-            return Reason("no-name", "torch's samplers cannot be named where the loader is made")
-        spelled.append(each[0])
-        edits.extend(each[1])
+    named = all_written(script, module, (f"{_DATA}{each}" for each in ("BatchSampler", kind)), call)
+    if named is None:
+        return Reason("no-name", "torch's samplers cannot be named where the loader is made")
+    (of_batches, of_rows), edits = named
     drawn = f", generator={module.code(found.generator)}" if found.generator is not None and found.is_shuffled else ""
     drop_last = "False" if found.drop_last is None else module.code(found.drop_last)
-    order = f"{spelled[1]}({module.code(found.rows)}{drawn})"
-    sampler = f"{spelled[0]}({order}, {module.code(found.size)}, drop_last={drop_last})"
+    order = f"{of_rows}({module.code(found.rows)}{drawn})"
+    sampler = f"{of_batches}({order}, {module.code(found.size)}, drop_last={drop_last})"
     edits.append(Replace(module, found.size, "None"))
     for name in ("drop_last", "shuffle"):
         argument = loader.arguments.get(name)

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing.naming import written
+from codemods.editing.naming import all_written, written
 from codemods.editing.values import ImportName
 from codemods.facts.script import Script
 
@@ -42,3 +42,23 @@ def test_how_a_name_is_written(text: str, expected: tuple[str, bool] | None) -> 
     assert (found and (found[0], bool(found[1]))) == expected
     if found is not None and found[1]:
         assert found[1] == (ImportName(module, "torch.utils.data", "DataLoader"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "from torch.utils.data import Dataset, DataLoader as Own\n",
+            (["Own", "Subset"], ["Subset"]),
+            id="both can be",
+        ),
+        pytest.param("import os\nSubset = 1\n", None, id="one of them cannot be"),
+    ],
+)
+def test_how_several_names_are_written(text: str, expected: tuple[list[str], list[str]] | None) -> None:
+    module = Module("train.py", f"{text}here\n")
+    (here,) = [each for each in module.nodes(ast.Name) if each.id == "here"]
+    found = all_written(Script.of(module), module, (LOADER, "torch.utils.data.Subset"), here)
+
+    imported = expected and [ImportName(module, "torch.utils.data", each) for each in expected[1]]
+    assert found == (expected and (expected[0], imported))
