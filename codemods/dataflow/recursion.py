@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -27,8 +28,9 @@ def closure(starts: Iterable[Key], following: Callable[[Key], Iterable[Key]]) ->
 class Answers(Generic[Key, Result]):
     """The answers to questions that may need the answers to others, and so their own.
 
-    What is asked for while it is being worked out is taken for the least first, and is worked out again until it does
-    not grow.
+    None is worked out within another, as Python's stack is finite: one that asks for what is not known yet waits until
+    that is, and is worked out once more. Of those that ask for each other, each is taken for the least first, and is
+    worked out again as long as what it asked for grows.
 
     Args:
         compute: Works one out; it may ask for others, and for itself.
@@ -43,53 +45,55 @@ class Answers(Generic[Key, Result]):
         self._bottom = bottom
         self._join = join
         self._known: dict[Key, Result] = {}
-        self._running: set[Key] = set()
         self._taken: dict[Key, Result] = {}
-        """What those are taken for that are being worked out, or rest on such."""
-        self._growths = 0
-        """How often one of these has grown."""
-        self._assumed: set[Key] = set()
-        """What was taken for something since the innermost of the running ones was begun."""
-        self._resting: dict[Key, frozenset[Key]] = {}
-        """What was answered by what these are taken for."""
+        """What those are taken for that were begun, and are not known yet."""
+        self._askers: defaultdict[Key, dict[Key, None]] = defaultdict(dict)
+        """What asked for these."""
+        self._new: dict[Key, None] = {}
+        """What was asked for and not begun, since the last one was."""
+        self._running: list[Key] = []
+        """What is being worked out, if anything."""
+
+    @property
+    def asked(self) -> Iterable[Key]:
+        """What was asked for so far."""
+        return (*self._known, *self._taken)
 
     def of(self, key: Key) -> Result:
         """The answer to a question."""
         if key in self._known:
             return self._known[key]
-        if key in self._running or key in self._resting:
-            self._assumed |= self._resting.get(key, {key})
-            return self._taken.get(key, self._bottom)
-        around, self._assumed = self._assumed, set()
-        self._running.add(key)
-        found = self._settled(key)
-        self._running.remove(key)
-        self._assumed.discard(key)
-        self._taken[key] = found
-        for each in (key, *(each for each, on in self._resting.items() if key in on)):
-            self._rest(each, self._resting.pop(each, frozenset()) - {key} | self._assumed)
-        self._assumed |= around
-        return found
+        if not self._running:
+            self._settle(key)
+            return self._known[key]
+        self._askers[key][self._running[-1]] = None
+        if key not in self._taken:
+            self._new[key] = None
+        return self._taken.get(key, self._bottom)
 
-    def _settled(self, key: Key) -> Result:
-        """The answer, worked out again and again where it needs itself and nothing else that is not known."""
-        while True:
-            growths = self._growths
-            found = self._compute(key)
-            if not self._assumed:
-                return found
-            before = self._taken.get(key, self._bottom)
-            found = self._join(found, before)
-            if found != before:
-                self._taken[key] = found
-                self._growths += 1
-            if self._assumed != {key} or self._growths == growths:
-                return found
-            self._resting = {each: on for each, on in self._resting.items() if key not in on}
-            self._assumed.clear()
+    def _settle(self, first: Key) -> None:
+        """Works out an answer, and those that it needs."""
+        todo = {first: None}
+        try:
+            while todo:
+                self._take(todo)
+            self._known |= self._taken
+        finally:
+            self._running.clear()
+            self._taken.clear()
+            self._askers.clear()
 
-    def _rest(self, key: Key, on: frozenset[Key]) -> None:
-        if on:
-            self._resting[key] = on
-        else:
-            self._known[key] = self._taken.pop(key)
+    def _take(self, todo: dict[Key, None]) -> None:
+        """Works out the last, and puts those on top that are to be worked out because of that."""
+        key, _ = todo.popitem()
+        before = self._taken.setdefault(key, self._bottom)
+        self._new.clear()
+        self._running.append(key)
+        found = self._join(self._compute(key), before)
+        self._running.pop()
+        for each in (key, *reversed(self._new)) if self._new else ():
+            todo.pop(each, None)
+            todo[each] = None
+        if not self._new and found != before:
+            self._taken[key] = found
+            todo |= self._askers[key]

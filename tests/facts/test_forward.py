@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import random
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import pytest
 
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.source import Module
-from codemods.dataflow.summaries import Summaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -305,76 +303,3 @@ def test_after_a_statement(code: str, given: list[str]) -> None:
     walk = _Texts({"x": frozenset({"a"})})
     walk.run_after(module, here)
     assert [" ".join(sorted(walk.shown[line])) for line in sorted(walk.shown) if walk.shown[line]] == given
-
-
-def _reach(edges: dict[str, str], asked: list[str]) -> Summaries[str, frozenset[str]]:
-    """Which nodes of a graph are reached from a node; ``asked`` says which were worked out."""
-
-    def compute(node: str) -> frozenset[str]:
-        asked.append(node)
-        return frozenset(edges[node]).union(*(found.of(each) for each in edges[node]))
-
-    found = Summaries(compute, frozenset[str](), frozenset[str].union)
-    return found
-
-
-def test_a_summary_is_worked_out_again_only_if_what_it_asked_for_was_more_than_nothing() -> None:
-    asked: list[str] = []
-    found = _reach({"a": "bc", "b": "d", "c": "d", "d": ""}, asked)
-    assert [found.of("a"), found.of("a")] == [frozenset("bcd")] * 2
-    assert set(found.asked) == set("abcd")
-    assert asked.count("d") == 1
-    assert len(asked) <= 8
-
-
-@pytest.mark.parametrize(
-    ("edges", "reached"),
-    [
-        pytest.param({"a": "ab", "b": ""}, {"a": "ab", "b": ""}, id="one that calls itself"),
-        pytest.param({"a": "b", "b": "ac", "c": ""}, {"a": "abc", "b": "abc", "c": ""}, id="two that call each other"),
-        pytest.param(
-            {"a": "b", "b": "bcd", "c": "a", "d": "c"},
-            {"a": "abcd", "b": "abcd", "c": "abcd", "d": "abcd"},
-            id="circles in circles",
-        ),
-    ],
-)
-def test_recursion_is_followed_to_a_fixpoint(edges: dict[str, str], reached: dict[str, str]) -> None:
-    for start in sorted(edges):
-        found = _reach(edges, [])
-        first = found.of(start)
-        assert first == frozenset(reached[start])
-        assert {each: found.of(each) for each in edges} == {each: frozenset(reached[each]) for each in edges}
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_summaries_are_those_of_the_least_fixpoint(seed: int) -> None:
-    draw = random.Random(seed)  # noqa: S311 - it draws graphs, no secrets
-    nodes = [chr(ord("A") + at) for at in range(60)]
-    chains = zip(nodes, [*nodes[1:], nodes[0]], strict=True)
-    edges = {
-        one: next_ * (draw.random() < 0.95) + "".join(draw.sample(nodes, draw.choice([0, 0, 0, 1])))
-        for one, next_ in chains
-    }
-    reached = {each: set(edges[each]) for each in nodes}
-    for _ in range(6):  # each time paths of twice the length
-        reached = {each: held.union(*(reached[other] for other in held)) for each, held in reached.items()}
-    found = _reach(edges, [])
-    assert {each: found.of(each) for each in nodes} == reached
-
-
-def test_a_long_chain_of_calls_needs_no_deep_stack() -> None:
-    running: list[int] = []
-    started: list[int] = []
-
-    def compute(number: int) -> frozenset[int]:
-        assert not running
-        started.append(number)
-        running.append(number)
-        below = found.of(number - 1) if number else frozenset[int]()
-        running.pop()
-        return below | {number}
-
-    found = Summaries(compute, frozenset[int](), frozenset[int].union)
-    assert found.of(300) == frozenset(range(301))
-    assert len(started) <= 2 * 301

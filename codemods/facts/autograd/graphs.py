@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import source
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names, declared_outer
+from codemods.dataflow.recursion import Answers
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.summaries import Summaries
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
 from codemods.facts.autograd.carriers import handed, hands_out, may_carry, passes_on
 from codemods.facts.training.iterations import called_functions, is_backward
@@ -105,7 +105,7 @@ class Graphs:
         self.trains = trains
         self.outside = outside
         self.strict = strict
-        self._courses = Summaries(self._course, Course(), Course.join)
+        self._courses = Answers(self._course, Course(), Course.join)
 
     def function(
         self, function: Callee, carrying: frozenset[str] | None = None, outside: frozenset[str] = frozenset()
