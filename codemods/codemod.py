@@ -75,6 +75,9 @@ AmpForm = Literal["auto", "bf16", "fp16"]
 """A form of mixed precision: ``auto`` lets the GPU decide when the script runs; the other two are plainer."""
 
 
+UNMEASURED = "unmeasured"
+"""The gain of a rule of which no figure has a source."""
+
 Need = Literal["", "cuda", "bf16"]
 """What a change needs to act: nothing but to be there, a CUDA device, or one that has bf16 (capability 8.0)."""
 
@@ -174,7 +177,9 @@ class Codemod(ABC):
     """The farthest promise of any of its findings."""
     default: ClassVar[Default] = Default.ON
     gain: ClassVar[str]
-    """What it typically brings, with the device it was seen on."""
+    """What it typically brings, with the device it was seen on; ``UNMEASURED`` where nobody has looked."""
+    gain_sources: ClassVar[tuple[str, ...]] = ()
+    """Where the figures of ``gain`` stand: addresses of public documents, or ``FILE#PART`` of this repository."""
     min_torch: ClassVar[Version] = (0, 4)
     """The first torch that runs the rewritten code in its plainest form; a finding in another form names its own."""
     examples: ClassVar[tuple[Rewrites | Leaves, ...]]

@@ -15,7 +15,7 @@ from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.rewrite import rewrite
 from codemods import commands
 from codemods.catalogue import GROUPS, ROUNDS, RULES
-from codemods.codemod import Codemod, Default, Leaves, Phase, Promise, Rewrites
+from codemods.codemod import UNMEASURED, Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL, OF_SOME
 from codemods.facts.target import Target
 from tests import regenerate_docs
@@ -114,8 +114,22 @@ class TestRule:
         assert rule.phases <= set(Phase) - {Phase.WAITING}
         assert f"- Shortens: {', '.join(str(each) for each in Phase if each in rule.phases)}\n" in page(rule)
 
+    def test_has_a_gain_whose_figures_stand_where_it_says(self, rule: type[Codemod]) -> None:
+        assert bool(rule.gain_sources) == (rule.gain != UNMEASURED), "name the sources of the gain in gain_sources"
+        assert [source for source in rule.gain_sources if not _is_there(source)] == []
+        assert all(source.partition("#")[2] in page(rule) for source in rule.gain_sources)
+
     def test_changes_training_only_when_asked_for_by_name(self, rule: type[Codemod]) -> None:
         assert rule.promise is not Promise.TRAINING or rule.default is not Default.ON
+
+
+def _is_there(source: str) -> bool:
+    """Whether a source is an address, or a part of a file of the repository: a fact by its key, or a heading."""
+    if source.startswith("https://"):
+        return True
+    file, _, part = source.partition("#")
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return f'{{"key": "{part}"' in text if file.endswith(".jsonl") else f"\n## {part}\n" in text
 
 
 @pytest.mark.parametrize(

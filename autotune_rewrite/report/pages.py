@@ -11,7 +11,7 @@ from codemods.codemod import Phase, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from codemods.codemod import Codemod, Leaves
 
@@ -21,7 +21,7 @@ _INDENTATION = " " * 4
 _WIDTH = 120
 """Of lines that are not docstrings'."""
 
-_HEADER = ("Rule", "Promise", "Default", "From torch", "What it does", "Typical gain")
+_HEADER = ("Rule", "Promise", "Default", "From torch", "What it does", "Typical gain", "Seen in")
 
 
 def page(rule: type[Codemod]) -> str:
@@ -32,6 +32,7 @@ def page(rule: type[Codemod]) -> str:
         f"- Default: {rule.default}",
         f"- From torch: {_version(rule)}",
         f"- Typical gain: {rule.gain}",
+        f"- Seen in: {_sources(rule, _linked)}",
         f"- Shortens: {', '.join(str(phase) for phase in Phase if phase in rule.phases)}",
     )
     examples = (_example(each) for each in rule.examples)
@@ -59,13 +60,13 @@ def summary(rule: type[Codemod]) -> str:
 
 def markdown_table(rules: Iterable[type[Codemod]]) -> str:
     """The rules as a Markdown table, for README.md."""
-    rows = [_HEADER, tuple("---" for _ in _HEADER), *(_row(rule) for rule in rules)]
+    rows = [_HEADER, tuple("---" for _ in _HEADER), *((*_row(rule), _sources(rule, _linked)) for rule in rules)]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
 
 
 def text_table(rules: Iterable[type[Codemod]]) -> Iterator[str]:
     """The rules in columns, one line each."""
-    rows = [_HEADER, *(_row(rule) for rule in rules)]
+    rows = [_HEADER, *((*_row(rule), _sources(rule, str)) for rule in rules)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -73,6 +74,16 @@ def text_table(rules: Iterable[type[Codemod]]) -> Iterator[str]:
 
 def _row(rule: type[Codemod]) -> tuple[str, ...]:
     return rule.name(), str(rule.promise), str(rule.default), _version(rule), summary(rule), rule.gain
+
+
+def _sources(rule: type[Codemod], written: Callable[[str], str]) -> str:
+    """Where the figures of the gain stand."""
+    return ", ".join(map(written, rule.gain_sources)) or "nowhere yet"
+
+
+def _linked(source: str) -> str:
+    """A source as a link of Markdown's."""
+    return f"<{source}>" if "://" in source else f"[{source.partition('#')[2]}]({source})"
 
 
 def _version(rule: type[Codemod]) -> str:

@@ -19,6 +19,7 @@ from codemods.facts.precision.script_hazards import computes_in_half
 from codemods.facts.reason import Words
 from codemods.facts.training.loss_regions import Phases
 from codemods.facts.training.validations import validations
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,12 @@ class Amp(Codemod):
     """
 
     promise = Promise.PRECISION
-    gain = "1.2-2x with large matrix products, below 1x for small networks"
+    gain = "1.5-5.5x (V100) or 2.4x (H100) over 32 bits with large matrix products, 0.8x for small networks"
+    gain_sources = (
+        "https://pytorch.org/blog/accelerating-training-on-nvidia-gpus-with-pytorch-automatic-mixed-precision/",
+        measured("steps-and-syncs"),
+        measured("convolution-times"),
+    )
     min_torch = (1, 10)
     needs_cuda = True
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})

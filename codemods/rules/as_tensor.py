@@ -21,6 +21,7 @@ from codemods.facts.data.arrays import Arrays
 from codemods.facts.data.conversions import Form, conversions
 from codemods.facts.data.number_likes import is_list, is_number, is_tensor
 from codemods.facts.reason import Reason
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +62,8 @@ class AsTensor(Codemod):
     """
 
     promise = Promise.BITWISE
-    gain = "one copy on the host per call; lists of arrays 60-250x (CPU)"
+    gain = "an array of 8 MiB 6x as fast, a list of 64 arrays 380x (CPU)"
+    gain_sources = (measured("steps-and-syncs"),)
     needs_cuda = False
     phases = frozenset({Phase.DATA, Phase.OTHER})
     causes = words(

@@ -17,6 +17,7 @@ from codemods.facts.models.placement import Home, twins
 from codemods.facts.models.preparation import condition, last_preparation, under, why_one_name
 from codemods.facts.models.replication import replicating
 from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,7 +75,8 @@ class Compile(Codemod):
     """
 
     promise = Promise.PRECISION
-    gain = "1.1-1.6x (in the mean 1.4x over PyTorch's own benchmarks on an A100)"
+    gain = "1.2x in 32 bits, 1.5x with amp (A100, mean of 163 models), 0.6-1.1x for small networks (H100)"
+    gain_sources = ("https://pytorch.org/get-started/pytorch-2.0/", measured("compile-warm-up"))
     min_torch = (2, 1)
     needs_cuda = True
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})

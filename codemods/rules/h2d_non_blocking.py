@@ -22,6 +22,7 @@ from codemods.facts.devices.copies import (
 from codemods.facts.devices.cuda_condition import of_named
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.reason import Reason
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,8 @@ class H2dNonBlocking(Codemod):
     """
 
     promise = Promise.BITWISE
-    gain = "0-5 %"
+    gain = "0.01-1.2 ms of the host for each copy of 0.2-64 MiB (H100)"
+    gain_sources = (measured("device-and-copies"),)
     needs_cuda = True
     phases = frozenset({Phase.COPIES})
     causes = words(

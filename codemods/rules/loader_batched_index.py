@@ -11,6 +11,7 @@ from codemods.editing.values import AddArgument, RemoveArgument, Replace
 from codemods.facts.data.batching import Batches, batches
 from codemods.facts.data.loaders import Given
 from codemods.facts.reason import Reason
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     import ast
@@ -48,7 +49,8 @@ class LoaderBatchedIndex(Codemod):
     """
 
     promise = Promise.BITWISE
-    gain = "2-3x as fast loading from memory (CPU)"
+    gain = "a pass of a small network over tensors in memory 1.3-1.4x as fast (H100)"
+    gain_sources = (measured("loaders-and-device"),)
     min_torch = (1, 2)
     needs_cuda = False
     phases = frozenset({Phase.DATA, Phase.EVALUATION})

@@ -14,6 +14,7 @@ from codemods.facts.data.unseen import why_moves_are_unseen
 from codemods.facts.devices import cuda_condition
 from codemods.facts.devices.devices import cuda_branches
 from codemods.facts.reason import Reason
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,8 @@ class LoaderPin(Codemod):
     """
 
     promise = Promise.BITWISE
-    gain = "0-5 %"
+    gain = "copies of 0.2-64 MiB 1.7-7x as fast (H100)"
+    gain_sources = (measured("device-and-copies"),)
     min_torch = (0, 2)
     needs_cuda = True
     phases = frozenset({Phase.COPIES})

@@ -59,7 +59,10 @@ class LoaderWorkers(Codemod):
     """
 
     promise = Promise.RANDOM
-    gain = "up to 2.5x where loading is the bottleneck"
+    gain = "up to 2.5x where loading is the bottleneck (RTX 4090, 8 workers)"
+    gain_sources = (
+        "https://www.get-smrtr.com/stories/ai/how-to-improve-the-efficiency-of-your-pytorch-training-loop-28038",
+    )
     min_torch = (1, 9)
     needs_cuda = True
     phases = frozenset({Phase.DATA})

@@ -12,6 +12,7 @@ from codemods.dataflow.source import walk
 from codemods.editing.values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.reason import Reason
 from codemods.facts.training.volatile import is_volatile, may_be_volatile
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,8 @@ class NoGradEval(Codemod):
     """
 
     promise = Promise.PRECISION
-    gain = "validation 1.1-1.5x"
+    gain = "evaluation 1.0-1.2x as fast in half the memory (H100)"
+    gain_sources = (measured("steps-and-syncs"),)
     needs_cuda = False
     phases = frozenset({Phase.EVALUATION})
     causes = words(

@@ -13,6 +13,7 @@ from codemods.facts.leads import runs, sites_here
 from codemods.facts.precision.tf32 import is_allowed, multiplies, why_decided, why_precise
 from codemods.facts.reason import Reason
 from codemods.facts.switches import place_of_switch
+from codemods.library.sources import measured
 
 if TYPE_CHECKING:
     import ast
@@ -53,6 +54,7 @@ class Tf32Matmul(Codemod):
 
     promise = Promise.PRECISION
     gain = "matrix products in 32 bits 2-7x as fast (H100), networks less"
+    gain_sources = (measured("float32-precision"),)
     min_torch = (1, 12)
     needs_cuda = True
     phases = frozenset({Phase.FORWARD, Phase.BACKWARD})
