@@ -9,24 +9,20 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import bound_names, words
 from codemods.editing.values import AddElse, Insert, Replace
-from codemods.facts.cost.worth import worth
+from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, candidates
 from codemods.facts.models.compilability import draws
-from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
-from codemods.facts.models.obstacles import compiles_already, on_old_torch, why_not_compiled
-from codemods.facts.models.placement import Home, twins
+from codemods.facts.models.in_place import with_one_name
+from codemods.facts.models.obstacles import compiles_already, on_old_torch
 from codemods.facts.models.preparation import condition, last_preparation, under, why_one_name
-from codemods.facts.models.replication import replicating
-from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
-    from codemods.dataflow.values import Value
+    from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
-    from codemods.facts.models.trained import TrainedModel
-    from codemods.facts.reason import Reason
+    from codemods.facts.models.candidates import Placed
     from codemods.facts.script import Script
 
 _MESSAGE = "each operation of {} is launched from Python, and none are fused"
@@ -188,143 +184,81 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         """Every model that training iterations call, one finding for those that are compiled at one place."""
         if not script.iterations or compiles_already(script) is script.module:
             return
-        found = list(self._sites(script))
+        found = list(self._findings(script))
         if not script.target.allows(_SECOND_NAME):  # which decides for all, wherever there is a device to compile for
             first = [each for each in found if each.because is None or each.because.code != "no-cuda"][:1]
             found = [self.left(each.module, each.node, on_old_torch(script, self.min_torch)) for each in first] or found
         yield from found
 
-    def _sites(self, script: Script) -> Iterator[Finding]:
+    def _findings(self, script: Script) -> Iterator[Finding]:
         said: set[tuple[ast.AST, str]] = set()
-        nodes: set[ast.AST] = set()
-        for finding in self._found(script):
+        for candidate in candidates(script, is_weighed=self.is_weighed):
+            match candidate:
+                case InPlace():
+                    finding = self._in_place(script, candidate)
+                case Unreplicated():
+                    finding = self._unreplicated(script, candidate)
+                case SecondName():
+                    finding = self._with_two_names(script, candidate)
+                case NotCompiled():
+                    finding = self.left(script.module, candidate.site, candidate.because)
             # Models that one call may make, by their names, are left for one reason.
             if finding.rewrites or (finding.node, finding.message) not in said:
                 said.add((finding.node, finding.message))
-                nodes.add(finding.node)
                 yield finding
-        rest = (each for each in optimized(script) if each[0] not in nodes)
-        yield from (self.left(script.module, *each) for each in (*rest, *owners(script, nodes)))
 
-    def _found(self, script: Script) -> Iterator[Finding]:
-        ready: list[tuple[TrainedModel, Home]] = []
-        left: dict[Value, ast.AST] = {}
-        on_cpu: list[TrainedModel] = []
-        said: set[tuple[ast.AST, str]] = set()
-        for each in script.trained_models:
-            if not each.is_of(script.module):
-                continue
-            home, reason = each.home, why_not_compiled(script, each)
-            beside = self._beside(script, each, home) if reason is not None and reason.code == "data-parallel" else None
-            if beside is not None:
-                yield beside
-                continue
-            if reason is None and isinstance(home, Home):
-                ready.append((each, home))
-            elif reason is None:
-                on_cpu.append(each)
-            else:
-                left[each.model.value] = each.site(script.module)
-                # Of models among which the script chooses, a reason that is the same for all is said once.
-                where = home.anchor if isinstance(home, Home) else left[each.model.value]
-                if (where, reason.text) not in said:
-                    said.add((where, reason.text))
-                    yield self.left(script.module, left[each.model.value], reason)
-        named = {value for _, home in ready for value in script.flow.values(home.name)}
-        for each in on_cpu:
-            if each.model.value not in named:
-                yield self.left(script.module, each.site(script.module), ON_CPU)
-        yield from self._compiled(script, ready, left)
-        for node, reason in (*only_methods(script), *unknown(script)):
-            yield self.left(script.module, node, reason)
-
-    def _compiled(
-        self, script: Script, ready: Sequence[tuple[TrainedModel, Home]], left: Mapping[Value, ast.AST]
-    ) -> Iterator[Finding]:
-        """The findings for models that nothing stands against but, perhaps, the place."""
-        places: dict[ast.stmt, list[tuple[TrainedModel, Home]]] = {}
-        for each, home in ready:
-            reason = why_not_there(script, each, home, left)
-            if reason is None and self.is_weighed:
-                reason = worth(script).why_compiled_in_vain(each.model.value)
-            because = why_second_name(script, each, home)
-            if reason is not None:
-                site = each.site(script.module)
-                if site not in left.values():  # which has its reason
-                    yield self.left(script.module, site, reason)
-            elif because is not None:
-                yield self._with_two_names(script, each, home, because)
-            else:
-                for one in (home, *twins(script.flow, script.modules, each.model.value, home)):
-                    places.setdefault(last_preparation(script, one), []).append((each, one))
-        sites: set[ast.AST] = set()
-        for anchor, group in places.items():
-            # Of several models that one function makes, each is reported where it is put on its device.
-            (first, home), *_ = group
-            site = first.site(script.module) if first.site(script.module) not in sites else home.anchor
-            sites.add(site)
-            yield self._in_place(script, site, anchor, group)
-
-    def _in_place(
-        self, script: Script, site: ast.AST, anchor: ast.stmt, group: Sequence[tuple[TrainedModel, Home]]
-    ) -> Finding:
+    def _in_place(self, script: Script, candidate: InPlace) -> Finding:
         """``model.compile()`` for each of some models."""
-        module = script.module
+        module, anchor = script.module, candidate.anchor
         lines: dict[str, list[str]] = {}
-        for each, home in group:
-            calls = lines.setdefault(condition(script, each, home, anchor) or "", [])
-            line = f"{module.code(home.name)}.compile()"
+        for each in candidate.models:
+            calls = lines.setdefault(condition(script, each.model, each.home, anchor) or "", [])
+            line = f"{module.code(each.home.name)}.compile()"
             if line not in calls:
                 calls.append(line)
-        names = _listed([module.code(home.name) for _, home in group])
-        message, drawing = _message(names, [each for each, _ in group])
+        message, drawing = _message(module, candidate.models)
         code = "\n".join(under(test, calls) for test, calls in lines.items())
-        return self.rewrites(module, site, message, Insert(module, anchor, code, "after"), redraws=drawing)
+        return self.rewrites(module, candidate.site, message, Insert(module, anchor, code, "after"), redraws=drawing)
 
-    def _beside(self, script: Script, each: TrainedModel, home: Home | Reason | None) -> Finding | None:
-        """``model.compile()`` where ``nn.DataParallel`` does not copy it; None where the choice is no plain one."""
-        chosen = replicating(script, each, home) if isinstance(home, Home) else None
-        if chosen is None or not isinstance(home, Home) or why_not_compiled(script, each, alone=True) is not None:
-            return None
-        is_alone = next(twins(script.flow, script.modules, each.model.value, home), None) is None
-        if not is_alone or why_not_there(script, each, home, {}) or why_second_name(script, each, home):
-            return None
-        if self.is_weighed and worth(script).why_compiled_in_vain(each.model.value) is not None:
-            return None
-        module, name = script.module, script.module.code(home.name)
-        is_inside = home.anchor in chosen.orelse
-        anchor = last_preparation(script, home) if is_inside else chosen
-        test, line = condition(script, each, home, anchor) or "", f"{name}.compile()"
-        if is_inside or chosen.orelse:
-            after = anchor if is_inside else chosen.orelse[-1]
+    def _unreplicated(self, script: Script, candidate: Unreplicated) -> Finding:
+        """``model.compile()`` where ``nn.DataParallel`` does not copy it."""
+        module, choice, home = script.module, candidate.choice, candidate.model.home
+        is_inside = home.anchor in choice.orelse
+        anchor = last_preparation(script, home) if is_inside else choice
+        test = condition(script, candidate.model.model, home, anchor) or ""
+        line = f"{module.code(home.name)}.compile()"
+        if is_inside or choice.orelse:
+            after = anchor if is_inside else choice.orelse[-1]
             edit: Edit = Insert(module, after, under(test, [line]), "after")
         else:
-            edit = AddElse(module, chosen, line, test)
-        message, drawing = _message(name, [each])
-        return self.rewrites(module, each.site(module), f"{message}{_BESIDE}", edit, redraws=drawing)
+            edit = AddElse(module, choice, line, test)
+        message, drawing = _message(module, [candidate.model])
+        return self.rewrites(module, candidate.site, f"{message}{_BESIDE}", edit, redraws=drawing)
 
-    def _with_two_names(self, script: Script, each: TrainedModel, home: Home, because: Reason) -> Finding:
+    def _with_two_names(self, script: Script, candidate: SecondName) -> Finding:
         """``compiled = torch.compile(model)``, or left because of what stands against ``model.compile()``."""
-        module, name, site = script.module, home.name, each.site(script.module)
-        torch = script.spelled(module, "torch.compile", home.anchor)
-        only = why_one_name(script, each, home)
+        module, site, because = script.module, candidate.site, candidate.because
+        model, home = candidate.model.model, candidate.model.home
+        name, torch = home.name, script.spelled(module, "torch.compile", home.anchor)
+        only = why_one_name(script, model, home)
         if torch is None or not isinstance(name, ast.Name) or only is not None:
             return self.left(module, site, because if only is None else with_one_name(because, only))
         new = f"compiled_{name.id}"
         scopes = (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
         if any(new in bound_names(scope) for scope in scopes):
             return self.left(module, site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
-        test = condition(script, each, home, home.anchor)
+        test = condition(script, model, home, home.anchor)
         code = f"{new} = {torch}({name.id})" + (f" if {test} else {name.id}" if test else "")
-        calls = [Replace(module, one.func, new) for _, one in each.calls]
-        message, drawing = _message(name.id, [each])
+        calls = [Replace(module, one.func, new) for _, one in model.calls]
+        message, drawing = _message(module, [candidate.model])
         made = Insert(module, home.anchor, code, "after")
         return self.rewrites(module, site, message, made, *calls, redraws=drawing, since=_SECOND_NAME)
 
 
-def _message(names: str, models: Iterable[TrainedModel]) -> tuple[str, bool]:
+def _message(module: Module, models: Sequence[Placed]) -> tuple[str, bool]:
     """Why they are slow, and whether compiling them changes what they draw."""
-    drawing = any(draws(each.model) for each in models)
+    drawing = any(draws(each.model.model) for each in models)
+    names = _listed([module.code(each.home.name) for each in models])
     return _MESSAGE.format(names) + (_DRAWING if drawing else ""), drawing
 
 

@@ -1,0 +1,174 @@
+"""Which models are to be compiled, and in which way, or why they are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.facts.cost.worth import worth
+from codemods.facts.models.in_place import why_not_there, why_second_name
+from codemods.facts.models.obstacles import why_not_compiled
+from codemods.facts.models.placement import Home, twins
+from codemods.facts.models.preparation import last_preparation
+from codemods.facts.models.replication import replicating
+from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Collection, Iterable, Iterator
+
+    from codemods.dataflow.values import Value
+    from codemods.facts.models.trained import TrainedModel
+    from codemods.facts.reason import Reason
+    from codemods.facts.script import Script
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A model that training iterations call, and one of the places where it is on its device."""
+
+    model: TrainedModel
+    home: Home
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Models of which ``model.compile()`` is written below one statement."""
+
+    site: ast.AST
+    anchor: ast.stmt
+    models: tuple[Placed, ...]
+
+
+@dataclass(frozen=True)
+class Unreplicated:
+    """A model that ``nn.DataParallel`` copies under an ``if``: ``model.compile()`` is for the other side."""
+
+    site: ast.AST
+    choice: ast.If
+    model: Placed
+
+
+@dataclass(frozen=True)
+class SecondName:
+    """A model of which ``torch.compile(model)`` gets a name of its own, and why it has to."""
+
+    site: ast.AST
+    because: Reason
+    model: Placed
+
+
+@dataclass(frozen=True)
+class NotCompiled:
+    """What is not compiled, and why."""
+
+    site: ast.AST
+    because: Reason
+
+
+Candidate: TypeAlias = "InPlace | Unreplicated | SecondName | NotCompiled"
+
+
+def candidates(script: Script, *, is_weighed: bool) -> Iterator[Candidate]:
+    """What the module trains, or may train, by what is to be done with it.
+
+    Args:
+        script: Whose.
+        is_weighed: Whether what cannot pay is left.
+    """
+    sites: set[ast.AST] = set()
+    for each in (*_called(script, is_weighed=is_weighed), *_uncalled(script)):
+        sites.add(each.site)
+        yield each
+    yield from (NotCompiled(*each) for each in optimized(script) if each[0] not in sites)
+    yield from (NotCompiled(*each) for each in owners(script, sites))
+
+
+def _uncalled(script: Script) -> Iterator[NotCompiled]:
+    yield from (NotCompiled(*each) for each in only_methods(script))
+    yield from (NotCompiled(*each) for each in unknown(script))
+
+
+def _called(script: Script, *, is_weighed: bool) -> Iterator[Candidate]:
+    """The models that training iterations call."""
+    ready: list[Placed] = []
+    left: dict[Value, ast.AST] = {}
+    on_cpu: list[TrainedModel] = []
+    said: set[tuple[ast.AST, str]] = set()
+    for each in script.trained_models:
+        if not each.is_of(script.module):
+            continue
+        home, reason = each.home, why_not_compiled(script, each)
+        beside = _beside(script, each, reason, is_weighed=is_weighed)
+        if beside is not None:
+            yield beside
+        elif reason is not None:
+            left[each.model.value] = each.site(script.module)
+            # Of models among which the script chooses, a reason that is the same for all is said once.
+            where = home.anchor if isinstance(home, Home) else left[each.model.value]
+            if (where, reason.text) not in said:
+                said.add((where, reason.text))
+                yield NotCompiled(left[each.model.value], reason)
+        elif isinstance(home, Home):
+            ready.append(Placed(each, home))
+        else:
+            on_cpu.append(each)
+    named = {value for each in ready for value in script.flow.values(each.home.name)}
+    for each in on_cpu:
+        if each.model.value not in named:
+            yield NotCompiled(each.site(script.module), ON_CPU)
+    yield from _at_home(script, ready, left.keys(), set(left.values()), is_weighed=is_weighed)
+
+
+def _at_home(
+    script: Script, ready: Iterable[Placed], left: Collection[Value], reported: set[ast.AST], *, is_weighed: bool
+) -> Iterator[Candidate]:
+    """The models that nothing stands against but, perhaps, the place.
+
+    Args:
+        script: Whose.
+        ready: The models.
+        left: Those that are not compiled.
+        reported: Where these are made.
+        is_weighed: Whether what cannot pay is left.
+    """
+    places: dict[ast.stmt, list[Placed]] = {}
+    for each in ready:
+        model, home, site = each.model, each.home, each.model.site(script.module)
+        reason = why_not_there(script, model, home, left) or _why_in_vain(script, model, is_weighed=is_weighed)
+        because = why_second_name(script, model, home)
+        if reason is not None:
+            if site not in reported:
+                yield NotCompiled(site, reason)
+        elif because is not None:
+            yield SecondName(site, because, each)
+        else:
+            for one in (home, *twins(script.flow, script.modules, model.model.value, home)):
+                places.setdefault(last_preparation(script, one), []).append(Placed(model, one))
+    sites: set[ast.AST] = set()
+    for anchor, group in places.items():
+        # Of several models that one function makes, each is reported where it is put on its device.
+        site = group[0].model.site(script.module)
+        site = group[0].home.anchor if site in sites else site
+        sites.add(site)
+        yield InPlace(site, anchor, tuple(group))
+
+
+def _beside(script: Script, trained: TrainedModel, reason: Reason | None, *, is_weighed: bool) -> Unreplicated | None:
+    """The model where ``nn.DataParallel`` copies it under a plain ``if``, and nothing else is against it."""
+    home = trained.home
+    if reason is None or reason.code != "data-parallel" or not isinstance(home, Home):
+        return None
+    choice = replicating(script, trained, home)
+    if choice is None or why_not_compiled(script, trained, alone=True) is not None:
+        return None
+    is_alone = next(twins(script.flow, script.modules, trained.model.value, home), None) is None
+    if not is_alone or why_not_there(script, trained, home, ()) or why_second_name(script, trained, home):
+        return None
+    if _why_in_vain(script, trained, is_weighed=is_weighed) is not None:
+        return None
+    return Unreplicated(trained.site(script.module), choice, Placed(trained, home))
+
+
+def _why_in_vain(script: Script, trained: TrainedModel, *, is_weighed: bool) -> Reason | None:
+    return worth(script).why_compiled_in_vain(trained.model.value) if is_weighed else None
