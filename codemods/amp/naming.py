@@ -14,6 +14,7 @@ from codemods.dataflow import placement
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates
 from codemods.editing.docstrings import Described
+from codemods.editing.naming import taken_names
 from codemods.editing.values import AddArgument, AddParameter, Import, Insert
 from codemods.facts.devices.cuda_condition import CudaCondition
 from codemods.facts.reason import HERE, at
@@ -51,13 +52,7 @@ class Names:
         Raises:
             LeftError: when there are none.
         """
-        module = script.module
-        taken = {each.id for each in module.nodes(ast.Name)} | {each.attr for each in module.nodes(ast.Attribute)}
-        taken |= {each.arg for each in module.nodes(ast.arg)} | {each.arg or "" for each in module.nodes(ast.keyword)}
-        taken |= {each.name for each in module.nodes(ast.FunctionDef)} | {
-            each.name for each in module.nodes(ast.ClassDef)
-        }
-        taken |= {each.asname or each.name for each in module.nodes(ast.alias)}
+        taken = taken_names(script.module)
         found: list[str] = []
         for candidates in (("scaler", "grad_scaler"), ("use_amp", "amp_enabled"), ("amp_dtype", "autocast_dtype")):
             name = next((each for each in candidates if each not in taken), None)

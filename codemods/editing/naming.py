@@ -1,14 +1,14 @@
-"""How a name of a library is written at a place, with the import that it needs first."""
+"""How a name of a library is written at a place, with the import that it needs first; which names are taken."""
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from codemods.editing import imports
 from codemods.editing.values import ImportName
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterable
 
     from codemods.dataflow.source import Module
@@ -53,3 +53,12 @@ def all_written(
         names.append(found[0])
         edits.extend(found[1])
     return names, edits
+
+
+def taken_names(module: Module) -> set[str]:
+    """All names that the module binds or reads: of variables, attributes, parameters, functions, classes, imports."""
+    taken = {each.id for each in module.nodes(ast.Name)} | {each.attr for each in module.nodes(ast.Attribute)}
+    taken |= {each.arg for each in module.nodes(ast.arg)} | {each.arg or "" for each in module.nodes(ast.keyword)}
+    taken |= {each.name for each in module.nodes(ast.FunctionDef, ast.ClassDef)}
+    taken |= {each.name for each in module.nodes(ast.AsyncFunctionDef)}
+    return taken | {each.asname or each.name for each in module.nodes(ast.alias)}

@@ -36,7 +36,7 @@ def split(module: Module, statement: ast.stmt, calls: Collection[ast.Call], adde
     line = module.lines[statement.lineno - 1].rstrip()
     before, _, after = line.partition(module.code(statement))
     stands_alone = statement.lineno == statement.end_lineno and not before.strip() and after.lstrip()[:1] in {"", "#"}
-    if not stands_alone or len(line) + added <= _width(module):
+    if not stands_alone or len(line) + added <= width(module):
         return None
     names = [each.id for each in targets if isinstance(each, ast.Name)]
     if len(names) != len(targets) or not all(_may_follow(each, names[:i], calls) for i, each in enumerate(values)):
@@ -61,7 +61,7 @@ def _may_follow(value: ast.expr, names: Collection[str], calls: Collection[ast.C
 
 
 @lasting
-def _width(module: Module) -> int:
+def width(module: Module) -> int:
     """How wide the file's lines of code are: its widest, within what its formatter allows."""
     texts = (
         each for each in module.nodes(ast.Constant) if isinstance(each.value, str) and len(each.value) > _LONG_TEXT

@@ -46,6 +46,33 @@ ImageNet              1281167  50000  3 -
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """How a data set holds its images and labels.
+
+    Images of one width that lie below each other are one tall image. A transform that changes each pixel for itself
+    makes the same numbers of it, and is called once.
+    """
+
+    tall: str
+    """Code that makes one tall image of those of ``{data}``."""
+    cut: str
+    """Code that cuts the tall image, once it is transformed, into the images, each contiguous."""
+    are_labels_listed: bool
+    """Whether ``targets`` is a list of numbers, rather than the tensor that a loader makes of them."""
+
+
+# Of MNIST and its kin ``data`` is a tensor (images, rows, columns), of CIFAR an array (images, rows, columns, colours).
+_GRAY = Held("{data}.data.view(-1, 28).numpy()", ".view(-1, 1, 28, 28)", are_labels_listed=False)
+_COLOURED = Held(
+    "{data}.data.reshape(-1, 32, 3)", ".view(3, -1, 32, 32).transpose(0, 1).contiguous()", are_labels_listed=True
+)
+_HELD = {
+    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST"), _GRAY),
+    **dict.fromkeys(("CIFAR10", "CIFAR100"), _COLOURED),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Sizes:
     """How many images there are, and how large they are."""
 
@@ -62,6 +89,12 @@ def sizes(name: str, part: str = "") -> Sizes | None:
     if package != "torchvision.datasets":
         return None
     return _SIZES_BY_NAME.get(f"{last}/{part}") or _SIZES_BY_NAME.get(last)
+
+
+def held(name: str) -> Held | None:
+    """How the data set of that qualified name holds its images; None where they are read from files, or not known."""
+    package, _, last = name.rpartition(".")
+    return _HELD.get(last) if package == "torchvision.datasets" else None
 
 
 def transform_position(name: str) -> int | None:

@@ -67,6 +67,8 @@ _REPEATABLE = frozenset(
     {"ToTensor", "PILToTensor", "ToImage", "ToDtype", "ConvertImageDtype", "Normalize", "Resize", "CenterCrop", "Pad"}
     | {"Grayscale", "ToPILImage", "Identity", "ToPureTensor"}
 )
+# Of an array, too, and not only of one of PIL's images. The statistics of Normalize are those of a channel.
+_OF_EACH_PIXEL = frozenset({"ToTensor", "ToImage", "ToDtype", "ConvertImageDtype", "Normalize"})
 _MAKES_TENSORS = frozenset({"ToTensor", "PILToTensor", "ToImage"})
 
 
@@ -80,6 +82,11 @@ def is_repeatable(name: str) -> bool | None:
 def makes_tensors(name: str) -> bool:
     """Whether the transform of that qualified name makes a tensor of an image."""
     return _of_torchvision(name) in _MAKES_TENSORS
+
+
+def changes_each_pixel(name: str) -> bool:
+    """Whether the transform of that qualified name changes each pixel for itself, wherever it is in which image."""
+    return _of_torchvision(name) in _OF_EACH_PIXEL
 
 
 def _of_torchvision(name: str) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing import problems
-from codemods.editing.naming import all_written
-from codemods.editing.values import Insert, Surround
+from codemods.editing import dataset_edits
 from codemods.facts.data.materializing import image_sets, read_once
 from codemods.facts.reason import Reason
 
@@ -17,22 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
-    from codemods.dataflow.source import Module
-    from codemods.editing.values import Edit
     from codemods.facts.script import Script
 
 _MESSAGE = "each epoch decodes and transforms the same images again"
-_NAMES = ("torch.utils.data.TensorDataset", "torch.utils.data.default_collate")
 
 
 class DatasetMaterialize(Codemod):
-    """Decodes and transforms small images once (``TensorDataset(*default_collate(list(data)))``), not in each epoch.
+    """Decodes and transforms small images once (``TensorDataset(images, data.targets)``), not in each epoch.
 
     Why it is faster:
         A data set of torchvision makes an image of PIL's of each item and runs its transforms, in Python, each time
         that the item is read: some 100 µs for a digit of MNIST, while a small network trains on a batch of 64 in a
         millisecond. Transforms that draw no random numbers make the same tensor each time. It is made once, before the
         first epoch, and later epochs read memory; ``loader-batched-index`` then reads whole batches.
+
+        Where a transform changes each pixel for itself (``ToTensor``, ``Normalize``), all images of MNIST and its kin,
+        and of CIFAR, go through it at once, lying below each other as one tall image: 60,000 digits in 1.7 s rather
+        than 40 s, on a core that others used, too. Others are read one by one (``default_collate(list(data))``).
 
         Data sets whose images have one size, and are known by number, are seen: MNIST and its kin, CIFAR, SVHN, STL10.
 
@@ -71,18 +69,22 @@ class DatasetMaterialize(Codemod):
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
-train_set = datasets.MNIST("data", transform=transforms.ToTensor())
+transform = transforms.ToTensor()
+train_set = datasets.MNIST("data", transform=transform)
 train_loader = DataLoader(train_set, num_workers=0)
 for epoch in range(5):
     for images, labels in train_loader:
         print(images.mean(), labels.sum())
 """,
             after="""\
-from torch.utils.data import DataLoader, TensorDataset, default_collate
+from torch.utils.data import DataLoader, TensorDataset
 from torchvision import datasets, transforms
 
-train_set = datasets.MNIST("data", transform=transforms.ToTensor())
-train_set = TensorDataset(*default_collate(list(train_set)))  # decode once
+transform = transforms.ToTensor()
+train_set = datasets.MNIST("data", transform=transform)
+# all images at once, as one tall image
+train_images = transform(train_set.data.view(-1, 28).numpy()).view(-1, 1, 28, 28)
+train_set = TensorDataset(train_images, train_set.targets)
 train_loader = DataLoader(train_set, num_workers=0)
 for epoch in range(5):
     for images, labels in train_loader:
@@ -119,36 +121,8 @@ for images, labels in test_loader:
         """Every data set of small images that the module makes and a loader reads."""
         for module, call, value in image_sets(script):
             found = read_once(script, module, value)
-            edits = found if isinstance(found, Reason) else _edits(script, module, found)
+            edits = found if isinstance(found, Reason) else dataset_edits.edits(script, module, value, found)
             if isinstance(edits, Reason):
                 yield self.left(module, call, edits)
             else:
                 yield self.rewrites(module, call, _MESSAGE, *edits)
-
-
-def _edits(script: Script, module: Module, node: ast.expr) -> list[Edit] | Reason:
-    found = all_written(script, module, _NAMES, node)
-    if found is None:
-        return Reason("no-name", "TensorDataset cannot be named where the data set is made")
-    (tensors, collate), edits = found
-    before = f"{tensors}(*{collate}(list("
-    name = _own_name(module, node)
-    if name is not None:
-        statement = module.statement(node)
-        insert = Insert(module, statement, f"{name} = {before}{name})))  # decode once", "after")
-        if problems.problem(insert) is None:
-            return [*edits, insert]
-    return [*edits, Surround(module, node, before, ")))")]
-
-
-def _own_name(module: Module, node: ast.expr) -> str | None:
-    """The name that the data set is given, where no function reads it that may meet what it was before."""
-    statement = module.parent(node)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0]
-    if not isinstance(target, ast.Name):
-        return None
-    here = module.function(statement)
-    elsewhere = (each for each in module.nodes(ast.Name) if each.id == target.id and module.function(each) is not here)
-    return None if any(isinstance(each.ctx, ast.Load) for each in elsewhere) else target.id

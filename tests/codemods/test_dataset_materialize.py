@@ -22,17 +22,23 @@ from torch.utils.data import DataLoader, random_split
 from torchvision import datasets, transforms
 
 """
-AFTER = IMPORTS.replace("DataLoader, random_split", "DataLoader, TensorDataset, default_collate, random_split")
+AFTER = IMPORTS.replace("DataLoader, random_split", "DataLoader, TensorDataset, random_split")
+DECODING = IMPORTS.replace("DataLoader, random_split", "DataLoader, TensorDataset, default_collate, random_split")
 TRANSFORM = "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])\n"
 MADE = 'data = datasets.MNIST("data", transform=transform)\n'
-ONCE = "data = TensorDataset(*default_collate(list(data)))  # decode once\n"
+ONCE = """\
+# all images at once, as one tall image
+images = transform(data.data.view(-1, 28).numpy()).view(-1, 1, 28, 28)
+data = TensorDataset(images, data.targets)
+"""
+DECODED = "data = TensorDataset(*default_collate(list(data)))  # decode once\n"
 LOADER = "loader = DataLoader(data, batch_size=64)\n"
 READ = "for epoch in range(3):\n    for a, b in loader:\n        print(a.sum(), b.sum())\n"
 
 
-def rewrites(before: str, after: str) -> None:
+def rewrites(before: str, after: str, imports: str = AFTER) -> None:
     """Of a script with these lines before its epochs the rule makes one with those."""
-    check_rewrites(DatasetMaterialize, f"{IMPORTS}{TRANSFORM}{before}{READ}", f"{AFTER}{TRANSFORM}{after}{READ}")
+    check_rewrites(DatasetMaterialize, f"{IMPORTS}{TRANSFORM}{before}{READ}", f"{imports}{TRANSFORM}{after}{READ}")
 
 
 def left(code: str, because: str, read: str = READ, transform: str = TRANSFORM) -> None:
@@ -49,13 +55,18 @@ def test_a_data_set_with_a_name_is_read_once_under_its_name() -> None:
 def test_one_without_a_name_is_read_where_it_is_made() -> None:
     loader = "loader = DataLoader(\n    {},\n    batch_size=64, shuffle=True)\n"
     made = 'datasets.MNIST("data", train=True,\n                   transform=transform)'
-    rewrites(loader.format(made), loader.format(f"TensorDataset(*default_collate(list({made})))"))
+    rewrites(loader.format(made), loader.format(f"TensorDataset(*default_collate(list({made})))"), DECODING)
 
 
 def test_one_that_a_function_reads_has_no_other_value_before() -> None:
-    function = "def report():\n    print(len(data))\n"
+    function = "def report():\n    return data\n"
     made = MADE.replace("datasets.MNIST", "TensorDataset(*default_collate(list(datasets.MNIST")
-    rewrites(MADE + function + LOADER, made.replace("transform)\n", "transform))))\n") + function + LOADER)
+    rewrites(MADE + function + LOADER, made.replace("transform)\n", "transform))))\n") + function + LOADER, DECODING)
+
+
+def test_one_whose_length_a_function_asks_for_is_read_once_under_its_name() -> None:
+    function = "def report():\n    print(len(data))\n"
+    rewrites(MADE + function + LOADER, MADE + ONCE + function + LOADER)
 
 
 def test_parts_of_a_random_split_are_parts_of_what_was_read() -> None:
@@ -65,7 +76,8 @@ def test_parts_of_a_random_split_are_parts_of_what_was_read() -> None:
 
 def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> None:
     look = "images, labels = next(iter(loader))\nprint(len(data), len(loader.dataset))\n"
-    rewrites(MADE + LOADER + look, MADE + ONCE + LOADER + look)
+    once = ONCE.replace("images = ", "data_images = ").replace("(images", "(data_images")
+    rewrites(MADE + LOADER + look, MADE + once + LOADER + look)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +91,7 @@ def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> N
 )
 def test_what_else_is_used_of_it_stays_as_it_was(used: str) -> None:
     loader = LOADER.replace("(data", "(TensorDataset(*default_collate(list(data)))")
-    rewrites(f"{MADE}{used}\n{LOADER}", f"{MADE}{used}\n{loader}")
+    rewrites(f"{MADE}{used}\n{LOADER}", f"{MADE}{used}\n{loader}", DECODING)
 
 
 def test_batches_of_such_a_loader_are_gathered_by_one_index() -> None:
@@ -97,15 +109,15 @@ def test_two_functions_that_read_it_once_each_read_it_again() -> None:
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
-        ("CIFAR10", "transforms.ToTensor()"),
+        ("CIFAR10", "transforms.Resize(16), transforms.ToTensor()"),
         ("FashionMNIST", "transforms.Resize(32), transforms.CenterCrop(28), transforms.PILToTensor()"),
         ("KMNIST", "transforms.Grayscale(3), transforms.Pad(2), transforms.ToTensor()"),
         ("SVHN", "transforms.ToTensor(), transforms.ConvertImageDtype(torch.float32)"),
     ],
 )
-def test_data_sets_and_transforms_that_are_known(name: str, steps: str) -> None:
+def test_images_of_other_transforms_and_data_sets_are_read_one_by_one(name: str, steps: str) -> None:
     code = MADE.replace("MNIST", name).replace("=transform", f"=transforms.Compose([{steps}])")
-    rewrites(code + LOADER, code + ONCE + LOADER)
+    rewrites(code + LOADER, code + DECODED + LOADER, DECODING)
 
 
 def test_transforms_of_the_second_version() -> None:
@@ -147,7 +159,14 @@ def test_a_line_that_a_reason_names_is_the_one_before_any_change() -> None:
     )
 
 
-def test_batches_and_random_numbers_are_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("transform", "sign"),
+    [
+        pytest.param(TRANSFORM, ".view(-1, 1, 28, 28)", id="at once"),
+        pytest.param(TRANSFORM.replace("[", "[transforms.Pad(2), "), "default_collate", id="one by one"),
+    ],
+)
+def test_batches_and_random_numbers_are_the_same(tmp_path: Path, transform: str, sign: str) -> None:
     """Of all epochs: the values, strides, formats and containers, and what is drawn afterwards."""
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)
@@ -159,7 +178,7 @@ def test_batches_and_random_numbers_are_the_same(tmp_path: Path) -> None:
         labels = torch.randint(10, (70,), dtype=torch.uint8)
         (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, 70) + labels.numpy().tobytes())
     before = (
-        f"{IMPORTS}torch.manual_seed(3)\n{TRANSFORM}data = datasets.MNIST({str(tmp_path)!r}, transform=transform)\n"
+        f"{IMPORTS}torch.manual_seed(3)\n{transform}data = datasets.MNIST({str(tmp_path)!r}, transform=transform)\n"
         "loader = DataLoader(data, batch_size=16, shuffle=True)\nfound = []\n"
         "for epoch in range(2):\n    for batch in loader:\n"
         "        found.append((type(batch), [(each.tolist(), each.stride(), each.dtype) for each in batch]))\n"
@@ -168,7 +187,7 @@ def test_batches_and_random_numbers_are_the_same(tmp_path: Path) -> None:
     results = []
     rules = frozenset({"dataset-materialize", "loader-batched-index"})
     after = rewrite("train.py", before, Settings(rules, Promise.BITWISE)).after
-    assert "default_collate" in after
+    assert sign in after
     assert "BatchSampler" in after
     for text in (before, after):
         names: dict[str, object] = {}
@@ -181,9 +200,39 @@ def test_batches_and_random_numbers_are_the_same(tmp_path: Path) -> None:
 def test_names_that_would_be_long_are_imported() -> None:
     imports = "import torch\nfrom torchvision import datasets, transforms\n\n"
     loader = "loader = torch.utils.data.DataLoader(data, batch_size=64)\n"
-    after = imports.replace("torch\n", "torch\nfrom torch.utils.data import TensorDataset, default_collate\n", 1)
+    after = imports.replace("torch\n", "torch\nfrom torch.utils.data import TensorDataset\n", 1)
     before = f"{imports}{TRANSFORM}{MADE}{loader}{READ}"
     check_rewrites(DatasetMaterialize, before, f"{after}{TRANSFORM}{MADE}{ONCE}{loader}{READ}")
+
+
+@pytest.mark.parametrize("name", ["MNIST", "FashionMNIST", "KMNIST"])
+def test_images_whose_pixels_are_changed_each_for_itself_are_transformed_at_once(name: str) -> None:
+    made = MADE.replace("MNIST", name)
+    rewrites(made + LOADER, made + ONCE + LOADER)
+
+
+def test_images_of_three_colours_and_labels_in_a_list_are_transformed_at_once() -> None:
+    made = MADE.replace("MNIST", "CIFAR10")
+    once = """\
+# all images at once, as one tall image
+images = transform(data.data.reshape(-1, 32, 3)).view(3, -1, 32, 32).transpose(0, 1).contiguous()
+data = TensorDataset(images, torch.tensor(data.targets))
+"""
+    rewrites(made + LOADER, made + once + LOADER)
+
+
+def test_a_call_that_gets_too_wide_is_split_at_its_parentheses() -> None:
+    name = "handwritten_digits"
+    made = MADE.replace("data =", f"{name} =").replace("=transform)", "=transforms.ToTensor())")
+    loader = LOADER.replace("(data", f"({name}")
+    once = f"""\
+# all images at once, as one tall image
+{name}_images = {name}.transform(
+    {name}.data.view(-1, 28).numpy()
+).view(-1, 1, 28, 28)
+{name} = TensorDataset({name}_images, {name}.targets)
+"""
+    rewrites(made + loader, made + once + loader)
 
 
 # What is left.

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing.naming import all_written, written
+from codemods.editing.naming import all_written, taken_names, written
 from codemods.editing.values import ImportName
 from codemods.facts.script import Script
 
@@ -62,3 +62,8 @@ def test_how_several_names_are_written(text: str, expected: tuple[list[str], lis
 
     imported = expected and [ImportName(module, "torch.utils.data", each) for each in expected[1]]
     assert found == (expected and (expected[0], imported))
+
+
+def test_which_names_are_taken() -> None:
+    text = "import a.b as c\nfrom d import e\nclass F: pass\nasync def g(h): i.j = k(l=m)\n"
+    assert taken_names(Module("train.py", text)) == set("cefghijklm") - {"f"} | {"F"}

@@ -124,13 +124,10 @@ class Dataset:
         """What the ``transform`` argument of a data set may be; None where it may be hidden in ``*`` or ``**``."""
         if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
             return None
-        position = transform_position(name)
-        if position is None and len(call.args) > 1:
+        if transform_position(name) is None and len(call.args) > 1:
             return None
-        given = [each.value for each in call.keywords if each.arg == "transform"]
-        if position is not None:
-            given += call.args[position : position + 1]
-        return self.flow.values(given[0]) if given else NOTHING
+        given = given_transform(name, call)
+        return self.flow.values(given) if given is not None else NOTHING
 
     def _steps(self, value: Value, around: tuple[Value, ...] = ()) -> list[Value] | None:
         if value.sort is Sort.FUNCTION:
@@ -248,6 +245,15 @@ class Dataset:
         size = next((each.value for each in call.keywords if each.arg == "size"), call.args[0] if call.args else None)
         values = self.flow.values(size) if size is not None else NOTHING
         return bool(values) and all(each.sort is Sort.CONTAINER and self.flow.keys(each) == {0, 1} for each in values)
+
+
+def given_transform(name: str, call: ast.Call) -> ast.expr | None:
+    """The ``transform`` that a data set of that qualified name is given, as far as that is written in the call."""
+    position = transform_position(name)
+    given = [each.value for each in call.keywords if each.arg == "transform"]
+    if position is not None:
+        given += call.args[position : position + 1]
+    return given[0] if given else None
 
 
 def _lambda_keeps_form(flow: Flow, step: Value) -> bool:

@@ -1,4 +1,7 @@
-"""Which data sets are the items of another one, read once: ``TensorDataset(*default_collate(list(data)))``."""
+"""Which data sets are the items of another one, read once?
+
+Those are ``TensorDataset(*default_collate(list(data)))``, and images that were transformed by one call.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Sort
+from codemods.facts.data.tall_images import cut_from
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -16,8 +20,10 @@ _CHAIN = ("torch.utils.data.TensorDataset", "torch.utils.data.default_collate", 
 
 def decoded(flow: Flow, value: Value) -> Values | None:
     """The data set whose items are the rows of the tensors; None where they are not made so."""
-    node = innermost(flow, value.site) if value.sort is Sort.MADE and isinstance(value.site, ast.Call) else None
-    return flow.values(node) if node is not None else None
+    if value.sort is not Sort.MADE or value.name != _CHAIN[0] or not isinstance(value.site, ast.Call):
+        return None
+    node = innermost(flow, value.site)
+    return flow.values(node) if node is not None else cut_from(flow, value)
 
 
 def innermost(flow: Flow, node: ast.expr | None) -> ast.expr | None:
