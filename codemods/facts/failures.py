@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names
+from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
 from codemods.dataflow.values import NONE, Sort, Value, class_of
 from codemods.facts.devices.devices import RANKS
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
     from codemods.facts.target import Target
     from codemods.library.removed import Version
-
-_MOST_FOLLOWED = 30
-"""Functions whose calls are sought for one node."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +341,7 @@ class _Course:
             if above is None:
                 if self.loaded is None or here in self.loaded:
                     return True
-            elif isinstance(above, FUNCTIONS) and above not in followed and len(followed) < _MOST_FOLLOWED:
+            elif isinstance(above, FUNCTIONS) and above not in followed:
                 followed.add(above)
                 todo += [(module_of(self.flow, call), call) for call in self.flow.callers(above)]
             elif isinstance(above, ast.If) and below is not above.test:
@@ -411,14 +409,12 @@ class _Course:
 
 def _returned(flow: Flow, node: ast.expr) -> Iterator[ast.expr]:
     """The expression, and where it is a call, what the functions of the project return that it runs."""
-    todo, seen = [node], {node}
-    while todo:
-        here = todo.pop()
-        yield here
+
+    def following(here: ast.expr) -> Iterator[ast.expr]:
         for function in flow.called(here) if isinstance(here, ast.Call) else ():
-            found = {each.value for each in own(function, ast.Return) if each.value is not None} - seen
-            seen |= found
-            todo += found
+            yield from (each.value for each in own(function, ast.Return) if each.value is not None)
+
+    return closure([node], following)
 
 
 def _catches_errors(node: ast.AST) -> bool:

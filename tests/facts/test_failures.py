@@ -45,6 +45,13 @@ def test_nothing_surely_fails(body: str) -> None:
     [
         pytest.param("print(loss[0])", "loss[0]", id="an item of a loss"),
         pytest.param("def f():\n    print(loss[0])\nf()", "loss[0]", id="in a function that is called"),
+        pytest.param(
+            "def f0():\n    print(loss[0])\n"
+            + "".join(f"def f{at}():\n    f{at - 1}()\n" for at in range(1, 41))
+            + "f40()",
+            "loss[0]",
+            id="forty functions below the one that is called",
+        ),
         pytest.param("for i in range(3):\n    print(loss.data[0])", "loss.data[0]", id="in a loop"),
         pytest.param("from torchtext.data import Field", "Field", id="an import of what is gone"),
         pytest.param("if flag:\n    print(loss[0])\nelse:\n    print(loss[0])", "loss[0]", id="on each way"),
