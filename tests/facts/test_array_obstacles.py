@@ -16,6 +16,7 @@ from codemods.facts.data.array_obstacles import (
 )
 from codemods.facts.data.arrays import Arrays
 from codemods.facts.data.conversions import Conversion, conversions
+from codemods.facts.reason import HERE
 
 HEAD = "import numpy as np\nimport torch\n\n"
 
@@ -188,6 +189,28 @@ def test_what_is_not_known_by_itself_is_not_named() -> None:
     found.arrays.array(found.module, found.data)
 
     assert why_unknown(found).text == "it is not known to be a NumPy array"
+
+
+@pytest.mark.parametrize(
+    ("data", "rest", "places"),
+    [
+        pytest.param("a", ": it is bound in 7 places, more than are followed", [], id="the data"),
+        pytest.param(
+            "a + 1",
+            f": that depends on a ({HERE}), which is bound in 7 places, more than are followed",
+            ["a"],
+            id="what it is made of",
+        ),
+    ],
+)
+def test_a_name_that_is_bound_too_often_is_told(data: str, rest: str, places: list[str]) -> None:
+    head = HEAD + "b = np.zeros(3)\n" + "".join(f"if i == {at}:\n    a = b + {at}\n" for at in range(7))
+    found = conversion(f"torch.tensor({data})", head=head)
+    found.arrays.array(found.module, found.data)
+    reason = why_unknown(found)
+
+    assert reason.text == f"it is not known to be a NumPy array{rest}"
+    assert [ast.unparse(node) for place in reason.places for node in place.nodes] == places
 
 
 def test_a_long_expression_is_named_by_its_line_alone() -> None:

@@ -29,12 +29,16 @@ def why_unknown(conversion: Conversion) -> Reason:
     """Why the data is not known to be an array."""
     arrays, data = conversion.arrays, conversion.data
     text, remedy = "it is not known to be a NumPy array", "write torch.as_tensor() where nothing changes it afterwards"
-    if arrays.obstacle is None or arrays.obstacle[1] is data:
+    if arrays.obstacle is None:
         return Reason("unknown-array", text, remedy=remedy)
     module, node = arrays.obstacle
-    what = ast.unparse(node)
-    text += f": that depends on {what if len(what) <= _LONG else 'what is computed there'} ({HERE})"
-    return Reason("unknown-array", text, (at(module, node),), remedy)
+    what, times = ast.unparse(node), arrays.times_bound(module, node)
+    places = () if node is data else (at(module, node),)
+    if places:
+        text += f": that depends on {what if len(what) <= _LONG else 'what is computed there'} ({HERE})"
+    if times:
+        text += f"{', which' if places else ': it'} is bound in {times} places, more than are followed"
+    return Reason("unknown-array", text, places, remedy)
 
 
 def why_unknown_list(conversion: Conversion, made: ast.expr) -> Reason:

@@ -375,6 +375,7 @@ class Arrays:
         found: list[Array] = []
         assignments = list(self.bound.assignments(module, node))
         if len(assignments) > _MANY:
+            self._note(module, node)
             return None
         for where, given in assignments:
             if given in self._busy:
@@ -390,6 +391,13 @@ class Arrays:
             return None
         shared = next((each.owner for each in found if each.owner is not None), None)
         return _any_of(found, shared or node)
+
+    def times_bound(self, module: Module, node: ast.expr) -> int:
+        """How often the name is bound, where that is more often than is followed; else 0."""
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return 0
+        times = len(list(self.bound.assignments(module, node)))
+        return times if times > _MANY else 0
 
     def _note(self, module: Module, node: ast.expr) -> None:
         """Notes what is not known, where it is no part of a library."""
