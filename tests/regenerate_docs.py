@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path, PurePosixPath
 
-from autotune_rewrite.report.pages import markdown_table
-from codemods.catalogue import RULES
-
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # the documents of this checkout, whichever is installed
+
+from autotune_rewrite.report.pages import markdown_table  # noqa: E402 - see above
+from codemods.catalogue import RULES  # noqa: E402
+
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 

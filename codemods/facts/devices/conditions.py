@@ -1,4 +1,4 @@
-"""Under which condition the code of a training iteration runs on CUDA, and how the script says so."""
+"""Does a training iteration run on CUDA, and under which condition, by all the moves that it depends on?"""
 
 from __future__ import annotations
 

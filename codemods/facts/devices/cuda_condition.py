@@ -1,4 +1,4 @@
-"""Under which condition does the script use CUDA, and how can a place say so?
+"""Under which condition does one move go to CUDA, and how can a place say so?
 
 It is the script's own expression, wherever the place can say it: the flag that the script asks before it moves
 something, or the device that it moves it to.

@@ -1,4 +1,4 @@
-"""Does the script use CUDA, as far as is known, and does it capture graphs of CUDA's itself?"""
+"""Why is nothing known to go to CUDA, and does the script capture graphs of CUDA's itself?"""
 
 from __future__ import annotations
 

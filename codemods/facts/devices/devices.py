@@ -1,4 +1,4 @@
-"""Which device an expression names, under which condition the script uses CUDA, and how the script says so."""
+"""Which device does an expression name, and under which condition is that CUDA?"""
 
 from __future__ import annotations
 
