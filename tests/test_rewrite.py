@@ -298,6 +298,13 @@ def test_later_rounds_speak_of_the_original_s_lines(*, check: bool) -> None:
         assert result.after == "import a\nprint(1)\nprint(2)\nfirst()\nx = 1\none(two=2)\n"
 
 
+def test_lines_that_change_beside_new_ones_are_told_by_how_they_begin() -> None:
+    result = run("a = one(first())\nb = one()\n", (PrintFirst, AddTwo), (AddThree,))
+
+    assert result.after.startswith("print(1)\nprint(2)\na = one(first(), two=2")
+    assert [site.line for site in result.sites if site.rule == "add-three"] == [1, 2]
+
+
 def test_a_later_round_reads_what_the_earlier_one_wrote() -> None:
     assert run("first()\none()\n", (PrintFirst,), (RemoveFirst,)).after == "print(1)\nprint(2)\none()\n"
 

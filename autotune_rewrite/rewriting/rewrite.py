@@ -446,8 +446,14 @@ def _original_lines(before: Module, after: Module) -> tuple[int, ...]:
 
     old, new = ([line.strip() for line in module.lines] for module in (before, after))
     lines: list[int] = []
-    for _, start, end, new_start, new_end in SequenceMatcher(None, old, new).get_opcodes():
-        # What has no line of its own stands for the last line that it replaces, or the line it was inserted before.
-        last = min(max(start + 1, end), len(old))
-        lines += (min(start + 1 + offset, last) for offset in range(new_end - new_start))
+    for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new).get_opcodes():
+        # Of lines that were changed and stand together, each is told by how it begins: `loader = DataLoader(`.
+        hunks = [(0, end - start, 0, new_end - new_start)]
+        if tag == "replace":
+            heads = [[line.partition("(")[0] for line in part] for part in (old[start:end], new[new_start:new_end])]
+            hunks = [each[1:] for each in SequenceMatcher(None, heads[0], heads[1]).get_opcodes()]
+        for first, behind, new_first, new_behind in hunks:
+            # What has no line of its own stands for the last line that it replaces, or the line it was inserted before.
+            last = min(start + max(first + 1, behind), len(old))
+            lines += (min(start + first + 1 + offset, last) for offset in range(new_behind - new_first))
     return tuple(lines)
