@@ -6,20 +6,15 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.naming import all_written
-from codemods.editing.values import AddArgument, RemoveArgument, Replace
+from codemods.editing.sampling import in_batches
 from codemods.facts.data.batching import Batches, batches
-from codemods.facts.data.loaders import Given
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
-    from codemods.editing.values import Edit
-    from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
 
 _MESSAGE = "each batch is gathered item by item from tensors that are in memory"
@@ -102,36 +97,10 @@ for (x,) in loader:
             found = batches(script, loader) if loader.module is script.module else None
             if found is None:
                 continue
-            edits = _edits(script, loader, found) if isinstance(found, Batches) else found
+            edits = in_batches(script, loader, found) if isinstance(found, Batches) else found
             if isinstance(edits, Reason):
                 yield self.left(loader.module, loader.call, edits)
             else:
                 is_part = any(each.name == f"{_DATA}Subset" for each in loader.dataset.values)
                 since = _SUBSETS_TAKE_LISTS if is_part else None
                 yield self.rewrites(loader.module, loader.call, _MESSAGE, *edits, since=since)
-
-
-def _edits(script: Script, loader: Loader, found: Batches) -> list[Edit] | Reason:
-    module, call = loader.module, loader.call
-    kind = "RandomSampler" if found.is_shuffled else "SequentialSampler"
-    named = all_written(script, module, (f"{_DATA}{each}" for each in ("BatchSampler", kind)), call)
-    if named is None:
-        return Reason("no-name", "torch's samplers cannot be named where the loader is made")
-    (of_batches, of_rows), edits = named
-    drawn = f", generator={module.code(found.generator)}" if found.generator is not None and found.is_shuffled else ""
-    drop_last = "False" if found.drop_last is None else module.code(found.drop_last)
-    order = f"{of_rows}({module.code(found.rows)}{drawn})"
-    sampler = f"{of_batches}({order}, {module.code(found.size)}, drop_last={drop_last})"
-    edits.append(Replace(module, found.size, "None"))
-    for name in ("drop_last", "shuffle"):
-        argument = loader.arguments.get(name)
-        if argument is None:
-            continue
-        gone: ast.expr | ast.keyword | None = argument.node
-        if argument.how is Given.KEYWORD:
-            gone = next(each for each in call.keywords if each.arg == name)
-        if gone is None or (argument.how is Given.POSITIONAL and call.args[-1] is not gone):
-            return Reason("not-editable", f"{name} is given by position, and others behind it")
-        edits.append(RemoveArgument(module, call, gone))
-    edits.append(AddArgument(module, call, "sampler", sampler))
-    return edits
