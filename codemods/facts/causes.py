@@ -89,6 +89,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "`pin_memory()`.",
         "unpinned-loader": "The copy can only run beside the computation where the loader pins its batches, which it "
         "does not. See what `loader-pin` says of it.",
+        "used-on-host": "Something uses the data where it has to be on the host: NumPy, or tensors there. Move the "
+        "batch first, and copy back what is needed: `x.cpu()`.",
         "written-while-copied": "The batch is written on the host while it may still be copied. Write to a copy of it.",
         # Workers.
         "batches-kept": "The batches are kept, and each tensor from a worker holds a file open. Keep copies: "
@@ -100,8 +102,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "dataset-inspected": "Something of the data set is used that tensors of its items have not, such as its "
         "`targets`. Ask a second object for it, or take it from the batches.",
         "draws-anew": "A transform draws random numbers for each image in each epoch, as augmentation is meant to.",
-        "too-large": "The images would take more than 1 GiB of memory once they are decoded and transformed, or how "
-        "much is not known.",
+        "too-large": "The data would take more than 1 GiB of memory, images once they are decoded and transformed; or "
+        "how much is not known.",
         "unknown-transform": "What a transform does to an image is not known, and it may draw random numbers. Use "
         "torchvision's.",
         "dataset-changes": "The data set is changed while it is read or between epochs, and workers have copies of it.",
@@ -188,7 +190,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "late-hook": "A hook is added after the first call, which a compiled model ignores. Add it before.",
         "not-called": "The training does not call the model itself, and only that is compiled. Move the work into "
         "`forward`.",
-        "other-process": "The model is given to another process. Compile it there.",
+        "other-process": "The script starts processes, and what is made before them is not theirs. Make the change in "
+        "them.",
         "recurrent-model": "TorchDynamo does not trace recurrent layers.",
         "size-not-fixed": "The size of the images is not seen to be fixed, and for each new size all kernels are timed "
         "again. Images that are cropped to one size are seen to be.",

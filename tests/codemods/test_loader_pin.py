@@ -878,6 +878,11 @@ DECLINED = {
         "loader = DataLoader(TensorDataset(torch.randn(9, 3).cuda(), torch.zeros(9).cuda()))\n" + MOVED,
         "its data set already holds tensors on a device (line 8)",
     ),
+    "N1: the data set holds tensors that were moved one after the other": (
+        "loader = DataLoader(TensorDataset(*(x.cuda() for x in torch.utils.data.default_collate(list(data)))))\n"
+        + MOVED,
+        "its data set already holds tensors on a device (line 8)",
+    ),
     "N1: the data set may hold CUDA tensors": (
         ANY_DEVICE + "loader = DataLoader(TensorDataset(torch.randn(9, 3, device=device)))\n" + TO_DEVICE,
         "its data set already holds tensors on a device (line 9)",

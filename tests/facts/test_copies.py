@@ -40,6 +40,12 @@ def test_the_reason_is_the_one_that_decides(code: str, why: str | None) -> None:
         pytest.param("for i in range(8):\n    data[i].cuda()\n", False, "made-by-hand", id="a part, in a loop"),
         pytest.param("for i in range(8):\n    torch.from_numpy(a).cuda()\n", False, "made-by-hand", id="an array"),
         pytest.param("data.cuda()\n", False, None, id="all of it, once"),
+        pytest.param(
+            "TensorDataset(*(x.cuda() for x in default_collate(list(data))))\n",
+            False,
+            None,
+            id="all items of a data set",
+        ),
         pytest.param("for i in range(8):\n    torch.randn(64, 9).cuda()\n", False, None, id="made where it is moved"),
         pytest.param("for i in range(8):\n    data[i].cuda(non_blocking=True)\n", False, None, id="it does not block"),
         pytest.param("held = data.pin_memory()\nfor i in range(8):\n    data.cuda()\n", False, None, id="it is pinned"),
@@ -62,7 +68,8 @@ def test_the_reason_is_the_one_that_decides(code: str, why: str | None) -> None:
     ],
 )
 def test_what_only_looks_like_a_batch(code: str, *, is_about: bool, why: str | None) -> None:
-    known = script(f"{HEAD}data = torch.zeros(64, 9)\n{code}")
+    imports = "from torch.utils.data import TensorDataset, default_collate\n"
+    known = script(f"{HEAD}{imports}data = torch.zeros(64, 9)\n{code}")
     move = known.transfers[-1]
 
     reason = None if is_about_batches(move) else why_not_about_batches(known, move)

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.devices.cuda_condition import of_loader, of_move
+from codemods.facts.devices.cuda_condition import of_loader, of_move, said_as
 
 HEAD = """\
 import argparse
@@ -147,3 +147,21 @@ def test_a_name_that_a_comprehension_means_otherwise_is_not_used() -> None:
     (loader,) = known.loaders
 
     assert of_loader(known, loader, loader.call) == "torch.cuda.is_available()"
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        pytest.param("device = torch.device('cuda')\nmark()\n", "device", id="its name"),
+        pytest.param("gpu = torch.device('cuda')\nmark()\ndevice = gpu\n", "gpu", id="another name"),
+        pytest.param("mark()\ndevice = torch.device('cuda')\n", None, id="it has none yet"),
+    ],
+)
+def test_how_a_place_says_a_device(place: str, expected: str | None) -> None:
+    known = script(f"import torch\n{place}torch.zeros(3).to(device)\n")
+    (move,) = known.transfers
+    assert move.target is not None
+    statement = next(each for each in known.module.tree.body if ast.unparse(each) == "mark()")
+
+    found = said_as(known.flow, known.module, move.target, statement)
+    assert (found and ast.unparse(found)) == expected

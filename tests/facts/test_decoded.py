@@ -29,6 +29,20 @@ def test_one_that_takes_the_name_of_the_other() -> None:
     assert read(code) == ["torchvision.datasets.MNIST"]
 
 
+def test_one_whose_tensors_are_moved_on_the_way() -> None:
+    code = "d = TensorDataset(*(x.to('cuda') for x in default_collate(list(MNIST('data')))))\n"
+    assert read(code) == ["torchvision.datasets.MNIST"]
+
+
+def test_images_that_were_transformed_by_one_call_and_moved() -> None:
+    code = (
+        "from torchvision.transforms import ToTensor\ntransform = ToTensor()\nd = MNIST('data', transform=transform)\n"
+        "x = transform(d.data.view(-1, 28).numpy()).view(-1, 1, 28, 28)\n"
+        "d = TensorDataset(x.to('cuda'), d.targets.cuda())\n"
+    )
+    assert read(code) == ["torchvision.datasets.MNIST"]
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -38,7 +52,11 @@ def test_one_that_takes_the_name_of_the_other() -> None:
         "TensorDataset(*x)",
         "TensorDataset(*default_collate(list(x, y)))",
         "TensorDataset(*list(x))",
+        "TensorDataset(*(x.to(torch.float64) for x in default_collate(list(MNIST('data')))))",
+        "TensorDataset(*(x.float() for x in default_collate(list(MNIST('data')))))",
+        "TensorDataset(*(y.to('cuda') for x in default_collate(list(MNIST('data')))))",
+        "TensorDataset(*(x.to('cuda') for x in default_collate(list(MNIST('data'))) if x))",
     ],
 )
 def test_others_are_not(made: str) -> None:
-    assert read(f"x = y = 1\nd = {made}\n") is None
+    assert read(f"import torch\nx = y = 1\nd = {made}\n") is None

@@ -45,18 +45,19 @@ class Worth:
     script: Script
 
     @cached_property
-    def _constants(self) -> Constants:
+    def constants(self) -> Constants:
+        """What expressions come to."""
         return Constants(self.script)
 
     @cached_property
     def lengths(self) -> Lengths:
         """How often what runs."""
-        return Lengths(self.script, self._constants)
+        return Lengths(self.script, self.constants)
 
     @cached_property
     def networks(self) -> Networks:
         """How large the models are."""
-        return Networks(self.script, self._constants, self.lengths)
+        return Networks(self.script, self.constants, self.lengths)
 
     def iterations(self, model: Value) -> tuple[TrainingIteration, ...]:
         """The training iterations that call the model."""

@@ -1,6 +1,7 @@
 """Which data sets are the items of another one, read once?
 
-Those are ``TensorDataset(*default_collate(list(data)))``, and images that were transformed by one call.
+Those are ``TensorDataset(*default_collate(list(data)))``, and images that were transformed by one call. The tensors may
+be moved to a device on the way: ``*(each.to(device) for each in default_collate(list(data)))``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Sort
-from codemods.facts.data.tall_images import cut_from
+from codemods.facts.data.tall_images import cut_from, unmoved
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -32,5 +33,15 @@ def innermost(flow: Flow, node: ast.expr | None) -> ast.expr | None:
         if not isinstance(node, ast.Call) or {each.name for each in flow.values(node.func)} != {name}:
             return None
         node = node.args[0] if len(node.args) == 1 and not node.keywords else None
-        node = node.value if isinstance(node, ast.Starred) else node
+        node = _inside(flow, node.value) if isinstance(node, ast.Starred) else node
     return node
+
+
+def _inside(flow: Flow, node: ast.expr) -> ast.expr:
+    """``tensors`` in ``(each.to(device) for each in tensors)``; else the expression itself."""
+    if not isinstance(node, ast.GeneratorExp) or len(node.generators) != 1:
+        return node
+    (part,) = node.generators
+    each = unmoved(flow, node.elt)
+    is_plain = each is not node.elt and ast.unparse(each) == ast.unparse(part.target) and not part.ifs
+    return part.iter if is_plain else node

@@ -35,7 +35,8 @@ _PARTS = frozenset(f"torch.utils.data.{name}" for name in ("random_split", "Subs
 _LABELS = frozenset({"targets", "classes", "class_to_idx", "labels", "train_labels", "test_labels"})
 """Attributes of data sets that say what the images are, or which there are."""
 _IMAGES = frozenset({"data", "train_data", "test_data"})
-_LOOKING = frozenset({"builtins.len", "builtins.print"})
+_SAMPLERS = frozenset(f"torch.utils.data.{name}" for name in ("RandomSampler", "SequentialSampler"))
+_LOOKING = _SAMPLERS | {"builtins.len", "builtins.print"}
 _HANDING_ON = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Dict, ast.IfExp, ast.Starred, ast.Expr)
 
 
@@ -124,7 +125,7 @@ def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
     """Why somebody would see that its items are rows of tensors: who does more than to read it through loaders."""
     for module, node in script.flow.places(value):
         above = module.parent(node)
-        if _is_harmless(script, module, node):
+        if is_only_read(script, module, node):
             continue
         if isinstance(above, ast.Attribute):
             text = f"'.{above.attr}' of it is used ({HERE}), and a TensorDataset has none"
@@ -134,8 +135,8 @@ def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
     return None
 
 
-def _is_harmless(script: Script, module: Module, node: ast.expr) -> bool:
-    """Whether what stands around a data set does the same with rows of tensors."""
+def is_only_read(script: Script, module: Module, node: ast.expr) -> bool:
+    """Whether what stands around a data set reads no more of it than loaders do."""
     above = module.parent(node)
     if isinstance(above, ast.keyword):
         above = module.parent(above)
@@ -165,7 +166,7 @@ def _only_given(script: Script, module: Module, value: Value) -> ast.expr | None
 
 def _reads_only(script: Script, module: Module, node: ast.expr) -> bool:
     """Whether what stands around a data set changes nothing of it: an item, its labels, what a loader does."""
-    if _is_harmless(script, module, node):
+    if is_only_read(script, module, node):
         return True
     above = module.parent(node)
     if isinstance(above, (ast.For, ast.comprehension)):

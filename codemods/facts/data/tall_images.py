@@ -10,6 +10,7 @@ from codemods.dataflow.values import Sort
 from codemods.facts.data.datasets import Dataset, given_transform
 from codemods.facts.loops import module_of
 from codemods.library.datasets import held
+from codemods.library.kinds import is_dtype
 from codemods.library.transforms import changes_each_pixel
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def cut_from(flow: Flow, value: Value) -> Values | None:
     """
     match value.site:
         case ast.Call(_, [images, labels], []):
+            images, labels = unmoved(flow, images), unmoved(flow, labels)
             made = _definition(module_of(flow, images), images)
         case _:
             return None
@@ -46,6 +48,17 @@ def cut_from(flow: Flow, value: Value) -> Values | None:
             values = flow.values(data)
             return values if all(_is_cut(flow, each, made, data, is_list=is_list) for each in values) else None
     return None
+
+
+def unmoved(flow: Flow, tensor: ast.expr) -> ast.expr:
+    """``x`` of ``x.to(device)`` and of ``x.cuda()``; else the expression itself, as with ``x.to(torch.float64)``."""
+    match tensor:
+        case ast.Call(ast.Attribute(value, "cuda")):
+            return value
+        case ast.Call(ast.Attribute(value, "to"), [target, *_]):
+            formats = flow.values(target)
+            return tensor if formats and all(is_dtype(each) for each in formats) else value
+    return tensor
 
 
 def _definition(module: Module, images: ast.expr) -> ast.expr | None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from codemods.facts.reason import Place
     from codemods.facts.script import Script
 
+_TENSORS = "torch.utils.data.TensorDataset"
+
 
 def is_about_batches(move: Transfer) -> bool:
     """Whether a batch is moved, something made from one, or an element of something unknown."""
@@ -34,12 +36,20 @@ def why_not_about_batches(script: Script, move: Transfer) -> Reason | None:
 
     None where nothing speaks for a batch.
     """
+    if _is_for_data_set(script, move):
+        return None
     if _is_cut_by_hand(script, move):
         return _why_made(script, move)
     is_like_one = is_element(move.module, move.receiver) and not all(each.sort is Sort.MOVED for each in move.sources)
     if move.non_blocking is None and move.method != "type" and is_like_one:
         return _why_no_batch(move)
     return None
+
+
+def _is_for_data_set(script: Script, move: Transfer) -> bool:
+    """``TensorDataset(*(each.to(device) for each in tensors))``: what is moved there is all items, and no batch."""
+    around = (each for each in move.module.ancestors(move.call) if isinstance(each, ast.Call))
+    return any(value.name == _TENSORS for each in around for value in script.flow.values(each.func))
 
 
 def _is_cut_by_hand(script: Script, move: Transfer) -> bool:

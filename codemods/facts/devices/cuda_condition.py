@@ -162,8 +162,13 @@ def of_device(script: Script, move: Transfer, module: Module, place: ast.stmt) -
     node = move.device.node
     if move.module is not module or move.device.kind is not DeviceKind.CONDITIONAL or move.method == "type":
         return None
-    said = next(_ways_to_say(script.flow, module, node, place), None) if node is not None else None
+    said = said_as(script.flow, module, node, place) if node is not None else None
     return None if said is None else of_named(script, module, said, place)
+
+
+def said_as(flow: Flow, module: Module, node: ast.expr, place: ast.stmt) -> ast.expr | None:
+    """How the place can say the device that an expression elsewhere names; None where it cannot."""
+    return next(_ways_to_say(flow, module, node, place), None)
 
 
 def _ways_to_say(flow: Flow, module: Module, node: ast.expr, place: ast.stmt) -> Iterator[ast.expr]:

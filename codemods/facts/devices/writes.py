@@ -27,7 +27,7 @@ def why_written(flow: Flow, move: Transfer) -> Reason | None:
     """Where the batch that is moved may be written on the host while it is copied."""
     loaders = frozenset(move.loaders)
     for module, call in _calls_around(flow, move):
-        for place, written in _writes(module):
+        for place, written in writes(module):
             here = module.function(place) is module.function(call)
             if here and _is_batch(flow, module, written, loaders) and _may_follow(flow, module, call, place):
                 text = f"the batch is written on the host again while it may be copied ({HERE})"
@@ -56,7 +56,7 @@ def _only_views(name: str) -> bool:
 
 
 @lasting
-def _writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
+def writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
     """Where something is written in place, and what: ``x.mul_(2)``, ``x[0] = 0``, ``x += 1``, ``out=x``."""
     found: list[tuple[ast.expr, ast.expr]] = []
     for call in module.nodes(ast.Call):
