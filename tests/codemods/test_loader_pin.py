@@ -883,6 +883,14 @@ DECLINED = {
         + MOVED,
         "its data set already holds tensors on a device (line 8)",
     ),
+    "N1: what the data set holds was moved, whatever it is": (
+        "x = load()\nx = x.cuda()\nloader = DataLoader(TensorDataset(x))\n" + MOVED,
+        "its data set already holds tensors on a device (line 9)",
+    ),
+    "N1: what the data set holds is moved there, whatever it is": (
+        "loader = DataLoader(TensorDataset(load().cuda(), torch.zeros(9)))\n" + MOVED,
+        "its data set already holds tensors on a device (line 8)",
+    ),
     "N1: the data set may hold CUDA tensors": (
         ANY_DEVICE + "loader = DataLoader(TensorDataset(torch.randn(9, 3, device=device)))\n" + TO_DEVICE,
         "its data set already holds tensors on a device (line 9)",

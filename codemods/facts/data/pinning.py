@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
 
 
+_TENSORS = "torch.utils.data.TensorDataset"
 _FORMATTING = frozenset({"set_format", "with_format", "set_transform", "with_transform"})
 # The methods through which a loader, or a library, reads and calls an object.
 _OF_DATA = ("__getitem__", "__getitems__", "__iter__", "__next__")
@@ -122,9 +123,24 @@ class _Search:
             return self._first(self._flow.items(value), entries)
         if not isinstance(site, ast.Call):
             return None
+        moved = self._moved_into(site) if value.name == _TENSORS else None
+        if moved is not None:
+            return self._already_there(moved)
         arguments = (*site.args, *(each.value for each in site.keywords))
         given = (each.value if isinstance(each, ast.Starred) else each for each in arguments)
         return self._first(NOTHING.union(*map(self._flow.values, given)), entries)
+
+    def _moved_into(self, made: ast.Call) -> ast.Call | None:
+        """What moves a tensor that a ``TensorDataset`` is given, also one of which it is not known that it is one."""
+        module = module_of(self._flow, made)
+        for argument in made.args:
+            tensor = argument.value if isinstance(argument, ast.Starred) else argument
+            tensor = tensor.elt if isinstance(tensor, (ast.GeneratorExp, ast.ListComp)) else tensor
+            named = [each.value for each in module.assignments(tensor)] if isinstance(tensor, ast.Name) else []
+            for each in (tensor, *named):
+                if isinstance(each, ast.Call) and self._is_move(each):
+                    return each
+        return None
 
     def _is_from_host(self, value: Value, class_: ast.ClassDef, attribute: str) -> bool:
         """Whether code that was looked through, and moves nothing, computes what an attribute holds.
