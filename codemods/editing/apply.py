@@ -32,6 +32,7 @@ from codemods.editing.listed import (
     item_break,
     place_in_order,
     quoted,
+    without_items,
 )
 from codemods.editing.suites import (
     Around,
@@ -60,6 +61,7 @@ from codemods.editing.values import (
     Insert,
     Remove,
     RemoveArgument,
+    RemoveItem,
     Replace,
     Surround,
     Unwrap,
@@ -126,7 +128,9 @@ class _Editor(cst.CSTTransformer):
         by_statement: dict[int, list[Edit]] = defaultdict(list)
         for edit in edits:
             match edit:
-                case AddArgument(_, node) | RemoveArgument(_, node) | AddItem(_, node) | Surround(_, node):
+                case AddArgument(_, node) | RemoveArgument(_, node) | AddItem(_, node) | RemoveItem(_, node):
+                    by_expression[module.span(node)].append(edit)
+                case Surround(_, node):
                     by_expression[module.span(node)].append(edit)
                 case Replace(_, ast.expr() as node):
                     by_expression[module.span(node)].append(edit)
@@ -214,6 +218,8 @@ class _Editor(cst.CSTTransformer):
         node = cast("cst.BaseExpression", updated)
         if any(isinstance(edit, (AddArgument, RemoveArgument)) for edit in edits):
             node = edit_call(self.module, cast("cst.Call", node), edits, self._moved_by(span[0]))
+        if any(isinstance(edit, RemoveItem) for edit in edits):
+            node = without_items(cast("cst.List", node), [edit for edit in edits if isinstance(edit, RemoveItem)])
         for edit in edits:
             if isinstance(edit, AddItem):
                 keys = [self.module.code(each) for each in edit.dictionary.keys if each is not None]

@@ -26,6 +26,7 @@ from codemods.editing.values import (
     Insert,
     Remove,
     RemoveArgument,
+    RemoveItem,
     Replace,
     Surround,
     Unwrap,
@@ -64,7 +65,10 @@ def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901 - one case for e
         case AddParameter(module, function):
             return _parameter_lines(module, function)
         case RemoveArgument(module, call, argument):
-            return _removed(module, call, argument)
+            return _removed_argument(module, call, argument)
+        case RemoveItem(module, display, item):
+            start, end = module.span(display)
+            return _removed(module, display.elts, item, start, end - 1)
         case Replace(module, node):
             if isinstance(node, ast.stmt):
                 return first_line(node), _last_line_with_comments(module, node)
@@ -173,20 +177,28 @@ def _parameter_lines(module: Module, function: FunctionNode) -> tuple[int, int]:
     return _added(module, spans, index, opening, offset(")"))
 
 
-def _removed(module: Module, call: ast.Call, argument: ast.expr | ast.keyword) -> tuple[int, int]:
-    """The argument's lines; those of its neighbours too where they come to stand on one line with what was there."""
-    start, end = argument.lineno, end_line(argument)
+def _removed_argument(module: Module, call: ast.Call, argument: ast.expr | ast.keyword) -> tuple[int, int]:
     arguments: list[ast.expr | ast.keyword] = sorted((*call.args, *call.keywords), key=module.span)
-    index = next(at for at, each in enumerate(arguments) if each is argument)
-    opening, closing = module.span(call.func)[1], module.span(call)[1] - 1
-    if len(arguments) == 1:
+    return _removed(module, arguments, argument, module.span(call.func)[1], module.span(call)[1] - 1)
+
+
+def _removed(
+    module: Module, items: Sequence[ast.expr | ast.keyword], item: ast.expr | ast.keyword, opening: int, closing: int
+) -> tuple[int, int]:
+    """The item's lines; those of its neighbours too where they come to stand on one line with what was there.
+
+    ``opening`` and ``closing`` are as those of ``_added``.
+    """
+    start, end = item.lineno, end_line(item)
+    index = next(at for at, each in enumerate(items) if each is item)
+    if len(items) == 1:
         return module.line_of(opening), module.line_of(closing)
     if index == 0:
-        first = _plain(module, opening, module.span(argument)[0]).partition("(")[2]
-        return start, end if _LINE_BREAK.match(first) else max(end, arguments[1].lineno)
-    if index == len(arguments) - 1:
-        _, comma, rest = _plain(module, module.span(argument)[1], closing).partition(",")
-        return (start if comma and _LINE_BREAK.match(rest) else end_line(arguments[index - 1])), end
+        first = re.split(r"[(\[]", _plain(module, opening, module.span(item)[0]), maxsplit=1)[-1]
+        return start, end if _LINE_BREAK.match(first) else max(end, items[1].lineno)
+    if index == len(items) - 1:
+        _, comma, rest = _plain(module, module.span(item)[1], closing).partition(",")
+        return (start if comma and _LINE_BREAK.match(rest) else end_line(items[index - 1])), end
     return start, end
 
 
@@ -287,8 +299,8 @@ def _footprint(edit: Edit) -> _Footprint:
     match edit:
         case AddArgument(_, node) | AddItem(_, node) | Surround(_, node):
             return _Footprint(edit, node, module.span(node))
-        case RemoveArgument(_, _, argument):
-            return _Footprint(edit, argument, module.span(argument), module.span(argument))
+        case RemoveArgument(_, _, item) | RemoveItem(_, _, item):
+            return _Footprint(edit, item, module.span(item), module.span(item))
         case Replace(_, node, _, holes):
             span = whole(module, node)
             first = first_node(node) if isinstance(node, ast.stmt) else node

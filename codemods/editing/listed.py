@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Module
     from codemods.editing.docstrings import Described
-    from codemods.editing.values import AddItem, AddParameter
+    from codemods.editing.values import AddItem, AddParameter, RemoveItem
 
 
 _Item = TypeVar("_Item", bound="_Listed")
@@ -211,6 +211,21 @@ def add_item(
     )
 
 
+def without_items(node: cst.List, edits: Sequence[RemoveItem]) -> cst.List:
+    """The list without some of its items."""
+    items, opening, tail = list(node.elements), node.lbracket.whitespace_after, node.rbracket.whitespace_before
+    left = [id(each) for each in edits[0].display.elts]
+    for edit in edits:
+        index = left.index(id(edit.item))
+        left.pop(index)
+        opening, tail = _remove(items, index, opening, tail)
+    return node.with_changes(
+        elements=items,
+        lbracket=node.lbracket.with_changes(whitespace_after=opening if items else NOTHING),
+        rbracket=node.rbracket.with_changes(whitespace_before=tail),
+    )
+
+
 def place_in_order(name: str) -> tuple[bool, bool, str]:
     """Where a name stands among others that an import statement names: constants first, then classes, in each case."""
     return not name.isupper(), not name[:1].isupper(), name
@@ -284,7 +299,7 @@ def _add(
 
 
 def _remove(
-    items: list[cst.Arg], index: int, opening: BaseParenthesizableWhitespace, tail: BaseParenthesizableWhitespace
+    items: list[_Item], index: int, opening: BaseParenthesizableWhitespace, tail: BaseParenthesizableWhitespace
 ) -> tuple[BaseParenthesizableWhitespace, BaseParenthesizableWhitespace]:
     """Takes an item out, with the comment on its line; arguments and result as in ``_add``."""
     removed = items.pop(index)

@@ -26,6 +26,7 @@ from codemods.editing.values import (
     Insert,
     Remove,
     RemoveArgument,
+    RemoveItem,
     Replace,
     Surround,
     Unwrap,
@@ -59,6 +60,10 @@ def problem(edit: Edit) -> Reason | None:  # noqa: C901 - one case for each kind
             if any(isinstance(each, ast.Constant) and each.value == key for each in dictionary.keys):
                 return Reason("not-editable", f"the dictionary already has {key}")
             return _no_expression(module, dictionary)
+        case RemoveItem(module, display, item):
+            if isinstance(item, ast.Starred) or not any(item is each for each in display.elts):
+                return Reason("not-editable", "the code is no item of the list")
+            return _no_expression(module, display)
         case AddParameter():
             return _no_parameter(edit)
         case Replace(module, node):

@@ -49,6 +49,15 @@ class AddItem:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveItem:
+    """``[a, b]`` → ``[a]``, with the comment on its line."""
+
+    module: Module
+    display: ast.List
+    item: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
 class AddParameter:
     """``def f(a)`` → ``def f(a, name)``, before ``*args``, keyword-only parameters and ``**kwargs``.
 
@@ -186,6 +195,6 @@ class ImportName:
 
 
 Edit: TypeAlias = (
-    "AddArgument | RemoveArgument | AddItem | AddParameter | Replace | Surround | Insert | AddElse | Wrap | Unwrap"
-    " | Remove | Decorate | Import | ImportName"
+    "AddArgument | RemoveArgument | AddItem | RemoveItem | AddParameter | Replace | Surround | Insert | AddElse | Wrap"
+    " | Unwrap | Remove | Decorate | Import | ImportName"
 )

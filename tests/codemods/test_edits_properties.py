@@ -23,6 +23,7 @@ from codemods.editing.values import (
     Insert,
     Remove,
     RemoveArgument,
+    RemoveItem,
     Replace,
     Surround,
     Unwrap,
@@ -151,6 +152,8 @@ def candidates(module: Module) -> list[Edit]:  # noqa: C901 - one case for each 
             found += [RemoveArgument(module, node, argument) for argument in removable]
             if node.args:
                 found.append(Replace(module, node, "g({x}).h({{1: 2}})", (("x", node.args[0]),)))
+        if isinstance(node, ast.List):
+            found += [RemoveItem(module, node, each) for each in node.elts]
         if isinstance(node, ast.Dict):
             found.append(AddItem(module, node, "new", "b\n+ 1"))
         if isinstance(node, ast.expr):
@@ -227,6 +230,8 @@ class _Edited(ast.NodeTransformer):
             match edit:
                 case RemoveArgument(_, call, argument) if call is node:
                     (new.keywords if isinstance(argument, ast.keyword) else new.args).remove(self.done[argument])
+                case RemoveItem(_, display, item) if display is node:
+                    new.elts.remove(self.done[item])
                 case AddItem(_, dictionary, key, value) if dictionary is node:
                     new.keys.append(ast.Constant(key))
                     new.values.append(ast.parse(f"({value})", mode="eval").body)

@@ -22,6 +22,7 @@ from codemods.editing.values import (
     Insert,
     Remove,
     RemoveArgument,
+    RemoveItem,
     Replace,
     Surround,
     Unwrap,
@@ -276,6 +277,31 @@ def test_an_argument_is_removed_with_its_line_and_comment(before: str, after: st
     def edits(module: Module) -> list[Edit]:
         call = find(module, ast.Call)
         return [RemoveArgument(module, call, next(each for each in call.keywords if each.arg == "old"))]
+
+    assert edited(before, edits) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("[old]", "[]", id="the only one"),
+        pytest.param("[a, old]", "[a]", id="the last one"),
+        pytest.param("[a, old, ]", "[a, ]", id="the last one before a trailing comma"),
+        pytest.param("[ a, old ]", "[ a ]", id="within blanks"),
+        pytest.param("[a,\n old]", "[a]", id="the last one on a line of its own"),
+        pytest.param("[\n    a,  # why a\n    old,  # why\n]", "[\n    a,  # why a\n]", id="the last line"),
+        pytest.param("[\n    a,\n    # why\n    old\n]", "[\n    a\n    # why\n]", id="a comment above stays"),
+        pytest.param("[old, b]", "[b]", id="the first one"),
+        pytest.param("[\n    a,\n    old,\n    b,\n]", "[\n    a,\n    b,\n]", id="a line in the middle"),
+        pytest.param("[a, old, old]", "[a]", id="two of them"),
+        pytest.param("[f(a), old]", "[g]", id="beside another that is replaced"),
+    ],
+)
+def test_an_item_of_a_list_is_removed_with_its_line_and_comment(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        display = find(module, ast.List)
+        removed = [RemoveItem(module, display, each) for each in display.elts if module.code(each) == "old"]
+        return [*removed, *(Replace(module, call, "g") for call in module.nodes(ast.Call))]
 
     assert edited(before, edits) == after
 

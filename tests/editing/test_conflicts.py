@@ -19,6 +19,7 @@ from codemods.editing.values import (
     Insert,
     Remove,
     RemoveArgument,
+    RemoveItem,
     Replace,
     Surround,
     Unwrap,
@@ -70,6 +71,18 @@ def said(module: Module, reason: Reason | None) -> str | None:
             lambda m: RemoveArgument(m, find(m, ast.Call), find(m, ast.Name, "b")),
             (1, 2),
             id="a removed line and the comma before it",
+        ),
+        pytest.param(
+            "x = [\n a,\n b,\n]",
+            lambda m: RemoveItem(m, find(m, ast.List), find(m, ast.Name, "b")),
+            (3, 3),
+            id="a removed item",
+        ),
+        pytest.param(
+            "x = [\n a,\n b]",
+            lambda m: RemoveItem(m, find(m, ast.List), find(m, ast.Name, "a")),
+            (2, 2),
+            id="a removed first item",
         ),
         pytest.param("x = {\n 'a': 1,\n}", lambda m: AddItem(m, find(m, ast.Dict), "n", "1"), (3, 2), id="a new item"),
         pytest.param(
@@ -132,6 +145,7 @@ with w:
     z = 1
 for i in j:
     pass
+v = [s, t]
 """
 
 
@@ -191,6 +205,11 @@ def call(module: Module, code: str = "f(") -> ast.Call:
             lambda m: Replace(m, call(m, "a(").keywords[0].value, "2"),
             lambda m: RemoveArgument(m, call(m, "a("), call(m, "a(").keywords[0]),
             id="an argument removed and replaced",
+        ),
+        pytest.param(
+            lambda m: RemoveItem(m, find(m, ast.List), find(m, ast.List).elts[0]),
+            lambda m: Replace(m, find(m, ast.List).elts[0], "v"),
+            id="an item removed and replaced",
         ),
         pytest.param(
             lambda m: AddItem(m, find(m, ast.Dict), "n", "1"),

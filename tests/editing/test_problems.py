@@ -20,6 +20,7 @@ from codemods.editing.values import (
     Insert,
     Remove,
     RemoveArgument,
+    RemoveItem,
     Replace,
     Surround,
     Unwrap,
@@ -197,6 +198,12 @@ def test_an_argument_is_refused(text: str, reason: str | None) -> None:
             lambda m: RemoveArgument(m, find(m, ast.Call), find(m, ast.Name, "a")),
             "the argument is not the call's, or not its last positional one",
             id="removing a positional argument before others",
+        ),
+        pytest.param(
+            "x = [a, f(b)]",
+            lambda m: RemoveItem(m, find(m, ast.List), find(m, ast.Name, "b")),
+            "the code is no item of the list",
+            id="removing what is inside of an item",
         ),
         pytest.param(
             "x = {'a': 1}",
