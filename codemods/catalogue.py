@@ -12,6 +12,7 @@ from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.dataset_on_device import DatasetOnDevice
 from codemods.rules.fused_optimizer import FusedOptimizer
+from codemods.rules.gpu_normalize import GpuNormalize
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_batched_index import LoaderBatchedIndex
 from codemods.rules.loader_persistent import LoaderPersistent
@@ -31,6 +32,8 @@ Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 ROUNDS: Rounds = (
     # What loaders read is settled before anything is said of them.
     (DatasetMaterialize,),
+    # What is decoded once is normalised once.
+    (GpuNormalize,),
     # Of what is on the device as a whole, no rule may say what holds of batches from the host.
     (DatasetOnDevice,),
     (

@@ -104,6 +104,15 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "draws-anew": "A transform draws random numbers for each image in each epoch, as augmentation is meant to.",
         "too-large": "The data would take more than 1 GiB of memory, images once they are decoded and transformed; or "
         "how much is not known.",
+        "images-used-elsewhere": "The images, their data set or the transform are used elsewhere as well, where "
+        "nothing would normalise the images any more.",
+        "not-normalized-last": "Other steps stand between ToTensor and Normalize or behind them, and would get bytes. "
+        "Put them before ToTensor, where they take images of PIL's.",
+        "other-images": "Other images get to the same place, which are not normalised, or by other numbers.",
+        "other-module": "The transform and the loop over the batches stand in different files, and change together. "
+        "Make the change by hand.",
+        "unknown-images": "Whether the images have 8 bits for each channel, and are the first part of each item, is "
+        "not known.",
         "unknown-transform": "What a transform does to an image is not known, and it may draw random numbers. Use "
         "torchvision's.",
         "dataset-changes": "The data set is changed while it is read or between epochs, and workers have copies of it.",

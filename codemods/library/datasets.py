@@ -19,6 +19,12 @@ _ONE_SIZE = frozenset(
     {"MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "USPS", "FakeData"}
     | {"PCAM", "EuroSAT", "FER2013", "MovingMNIST", "Omniglot", "SEMEION"}
 )
+# The items are an image of PIL's and a label; of the image PIL's mode is L, RGB or CMYK, whatever the files hold.
+_8_BIT = frozenset(
+    {"MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "USPS", "FakeData"}
+    | {"PCAM", "EuroSAT", "FER2013", "Omniglot", "SEMEION", "ImageFolder", "ImageNet", "GTSRB", "LSUN", "Food101"}
+    | {"Flowers102", "OxfordIIITPet", "DTD", "Imagenette", "CelebA"}
+)
 
 
 # The class, and what selects a part of it; images to train on and to test with; channels; height and width, where these
@@ -112,6 +118,12 @@ def has_one_size(name: str) -> bool:
     """Whether the images of the data set of that qualified name all have one size."""
     package, _, last = name.rpartition(".")
     return package == "torchvision.datasets" and last in _ONE_SIZE
+
+
+def has_8_bit_images(name: str) -> bool:
+    """Whether the items of the data set of that qualified name are an image of 8 bits for each channel, and a label."""
+    package, _, last = name.rpartition(".")
+    return package == "torchvision.datasets" and last in _8_BIT
 
 
 def _read(table: str) -> dict[str, int]:

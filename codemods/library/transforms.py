@@ -89,6 +89,20 @@ def changes_each_pixel(name: str) -> bool:
     return _of_torchvision(name) in _OF_EACH_PIXEL
 
 
+_KEEPS_8_BITS = frozenset(
+    {"Resize", "CenterCrop", "Pad", "Grayscale", "RandomGrayscale", "RandomCrop", "RandomResizedCrop", "ColorJitter"}
+    | {"RandomHorizontalFlip", "RandomVerticalFlip", "RandomRotation", "RandomAffine", "RandomPerspective"}
+    | {"GaussianBlur", "RandomInvert", "RandomPosterize", "RandomSolarize", "RandomAdjustSharpness"}
+    | {"RandomAutocontrast", "RandomEqualize", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"}
+    | {"Scale", "RandomSizedCrop"}
+)
+
+
+def keeps_8_bits(name: str) -> bool:
+    """Whether the transform of that qualified name makes an image of PIL's, with as many bits, of such an image."""
+    return _of_torchvision(name) in _KEEPS_8_BITS
+
+
 def _of_torchvision(name: str) -> str:
     """The name within torchvision's transforms; of another package none."""
     package, _, last = name.rpartition(".")

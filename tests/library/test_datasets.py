@@ -6,7 +6,14 @@ import inspect
 
 import pytest
 
-from codemods.library.datasets import BY_NAME_ONLY, data_sets, has_one_size, sizes, transform_position
+from codemods.library.datasets import (
+    BY_NAME_ONLY,
+    data_sets,
+    has_8_bit_images,
+    has_one_size,
+    sizes,
+    transform_position,
+)
 
 torchvision = pytest.importorskip("torchvision")
 
@@ -40,6 +47,18 @@ def test_what_is_not_torchvision_s_is_not_known() -> None:
     assert sizes("library.MNIST") is None
     assert transform_position("library.MNIST") is None
     assert not has_one_size("library.MNIST")
+
+
+def test_items_begin_with_an_image_of_8_bits() -> None:
+    known = {name for name in data_sets() if has_8_bit_images(f"torchvision.datasets.{name}")}
+    image, _ = torchvision.datasets.FakeData(1, (3, 8, 8))[0]
+
+    assert {"MNIST", "CIFAR10", "ImageFolder", "FakeData"} <= known
+    assert known.isdisjoint(
+        {"VOCDetection", "VOCSegmentation", "CocoDetection", "MovingMNIST", "DatasetFolder", "Kitti"}
+    )
+    assert image.mode == "RGB"
+    assert not has_8_bit_images("library.MNIST")
 
 
 def test_images_of_which_the_size_is_counted_have_one_size() -> None:

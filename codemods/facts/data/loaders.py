@@ -177,11 +177,12 @@ class Loader:
         collate = self.arguments.get("collate_fn")
         pageable = why_batch_stays_pageable(self.flow, collate.values) if collate is not None else None
         return (
-            pageable or self.dataset.why_unknown or self._why_not_moved or why_default_not_host(self.flow, self.module)
+            pageable or self.dataset.why_unknown or self.why_not_moved or why_default_not_host(self.flow, self.module)
         )
 
     @property
-    def _why_not_moved(self) -> Reason | None:
+    def why_not_moved(self) -> Reason | None:
+        """Why its batches are not known to be moved to CUDA as they came; None where they may be."""
         if self.moves:
             return None
         if not self.transfers and self.converted:
