@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from codemods.facts.target import Version
     from codemods.facts.training.evaluation_region import EvaluationRegion
 
+_DEFAULT_FORMATS = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
 _STOPS_WORKERS = (2, 13)
 """The first torch that tells workers that stay to stop before Python waits for them at its end."""
 
@@ -283,6 +284,15 @@ class Script:
                 made = (value for item in block.items for value in self.flow.values(item.context_expr))
                 if any(each.sort is Sort.MADE and each.name == "torch.device" for each in made):
                     return block
+        return None
+
+    @cached_property
+    def default_format(self) -> ast.Call | None:
+        """Where the script says which number format tensors have where nothing else is said."""
+        for module in self.modules:
+            for call in module.nodes(ast.Call):
+                if any(each.name in _DEFAULT_FORMATS for each in self.flow.values(call.func)):
+                    return call
         return None
 
     @cached_property

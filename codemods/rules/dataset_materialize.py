@@ -38,8 +38,8 @@ class DatasetMaterialize(Codemod):
         A transform draws, or it is not known whether it does. The images take more than 1 GiB. They are read once, or
         it is not known how often; or a loop ends before their last batch. Something else of the data set is used than
         its length, such as ``targets``, and more than one loader reads it, or the use is through the loader. A loader
-        of it has workers, a sampler or a ``collate_fn``, or reads a part of it that is no ``random_split``. A framework
-        runs the loop.
+        of it has workers, a sampler or a ``collate_fn``, or reads a part of it that is no ``random_split``, or has no
+        batches. The script says which number format tensors have by default. A framework runs the loop.
 
     Results:
         The same batches, bit for bit. No random numbers are drawn. The first epoch begins later by somewhat more than a

@@ -74,6 +74,11 @@ def test_parts_of_a_random_split_are_parts_of_what_was_read() -> None:
     rewrites(MADE + split + LOADER, MADE + ONCE + split + LOADER)
 
 
+def test_the_indices_of_a_part_stay_as_they_are() -> None:
+    split = "data, rest = random_split(data, [50000, 10000])\nprint(len(rest), rest.indices[:3])\n"
+    rewrites(MADE + split + LOADER, MADE + ONCE + split + LOADER)
+
+
 def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> None:
     look = "images, labels = next(iter(loader))\nprint(len(data), len(loader.dataset))\n"
     once = ONCE.replace("images = ", "data_images = ").replace("(images", "(data_images")
@@ -87,6 +92,9 @@ def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> N
         "image, label = data[0]",
         "counts = torch.bincount(data.targets)",
         "print(data.data.shape)",
+        "print(data)",
+        'print(f"{data}", isinstance(data, datasets.MNIST))',
+        "labels = data.targets\nprint(labels.unique(), labels[:3] == 7)",
     ],
 )
 def test_what_else_is_used_of_it_stays_as_it_was(used: str) -> None:
@@ -309,6 +317,48 @@ def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> N
             f"{MADE}{LOADER}data.data.zero_()\n",
             "'.data' of it is used (line 8), and a TensorDataset has none",
             id="other images from then on",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}labels = data.targets\nlabels[0] = 3\n",
+            "'.targets' of it is used (line 8), and a TensorDataset has none",
+            id="other labels from then on, under another name",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}part = data.data[:10].view(-1)\npart.zero_()\n",
+            "'.data' of it is used (line 8), and a TensorDataset has none",
+            id="other images from then on, under another name",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}import random\nrandom.shuffle(data.targets)\n",
+            "'.targets' of it is used (line 9), and a TensorDataset has none",
+            id="labels in another order from then on",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}print(loader.dataset)\n",
+            "it is used in another way than through a loader (line 8)",
+            id="printed, through the loader",
+        ),
+        pytest.param(
+            f"{MADE}loader = DataLoader(data, batch_size=None)\n",
+            "a loader hands out its items as they are (line 7), and would hand out rows of tensors",
+            id="items that may be written to",
+        ),
+        pytest.param(
+            f"{MADE}{LOADER}torch.set_default_dtype(torch.float64)\n",
+            "the script says in which format its images become tensors (line 8)",
+            id="another number format from then on",
+        ),
+        pytest.param(
+            f"{MADE}train, val = random_split(data, [50000, 10000])\nimage, label = val[0]\n"
+            "loader = DataLoader(train, 64)\n",
+            "it is used in another way than through a loader (line 8)",
+            id="an item of a part of it",
+        ),
+        pytest.param(
+            f"{MADE}train, val = random_split(data, [50000, 10000])\nfor image, label in val:\n    print(label)\n"
+            "loader = DataLoader(train, 64)\n",
+            "it is used in another way than through a loader (line 8)",
+            id="the items of a part of it",
         ),
         pytest.param(
             f"{MADE}{LOADER}import some_package\nsome_package.show(data)\n",

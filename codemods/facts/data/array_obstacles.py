@@ -15,12 +15,10 @@ from codemods.facts.reason import HERE, Reason, at
 if TYPE_CHECKING:
     from codemods.facts.data.arrays import Array
     from codemods.facts.data.conversions import Conversion
-    from codemods.facts.script import Script
 
 _LONG = 40
 """Expressions of more characters are named by their line alone."""
 _ARGUMENTS = frozenset({"dtype", "device", "requires_grad"})
-_DEFAULT_TYPES = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
 _NARROW = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "uint8", "bool"})
 """Formats of array elements whose every value a Python number holds and hands on exactly."""
 
@@ -60,19 +58,10 @@ def why_no_call(conversion: Conversion) -> Reason | None:
         return Reason("default-device", text, (place_of(script.flow, script.default_device),))
     if is_legacy and call.keywords:
         return Reason("other-arguments", "it is made with other arguments than the data")
-    if is_legacy and isinstance(call.func, ast.Attribute) and call.func.attr == "Tensor" and _has_default_type(script):
+    if is_legacy and isinstance(call.func, ast.Attribute) and call.func.attr == "Tensor" and script.default_format:
         text = "the script changes the default number format, which torch.Tensor follows"
         return Reason("other-result", text)
     return None
-
-
-def _has_default_type(script: Script) -> bool:
-    return any(
-        each.name in _DEFAULT_TYPES
-        for module in script.modules
-        for call in module.nodes(ast.Call)
-        for each in script.flow.values(call.func)
-    )
 
 
 def why_not_of_legacy(array: Array) -> Reason | None:

@@ -10,6 +10,7 @@ from codemods.dataflow.values import NONE, Literal, Sort, without_none
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.loader_use import why_reading_is_unknown
+from codemods.facts.data.looking import is_only_looked_at
 from codemods.facts.data.reads import How
 from codemods.facts.loops import loop_around, module_of, place
 from codemods.facts.reason import HERE, Reason, at
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.source import Module
-    from codemods.dataflow.values import Value
+    from codemods.dataflow.values import Value, Values
     from codemods.facts.data.loaders import Loader
     from codemods.facts.data.reads import Pass
     from codemods.facts.script import Script
@@ -32,11 +33,13 @@ _BYTES = 4
 _SPLIT = "torch.utils.data.random_split"
 _PARTS = frozenset(f"torch.utils.data.{name}" for name in ("random_split", "Subset", "ConcatDataset"))
 """What makes data sets of others, of which is asked where a loader reads them."""
-_LABELS = frozenset({"targets", "classes", "class_to_idx", "labels", "train_labels", "test_labels"})
-"""Attributes of data sets that say what the images are, or which there are."""
-_IMAGES = frozenset({"data", "train_data", "test_data"})
+_CLASSES = frozenset({"classes", "class_to_idx"})
+"""Attributes of data sets that say which labels there are: no item is read by them."""
+_ITEMS = frozenset({"data", "targets", "labels", "train_data", "test_data", "train_labels", "test_labels"})
+"""Attributes of data sets that items are read from."""
 _SAMPLERS = frozenset(f"torch.utils.data.{name}" for name in ("RandomSampler", "SequentialSampler"))
-_LOOKING = _SAMPLERS | {"builtins.len", "builtins.print"}
+_SHOWING = frozenset({"builtins.print", "builtins.str", "builtins.repr", "builtins.isinstance", "builtins.type"})
+"""Functions that change nothing of a data set, and say of which class it is."""
 _HANDING_ON = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Dict, ast.IfExp, ast.Starred, ast.Expr)
 
 
@@ -82,6 +85,9 @@ def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | 
     if any(each.arg == "target_transform" for each in call.keywords) or script.default_device is not None:
         text = "its labels are transformed" if script.default_device is None else "the script sets a default device"
         return Reason("other-arguments", f"{text}, and may be other numbers once they are stacked")
+    if script.default_format is not None:
+        text = f"the script says in which format its images become tensors ({HERE})"
+        return Reason("other-arguments", text, (place(script.flow, script.default_format),))
     steps = Dataset(script.flow, frozenset({value})).transforms
     if steps is None:
         return Reason("unknown-transform", "its transform is not known: it may draw random numbers")
@@ -123,7 +129,8 @@ def _why_too_large(script: Script, value: Value) -> Reason | None:
 
 def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
     """Why somebody would see that its items are rows of tensors: who does more than to read it through loaders."""
-    for module, node in script.flow.places(value):
+    places = [place for each in (value, *_parts_of(script, value)) for place in script.flow.places(each)]
+    for module, node in places:
         above = module.parent(node)
         if is_only_read(script, module, node):
             continue
@@ -135,6 +142,28 @@ def _why_used_otherwise(script: Script, value: Value) -> Reason | None:
     return None
 
 
+def _parts_of(script: Script, value: Value) -> list[Value]:
+    """The data sets that are made of it: its ``random_split``, parts of these, and so on."""
+    found: list[Value] = []
+    todo = [value]
+    while todo:
+        given = todo.pop()
+        for module, node in script.flow.places(given):
+            call = module.parent(node)
+            call = module.parent(call) if isinstance(call, (ast.keyword, ast.List)) else call
+            if not isinstance(call, ast.Call) or not {each.name for each in script.flow.values(call.func)} & _PARTS:
+                continue
+            made = (item for each in script.flow.values(call) for item in _of_container(script, each))
+            new = [each for each in made if each.site is call and each not in found]
+            found.extend(new)
+            todo.extend(new)
+    return found
+
+
+def _of_container(script: Script, value: Value) -> Values:
+    return script.flow.items(value) if value.sort is Sort.CONTAINER else frozenset({value})
+
+
 def is_only_read(script: Script, module: Module, node: ast.expr) -> bool:
     """Whether what stands around a data set reads no more of it than loaders do."""
     above = module.parent(node)
@@ -143,7 +172,7 @@ def is_only_read(script: Script, module: Module, node: ast.expr) -> bool:
     if isinstance(getattr(node, "ctx", None), ast.Store) or isinstance(above, _HANDING_ON):
         return True
     if isinstance(above, ast.Attribute):
-        return above.attr == "__len__"
+        return above.attr in {"__len__", "indices"}
     return isinstance(above, ast.Call) and node is not above.func and _may_be_given(script, above)
 
 
@@ -171,16 +200,14 @@ def _reads_only(script: Script, module: Module, node: ast.expr) -> bool:
     above = module.parent(node)
     if isinstance(above, (ast.For, ast.comprehension)):
         return above.iter is node
+    if isinstance(above, ast.Call):
+        names = {each.name for each in script.flow.values(above.func)}
+        return bool(names) and names <= _SHOWING
     if not isinstance(above, (ast.Attribute, ast.Subscript)) or not isinstance(above.ctx, ast.Load):
-        return False
-    around = module.parent(above)
-    if isinstance(above, ast.Subscript):
+        return isinstance(above, ast.FormattedValue)
+    if isinstance(above, ast.Subscript) or above.attr in _CLASSES:
         return True
-    if above.attr not in _LABELS and not (above.attr in _IMAGES and isinstance(around, (ast.Attribute, ast.Subscript))):
-        return False
-    is_changed = isinstance(around, ast.Attribute) and around.attr.endswith("_")
-    is_stored = isinstance(around, ast.Subscript) and not isinstance(around.ctx, ast.Load)
-    return not is_changed and not is_stored
+    return above.attr in _ITEMS and is_only_looked_at(script, module, above)
 
 
 def _may_be_given(script: Script, call: ast.Call) -> bool:
@@ -190,7 +217,7 @@ def _may_be_given(script: Script, call: ast.Call) -> bool:
     callees = script.flow.values(call.func)
     names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
     if names:
-        return len(names) == len(callees) and names <= _LOOKING | _PARTS
+        return len(names) == len(callees) and names <= _PARTS | _SAMPLERS | {"builtins.len"}
     return bool(callees) and all(each.sort in {Sort.FUNCTION, Sort.METHOD, Sort.CLASS} for each in callees)
 
 
@@ -202,6 +229,9 @@ def _why_reader(script: Script, loader: Loader, value: Value) -> Reason | None:
     for name in ("collate_fn", "sampler", "batch_sampler"):
         if name in loader.arguments and loader.arguments[name].values != {NONE}:
             return Reason("other-arguments", f"a loader of it has a {name} of its own ({HERE})", here)
+    if "batch_size" in loader.arguments and NONE in loader.arguments["batch_size"].values:
+        text = f"a loader hands out its items as they are ({HERE}), and would hand out rows of tensors"
+        return Reason("other-arguments", text, here)
     workers = loader.arguments.get("num_workers")
     if workers is not None and not all(isinstance(each, Literal) and not each.value for each in workers.values):
         text = f"worker processes read it beside the training ({HERE}):"
