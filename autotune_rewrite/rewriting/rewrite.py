@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -456,4 +457,8 @@ def _original_lines(before: Module, after: Module) -> tuple[int, ...]:
             # What has no line of its own stands for the last line that it replaces, or the line it was inserted before.
             last = min(start + max(first + 1, behind), len(old))
             lines += (min(start + first + 1 + offset, last) for offset in range(new_behind - new_first))
-    return tuple(lines)
+    # A line that stayed while those beside it moved is the one with its text, where there is one only.
+    were, are = Counter(old), Counter(new)
+    return tuple(
+        old.index(text) + 1 if were[text] == are[text] == 1 else line for text, line in zip(new, lines, strict=True)
+    )

@@ -3,88 +3,132 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.editing import problems
+from codemods.editing.lifting import can_stand_before, lifted, purpose
 from codemods.editing.naming import all_written, taken_names
 from codemods.editing.splitting import width
 from codemods.editing.suites import leading
-from codemods.editing.values import Insert, Surround
+from codemods.editing.values import Insert, Replace, Surround
 from codemods.facts.data.datasets import given_transform
 from codemods.facts.data.tall_images import as_tall_image
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
-    from codemods.dataflow.source import Module
+    from collections.abc import Iterable, Sequence
+
+    from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
     from codemods.editing.values import Edit
     from codemods.facts.script import Script
 
 _TENSORS = "torch.utils.data.TensorDataset"
 _COLLATE = "torch.utils.data.default_collate"
-_DATA_SETS = ("dataset", "data_set", "data", "set")
+_OF_DATA = ("dataset", "data_set", "data", "set")
 """What names of data sets end with, before which they say what it is for."""
+_OF_LOADERS = {
+    "_data_loader": "_dataset",
+    "data_loader": "dataset",
+    "dataloader": "dataset",
+    "loader": "set",
+    "_dl": "_ds",
+}
+"""What names of loaders end with, and those of their data sets."""
 
 
-def edits(script: Script, module: Module, value: Value, node: ast.expr) -> list[Edit] | Reason:
-    """What makes rows of tensors of the data set, which the node is; why it cannot be done."""
-    reading = _Reading(script, module, value, node)
-    name = reading.own_name()
-    return (reading.at_once(name) if name is not None else None) or reading.one_by_one(name)
+class DatasetEdits:
+    """The edits of a module's data sets, of which no two in one function get the same new name."""
 
+    def __init__(self, script: Script, module: Module) -> None:
+        self._script = script
+        self._module = module
+        self._taken = taken_names(module)
+        self._given: set[tuple[Callee | None, str]] = set()
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """How one data set is read."""
+    def reading_once(self, value: Value, node: ast.expr) -> list[Edit] | Reason:
+        """What makes rows of tensors of the data set, which the node is; why it cannot be done."""
+        name = self._own_name(node)
+        if name is not None:
+            found = self._below(value, node, name)
+        elif isinstance(node, ast.Call):
+            found = self._named(value, node)
+        else:
+            found = self._beside(value, node)
+        return found or self._around(node)
 
-    script: Script
-    module: Module
-    value: Value
-    node: ast.expr
+    def _below(self, value: Value, node: ast.expr, name: str) -> list[Edit] | None:
+        """Statements below the one that gives the data set its name."""
+        lines, imports = self._lines(value, node, name, _transform(value, name))
+        return self._placed([*imports, Insert(self._module, self._module.statement(node), lines, "after")])
 
-    def at_once(self, data: str) -> list[Edit] | None:
-        """Statements below the one that gives the data set this name, where its images can be transformed by a call."""
-        how = as_tall_image(self.script.flow, self.value)
-        images = next((each for each in _names_of_images(data) if each not in taken_names(self.module)), None)
-        if how is None or images is None:
+    def _named(self, value: Value, call: ast.Call) -> list[Edit] | None:
+        """Statements before the one that makes a loader of a data set without a name, which get it one."""
+        module, holder = self._module, self._module.parent(call)
+        name = self._free(_names_of_data(purpose(module, call)), call)
+        made = lifted(module, call, name) if name is not None else None
+        is_given = isinstance(holder, (ast.Call, ast.keyword)) and can_stand_before(self._script.flow, module, call)
+        if name is None or made is None or not is_given:
             return None
-        needed = [_TENSORS, *["torch.tensor"] * how.are_labels_listed]
-        named = all_written(self.script, self.module, needed, self.node)
-        if named is None:
+        lines, imports = self._lines(value, call, name, _transform(value, name))
+        insert = Insert(module, module.statement(call), f"{made}\n{lines}", "before")
+        return self._placed([*imports, insert, Replace(module, call, name, comments_go_along=True)])
+
+    def _beside(self, value: Value, node: ast.expr) -> list[Edit] | None:
+        """Images before the statement that makes a loader of a data set, which stays what it is for others."""
+        module, data = self._module, ast.unparse(node)
+        tall = self._at_once(value, node, data, f"{data}.transform")
+        if tall is None or not can_stand_before(self._script.flow, module, node):
             return None
-        (tensors, *others), found = named
-        labels = f"{others[0]}({data}.targets)" if others else f"{data}.targets"
-        call = (f"{images} = {self._transform(data)}(", how.tall.format(data=data), f"){how.cut}")
-        statement = self.module.statement(self.node)
-        fits = len(leading(self.module, statement)) + len("".join(call)) <= width(self.module)
-        code = "".join(call) if fits else "{}\n    {}\n{}".format(*call)
-        code = f"# all images at once, as one tall image\n{code}\n{data} = {tensors}({images}, {labels})"
-        insert = Insert(self.module, statement, code, "after")
-        return [*found, insert] if problems.problem(insert) is None else None
+        images, tensors, imports = tall
+        insert = Insert(module, module.statement(node), images, "before")
+        return self._placed([*imports, insert, Replace(module, node, tensors)])
 
-    def _transform(self, data: str) -> str:
-        given = given_transform(self.value.name, self.value.site) if isinstance(self.value.site, ast.Call) else None
-        return given.id if isinstance(given, ast.Name) and given.id != data else f"{data}.transform"
-
-    def one_by_one(self, name: str | None) -> list[Edit] | Reason:
-        """A list of the items, stacked: below the statement that gives the data set this name, or around it."""
-        named = all_written(self.script, self.module, (_TENSORS, _COLLATE), self.node)
+    def _around(self, node: ast.expr) -> list[Edit] | Reason:
+        """Calls around the data set."""
+        named = all_written(self._script, self._module, (_TENSORS, _COLLATE), node)
         if named is None:
             return Reason("no-name", "TensorDataset cannot be named where the data set is made")
-        (tensors, collate), found = named
-        before = f"{tensors}(*{collate}(list("
-        if name is not None:
-            code = f"{name} = {before}{name})))  # decode once"
-            insert = Insert(self.module, self.module.statement(self.node), code, "after")
-            if problems.problem(insert) is None:
-                return [*found, insert]
-        return [*found, Surround(self.module, self.node, before, ")))")]
+        (tensors, collate), imports = named
+        return [*imports, Surround(self._module, node, f"{tensors}(*{collate}(list(", ")))")]
 
-    def own_name(self) -> str | None:
+    def _placed(self, edits: list[Edit]) -> list[Edit] | None:
+        """The edits, where all of them can be carried out and one of them does something."""
+        is_empty = any(isinstance(each, Insert) and not each.code for each in edits)
+        return None if is_empty or any(map(problems.problem, edits)) else edits
+
+    def _lines(self, value: Value, node: ast.expr, data: str, transform: str) -> tuple[str, list[Edit]]:
+        """Statements that make tensors of the data set of that name; none where they cannot be named."""
+        tall = self._at_once(value, node, data, transform)
+        if tall is not None:
+            return f"{tall[0]}\n{data} = {tall[1]}", tall[2]
+        named = all_written(self._script, self._module, (_TENSORS, _COLLATE), node)
+        if named is None:
+            return "", []
+        (tensors, collate), imports = named
+        return f"{data} = {tensors}(*{collate}(list({data})))  # decode once", imports
+
+    def _at_once(self, value: Value, node: ast.expr, data: str, transform: str) -> tuple[str, str, list[Edit]] | None:
+        """How all images of the data set of that name are transformed by a call, and what is made of them then."""
+        how = as_tall_image(self._script.flow, value)
+        if how is None:
+            return None
+        needed = [_TENSORS, *["torch.tensor"] * how.are_labels_listed]
+        named = all_written(self._script, self._module, needed, node)
+        images = self._free(_names_of_images(data), node) if named is not None else None
+        if named is None or images is None:
+            return None
+        (tensors, *others), imports = named
+        labels = f"{others[0]}({data}.targets)" if others else f"{data}.targets"
+        call = (f"{images} = {transform}(", how.tall.format(data=data), f"){how.cut}")
+        fits = len(leading(self._module, self._module.statement(node))) + len("".join(call)) <= width(self._module)
+        code = "".join(call) if fits else "{}\n    {}\n{}".format(*call)
+        return f"# all images at once, as one tall image\n{code}", f"{tensors}({images}, {labels})", imports
+
+    def _own_name(self, node: ast.expr) -> str | None:
         """The name that the data set is given, where no function reads it that may meet what it was before."""
-        module = self.module
-        statement = module.parent(self.node)
+        module = self._module
+        statement = module.parent(node)
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             return None
         target = statement.targets[0]
@@ -97,13 +141,37 @@ class _Reading:
 
     def _asks_for_length(self, name: ast.Name) -> bool:
         """``len(data)``, which is the same before and after."""
-        above = self.module.parent(name)
-        called = self.script.flow.values(above.func) if isinstance(above, ast.Call) else ()
+        above = self._module.parent(name)
+        called = self._script.flow.values(above.func) if isinstance(above, ast.Call) else ()
         return {each.name for each in called} == {"builtins.len"}
 
+    def _free(self, names: Iterable[str], place: ast.expr) -> str | None:
+        """The first of the names that nothing has there; it is taken from then on."""
+        function = self._module.function(place)
+        free = (each for each in names if each not in self._taken and (function, each) not in self._given)
+        name = next(free, None)
+        if name is not None:
+            self._given.add((function, name))
+        return name
 
-def _names_of_images(data: str) -> list[str]:
+
+def _transform(value: Value, data: str) -> str:
+    """How the transform of the data set is written where that was made just before."""
+    given = given_transform(value.name, value.site) if isinstance(value.site, ast.Call) else None
+    return given.id if isinstance(given, ast.Name) and given.id != data else f"{data}.transform"
+
+
+def _names_of_images(data: str) -> Sequence[str]:
     """What a colleague would call the images of a data set of that name: ``train_images`` of ``train_set``."""
-    ending = next((each for each in _DATA_SETS if data.endswith(each)), "")
+    ending = next((each for each in _OF_DATA if data.endswith(each)), "")
     stem = data.removesuffix(ending).rstrip("_")
     return [f"{stem}_images" if stem else "images", f"{data}_images"]
+
+
+def _names_of_data(loader: str) -> Sequence[str]:
+    """What a colleague would call the data set of a loader of that name: ``train_set`` of ``train_loader``."""
+    ending = next((each for each in _OF_LOADERS if loader.endswith(each)), "")
+    stem = loader.removesuffix(ending).lstrip("_")
+    if not stem.rstrip("_"):
+        return ["dataset", "data_set"]
+    return [f"{stem}{_OF_LOADERS[ending]}" if ending else f"{stem}_set", f"{stem.rstrip('_')}_dataset"]

@@ -133,7 +133,7 @@ def _no_template(edit: Replace) -> Reason | None:
             return why
     if not isinstance(node, ast.expr):
         return None
-    if _loses_comment(edit):
+    if not edit.comments_go_along and _loses_comment(edit):
         return Reason("not-editable", "a comment inside the expression would be lost")
     return _bare_generator(module, node)
 

@@ -87,6 +87,8 @@ class Replace:
     node: ast.expr | ast.stmt
     template: str
     holes: tuple[tuple[str, ast.expr], ...] = ()
+    comments_go_along: bool = False
+    """The comments inside stand, with the node, in a statement that another edit inserts."""
 
 
 @dataclass(frozen=True, slots=True)

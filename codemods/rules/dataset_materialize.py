@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing import dataset_edits
+from codemods.editing.dataset_edits import DatasetEdits
 from codemods.facts.data.materializing import image_sets, read_once
 from codemods.facts.reason import Reason
 
@@ -119,9 +119,10 @@ for images, labels in test_loader:
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every data set of small images that the module makes and a loader reads."""
+        writing = DatasetEdits(script, script.module)
         for module, call, value in image_sets(script):
             found = read_once(script, module, value)
-            edits = found if isinstance(found, Reason) else dataset_edits.edits(script, module, value, found)
+            edits = found if isinstance(found, Reason) else writing.reading_once(value, found)
             if isinstance(edits, Reason):
                 yield self.left(module, call, edits)
             else:

@@ -52,10 +52,66 @@ def test_a_data_set_with_a_name_is_read_once_under_its_name() -> None:
     rewrites(MADE + LOADER, MADE + ONCE + LOADER)
 
 
-def test_one_without_a_name_is_read_where_it_is_made() -> None:
-    loader = "loader = DataLoader(\n    {},\n    batch_size=64, shuffle=True)\n"
-    made = 'datasets.MNIST("data", train=True,\n                   transform=transform)'
+def test_one_without_a_name_gets_one_before_its_loader() -> None:
+    loader = "train_loader = DataLoader(\n    {},\n    batch_size=64, shuffle=True)\n"
+    made = """\
+datasets.MNIST("data", train=True,
+                   transform=transforms.Compose([
+                       transforms.ToTensor(),  # between 0 and 1
+                   ]))"""
+    once = """\
+train_set = datasets.MNIST("data", train=True,
+                           transform=transforms.Compose([
+                               transforms.ToTensor(),  # between 0 and 1
+                           ]))
+# all images at once, as one tall image
+train_images = train_set.transform(
+    train_set.data.view(-1, 28).numpy()
+).view(-1, 1, 28, 28)
+train_set = TensorDataset(train_images, train_set.targets)
+"""
+    read = READ.replace("in loader", "in train_loader")
+    check_rewrites(
+        DatasetMaterialize,
+        f"{IMPORTS}{loader.format(made)}{read}",
+        f"{AFTER}{once}{loader.format('train_set')}{read}",
+    )
+
+
+def test_those_of_several_loaders_in_a_statement_get_names_of_their_own() -> None:
+    made = 'datasets.{}("data", transform=transform)'
+    loaders = "loaders = {{'left': DataLoader({}), 'right': DataLoader({}), 0: DataLoader({}), 1: DataLoader({})}}\n"
+    read = "for epoch in range(3):\n    for loader in loaders.values():\n        for a, b in loader:\n            print(a)\n"
+    sets = ("left_set", "right_set", "dataset", "data_set")
+    after = "".join(
+        f"{name} = {made.format('SVHN')}\n{DECODED.replace('data =', f'{name} =').replace('(data)', f'({name})')}"
+        for name in sets
+    )
+    check_rewrites(
+        DatasetMaterialize,
+        f"{IMPORTS}{TRANSFORM}{loaders.format(*[made.format('SVHN')] * 4)}{read}",
+        f"{DECODING}{TRANSFORM}{after}{loaders.format(*sets)}{read}",
+    )
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        pytest.param("loader = DataLoader({}) if torch.cuda.is_available() else []\n", id="in one of two cases"),
+        pytest.param("loader = DataLoader(batch_size=int(input()), dataset={})\n", id="after what reads something"),
+        pytest.param("dataset = data_set = 0\nloader = DataLoader({})\n", id="all names are taken"),
+    ],
+)
+def test_one_without_a_name_is_read_where_it_is_made(loader: str) -> None:
+    made = 'datasets.MNIST("data", transform=transform)'
     rewrites(loader.format(made), loader.format(f"TensorDataset(*default_collate(list({made})))"), DECODING)
+
+
+def test_a_loader_whose_data_set_gets_a_name_is_told_of_by_its_line() -> None:
+    loader = f"loader = DataLoader(\n    {MADE.removeprefix('data = ').rstrip()},\n    batch_size=64)\n"
+    rules = frozenset({"dataset-materialize", "loader-batched-index"})
+    sites = rewrite("train.py", f"{IMPORTS}{TRANSFORM}{loader}{READ}", Settings(rules, Promise.BITWISE)).sites
+    assert [(site.rule, site.line) for site in sites] == [("loader-batched-index", 6), ("dataset-materialize", 7)]
 
 
 def test_one_that_a_function_reads_has_no_other_value_before() -> None:
@@ -98,15 +154,22 @@ def test_a_look_at_the_first_batch_and_at_the_length_is_none_at_its_items() -> N
     ],
 )
 def test_what_else_is_used_of_it_stays_as_it_was(used: str) -> None:
+    images = ONCE.partition("data = ")[0].replace("images = transform", "images = data.transform")
+    loader = LOADER.replace("(data", "(TensorDataset(images, data.targets)")
+    rewrites(f"{MADE}{used}\n{LOADER}", f"{MADE}{used}\n{images}{loader}")
+
+
+def test_what_else_is_used_of_one_that_is_read_one_by_one_stays_as_it_was() -> None:
+    used = MADE.replace("MNIST", "SVHN") + "print(data.classes)\n"
     loader = LOADER.replace("(data", "(TensorDataset(*default_collate(list(data)))")
-    rewrites(f"{MADE}{used}\n{LOADER}", f"{MADE}{used}\n{loader}", DECODING)
+    rewrites(f"{used}{LOADER}", f"{used}{loader}", DECODING)
 
 
 def test_batches_of_such_a_loader_are_gathered_by_one_index() -> None:
     code = f"{IMPORTS}{TRANSFORM}{MADE}print(data.classes)\n{LOADER}{READ}"
     rules = frozenset({"dataset-materialize", "loader-batched-index"})
     after = rewrite("train.py", code, Settings(rules, Promise.BITWISE)).after
-    assert "sampler=BatchSampler(SequentialSampler(data), 64, drop_last=False)" in after
+    assert "sampler=BatchSampler(SequentialSampler(images), 64, drop_last=False)" in after
 
 
 def test_two_functions_that_read_it_once_each_read_it_again() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing.dataset_edits import edits
-from codemods.editing.values import ImportName, Insert, Surround
+from codemods.editing.dataset_edits import DatasetEdits
+from codemods.editing.values import ImportName, Insert, Replace, Surround
 from codemods.facts.data.materializing import image_sets
 from codemods.facts.reason import Reason
 from codemods.facts.script import Script
@@ -28,7 +28,7 @@ def found(before: str, data: str) -> tuple[list[str], list[str]]:
     """The names that are imported, and the lines that are inserted or put around."""
     asked = Script.of(Module("train.py", SCRIPT.format(before, data)))
     ((module, call, value),) = image_sets(asked)
-    made = edits(asked, module, value, call)
+    made = DatasetEdits(asked, module).reading_once(value, call)
     assert not isinstance(made, Reason)
     lines = [line for each in made if isinstance(each, Insert) for line in each.code.splitlines()]
     around = [each.before for each in made if isinstance(each, Surround)]
@@ -64,5 +64,29 @@ def test_where_all_names_are_taken_items_are_read_one_by_one() -> None:
     assert (imported, len(lines)) == (["TensorDataset", "default_collate"], 1)
 
 
-def test_a_data_set_without_a_name_is_read_where_it_stands() -> None:
-    assert found("", MADE) == (["TensorDataset", "default_collate"], ["TensorDataset(*default_collate(list("])
+@pytest.mark.parametrize(
+    ("loader", "data"),
+    [
+        ("loader", "dataset"),
+        ("data_loader", "dataset"),
+        ("dataloader", "dataset"),
+        ("train_loader", "train_set"),
+        ("trainloader", "trainset"),
+        ("train_dataloader", "train_dataset"),
+        ("train_data_loader", "train_dataset"),
+        ("self._train_loader", "train_set"),
+        ("valid_dl", "valid_ds"),
+        ("mnist_train", "mnist_train_set"),
+    ],
+)
+def test_what_the_data_set_of_a_loader_is_called(loader: str, data: str) -> None:
+    asked = Script.of(Module("train.py", SCRIPT.format("", MADE).replace("loader", loader)))
+    ((module, call, value),) = image_sets(asked)
+    made = DatasetEdits(asked, module).reading_once(value, call)
+    assert not isinstance(made, Reason)
+    assert [each.template for each in made if isinstance(each, Replace)] == [data]
+
+
+def test_a_data_set_that_cannot_get_a_name_is_read_where_it_stands() -> None:
+    around = (["TensorDataset", "default_collate"], ["TensorDataset(*default_collate(list("])
+    assert found("dataset = data_set = 1", MADE) == around
