@@ -25,7 +25,6 @@ from codemods.dataflow.values import (
     Sort,
     Value,
     Values,
-    combined,
     external,
     joined,
     keys_of,
@@ -207,7 +206,7 @@ class Expressions:
             and isinstance(node.operand.value, int)
         ):
             return frozenset({Literal(f"-{each.name}") for each in operand if isinstance(each, Literal)}) or PLAIN
-        return combined(operand)
+        return self._flow.combined(operand)
 
     def _binop(self, node: ast.BinOp) -> Values:
         left, right = self._evaluate(node.left), self._evaluate(node.right)
@@ -219,7 +218,7 @@ class Expressions:
         operands = joined(left, right)
         containers = [each for each in operands if each.sort is Sort.CONTAINER]
         if not containers or not isinstance(node.op, (ast.Add, ast.Mult, ast.BitOr)):
-            return combined(operands)
+            return self._flow.combined(operands)
         if isinstance(node.op, ast.BitOr):
             self._flow.merge(node, operands)
         else:
@@ -229,7 +228,7 @@ class Expressions:
 
     def _compare(self, node: ast.Compare) -> Values:
         parts = joined(self._evaluate(node.left), *[self._evaluate(each) for each in node.comparators])
-        return frozenset(each for each in combined(parts) if not isinstance(each, Literal)) or PLAIN
+        return frozenset(each for each in self._flow.combined(parts) if not isinstance(each, Literal)) or PLAIN
 
     def _namedexpr(self, node: ast.NamedExpr) -> Values:
         values = self._evaluate(node.value)

@@ -33,6 +33,7 @@ from codemods.dataflow.values import (
     Value,
     Values,
     class_of,
+    combined,
     instance,
     is_configuration,
     joined,
@@ -61,6 +62,9 @@ class Semantics(Protocol):
 
     def iterate(self, flow: Flow, owner: Value, node: ast.AST) -> Values:
         """What the elements are that iterating over a library's thing yields."""
+
+    def operand(self, flow: Flow, value: Value) -> Value:
+        """What a value is to an operator, such as ``*``."""
 
     def fills_parameters(self, decorator: Value) -> bool:
         """Whether a decorator fills the function's parameters with what the user chooses."""
@@ -282,6 +286,10 @@ class Flow(Calls):
             else:
                 found = joined(found, frozenset({value}))
         return found
+
+    def combined(self, values: Values) -> Values:
+        """What an operation on the values yields."""
+        return combined(frozenset(self._semantics.operand(self, each) for each in values))
 
     # Calls.
 

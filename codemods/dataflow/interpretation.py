@@ -23,7 +23,6 @@ from codemods.dataflow.values import (
     UNKNOWN_KEY,
     Sort,
     Value,
-    combined,
     instance,
     joined,
     unknown,
@@ -111,7 +110,7 @@ class Interpretation(Expressions):
             if each.sort is Sort.CONTAINER:
                 self._flow.put(each.site, UNKNOWN_KEY, added)
         others = joined(old - kept, operand) if old - kept else NOTHING
-        self._bind(statement.target, joined(kept, combined(others)))
+        self._bind(statement.target, joined(kept, self._flow.combined(others)))
 
     def _for(self, statement: ast.For | ast.AsyncFor) -> None:
         elements = self._flow.elements(self._evaluate(statement.iter), statement.iter)

@@ -27,6 +27,7 @@ from codemods.dataflow.values import (
     leading_text,
     unknown,
 )
+from codemods.library.kinds import is_parameter
 from codemods.library.processes import threads_and_processes
 from codemods.library.tensors import starting_graph
 
@@ -305,10 +306,11 @@ def _vars(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     return joined(choices, *[external(f"{each}.__dict__") for each in modules]) or unknown("vars() is not followed")
 
 
-def _aggregate(_: Flow, __: ast.Call, arguments: Arguments) -> Values:
+def _aggregate(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     """``sum``, ``max`` and the like: a tensor where they are given tensors, or what may hold some."""
     may_hold = TENSOR_SORTS | {Sort.CONTAINER}
-    return TENSOR if any(each.sort in may_hold for each in arguments.all()) else PLAIN
+    holds = any(each.sort in may_hold or is_parameter(flow, each) for each in arguments.all())
+    return TENSOR if holds else PLAIN
 
 
 def _int(_: Flow, __: ast.Call, arguments: Arguments) -> Values:

@@ -94,6 +94,9 @@ MODULE_METHODS = SELF_METHODS | words(
     register_load_state_dict_pre_hook register_load_state_dict_post_hook T_destination call_super_init dump_patches
     """
 )
+PARAMETER = "torch.nn.Parameter"
+_WEIGHTS = words("weight bias")
+"""Attributes of torch's layers that are parameters."""
 _DTYPES = words(
     """
     float float16 float32 float64 bfloat16 half double long int int8 int16 int32 int64 uint8 bool short complex64
@@ -113,6 +116,14 @@ def kind(flow: Flow, value: Value) -> Kind | None:
         if found is not None:
             return found
     return None
+
+
+def is_parameter(flow: Flow, value: Value) -> bool:
+    """Whether it is a parameter that the script makes, what a method of one returns, or the weight of a layer."""
+    if value.sort is Sort.MADE:
+        return value.name.removesuffix("(…)") == PARAMETER
+    is_weight = value.sort is Sort.METHOD and value.site is None and value.name in _WEIGHTS
+    return is_weight and value.of is not None and kind(flow, value.of) is Kind.MODEL
 
 
 def computes_loss(flow: Flow, call: ast.Call) -> bool:

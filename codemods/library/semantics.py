@@ -41,6 +41,7 @@ from codemods.library.kinds import (
     Kind,
     argument,
     described,
+    is_parameter,
     kind,
 )
 from codemods.library.transforms import COMPOSERS
@@ -136,8 +137,8 @@ class TorchSemantics:
             return frozenset({Value(Sort.CHOICE, path(owner, name))})
         if owner.sort is Sort.EXTERNAL and owner.name in _WITH_ATTRIBUTES:
             return frozenset({Value(Sort.CHOICE, f"{owner.name.rpartition('.')[2]}.{name}")})
-        if owner.sort in TENSOR_SORTS:
-            return tensors.attribute(owner, name)
+        if owner.sort in TENSOR_SORTS or (is_parameter(flow, owner) and tensors.is_view_with_graph(name)):
+            return tensors.attribute(self.operand(flow, owner), name)
         if isinstance(owner, Literal) and name == "format":
             return frozenset({Value(Sort.METHOD, name, None, owner)})
         if owner.sort in {Sort.PLAIN, Sort.LITERAL, Sort.FUNCTION}:
@@ -198,6 +199,10 @@ class TorchSemantics:
         if what in {Kind.OPTIMIZER, Kind.SCHEDULER} or _is_no_sequence(flow, owner, what):
             return NOTHING  # one function makes them and the loader alike: the loop is over the loader
         return unknown(f"what iterating over {described(owner)} yields is not known")
+
+    def operand(self, flow: Flow, value: Value) -> Value:
+        """What a value is to an operator: what that makes of a parameter is a tensor, and a parameter no more."""
+        return Value(Sort.TENSOR) if is_parameter(flow, value) else value
 
     def fills_parameters(self, decorator: Value) -> bool:
         """Whether a decorator fills the function's parameters with what the user chooses."""

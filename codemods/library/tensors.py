@@ -143,6 +143,12 @@ def attribute(owner: Value, name: str) -> Values:
     return frozenset({Value(Sort.METHOD, name, None, owner)})
 
 
+def is_view_with_graph(name: str) -> bool:
+    """Whether the attribute is another tensor of the same memory that belongs to the graph of the first: ``x.T``."""
+    row = operators.attribute(name)
+    return row is not None and row.memory is Memory.VIEW and row.carries_graph
+
+
 def computed(operands: Iterable[Value]) -> Values:
     """What a function of these tensors yields: on a device where one of them is."""
     return frozenset({Value(Sort.MOVED)}) if any(each.sort is Sort.MOVED for each in operands) else TENSOR

@@ -2904,6 +2904,10 @@ def test_a_rollout_that_may_be_trained_on_is_silent(draw: str, cut: str) -> None
     "scale",
     [
         pytest.param("nn.Parameter(torch.zeros(3)).cuda()", id="a parameter that was moved"),
+        pytest.param("nn.Parameter(torch.zeros(3)) * 2", id="a parameter, doubled"),
+        pytest.param("-nn.Parameter(torch.zeros(3))", id="a parameter, negated"),
+        pytest.param("nn.Parameter(torch.zeros(3)).T", id="a view of a parameter"),
+        pytest.param("abs(nn.Parameter(torch.zeros(3)))", id="a parameter without its signs"),
         pytest.param("torch.zeros(3).requires_grad_()", id="a tensor that was asked for gradients"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.values import Sort, Value, Values
-from codemods.library.kinds import MODULE_METHODS, Kind, kind
+from codemods.library.kinds import MODULE_METHODS, Kind, is_parameter, kind
 from codemods.library.operators import function
 from codemods.library.packages import Trait, has
 
@@ -21,7 +21,6 @@ _HANDS_OUT = frozenset(
     {"zip", "enumerate", "list", "tuple", "dict", "set", "filter", "sorted", "reversed", "iter", "next", "getattr"}
     | {"vars", "frozenset"}
 )
-_PARAMETER = "torch.nn.Parameter"
 _COMPUTES = frozenset({"sum", "max", "min", "abs", "pow", "map", "round"})
 
 
@@ -52,7 +51,7 @@ def may_carry(flow: Flow, values: Values, *, opaque: bool = True) -> bool:
         value.sort is Sort.TENSOR
         or (value.sort is Sort.UNKNOWN and opaque)
         or (_is_moved(value) and _starts_graph(value.site))
-        or (value.sort is Sort.MADE and value.name.removesuffix("(…)") == _PARAMETER)  # or a method's result
+        or is_parameter(flow, value)
         or _is_of_layer(flow, value)
         for value in closure(values, lambda each: _parts(flow, each))
     )
