@@ -16,12 +16,14 @@ from autotune_rewrite.rewriting.rewrite import Text, parse, rewrite, rewrite_pro
 from codemods.codemod import Choices, Codemod, Promise
 from codemods.editing.values import AddArgument, Insert, Remove
 from codemods.facts.reason import Reason
+from codemods.facts.script import Whole
 from codemods.facts.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
+    from codemods.dataflow.source import Module
     from codemods.facts.script import Script
 
 
@@ -354,15 +356,40 @@ def test_no_module_is_understood_without_one_of_its_project_that_is_nested_too_d
 
 
 def test_modules_that_cannot_be_understood_together_are_not_understood_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def raise_(*_: object) -> None:
-        raise RecursionError
+    of = Whole.of
 
-    monkeypatch.setattr(Codemod, "sites", raise_)
+    def raise_(modules: tuple[Module, ...], *rest: Any) -> Whole:
+        if len(modules) > 1:
+            raise RecursionError
+        return of(modules, *rest)
+
+    monkeypatch.setattr(Whole, "of", raise_)
     settings = Settings(frozenset({"add-two"}), Promise.TRAINING)
     texts = [Text(f"{name}.py", "one()\n", settings, name) for name in ("train", "data")]
     for found in rewrite_project(texts, rounds=((AddTwo,),)):
         assert isinstance(found, FileError)
         assert found.message.endswith("nested too deeply to be understood together; please report this")
+
+
+def test_a_rule_that_cannot_follow_a_module_leaves_that_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = AddTwo.find
+
+    def raise_(self: AddTwo, script: Script) -> Iterator[Finding]:
+        yield from find(self, script)
+        if script.module.path == "data.py":
+            raise RecursionError
+
+    monkeypatch.setattr(AddTwo, "find", raise_)
+    settings = Settings(frozenset({"add-two", "add-three"}), Promise.TRAINING)
+    texts = [Text(f"{name}.py", "one()\n", settings, name) for name in ("train", "data")]
+    train, data = rewrite_project(texts, rounds=((AddTwo, AddThree),))
+    assert isinstance(train, Rewrite)
+    assert isinstance(data, Rewrite)
+    assert [(each.rule, each.code) for each in train.sites] == [("add-two", ""), ("add-three", "overlapping-change")]
+    assert [(each.rule, each.line, each.code) for each in data.sites] == [
+        ("add-two", 1, "too-deep"),
+        ("add-three", 1, ""),
+    ]
 
 
 @pytest.mark.parametrize("depth", [100, 900, 3000])

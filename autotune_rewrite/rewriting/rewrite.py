@@ -39,6 +39,7 @@ _OLDER = "older-torch"
 _WITHOUT_WORK = frozenset({"no-cuda", "never-pays-back"})
 """Why sites are left at which there is little to compute on CUDA, whatever computes it."""
 _TOO_DEEP = "nested too deeply to be understood"
+_NOT_FOLLOWED = Reason("too-deep", "its code is nested, or calls itself, too deeply to be followed; please report this")
 _TOO_DEEP_TOGETHER = "the modules of its project are nested too deeply to be understood together; please report this"
 
 
@@ -127,6 +128,14 @@ def _is_too_deep(text: Text) -> bool:
     return False
 
 
+def _sites(rule: Codemod, script: Script) -> list[Finding] | None:
+    """What a rule finds in a module; None where the code is nested too deeply for it."""
+    try:
+        return list(rule.sites(script))
+    except RecursionError:
+        return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Chosen:
     """What is done to a module in a round, as far as it is decided."""
@@ -150,14 +159,14 @@ class _Work:
         self._sites: dict[Text, list[Site]] = {each: [] for each in texts}
         self._targets: dict[Text, Target] = {}
         self._faults: dict[Text, FileError] = {}
+        self._whole: Whole | None = None
+        self._shared: dict[tuple[Module, ...], Script] = {}
 
     def run(self) -> None:
         """All rounds."""
         for text in self._texts:
             with self._fault(text):
                 self._original[text] = text.parsed(self._current[text])
-        whole: Whole | None = None
-        shared: dict[tuple[Module, ...], Script] = {}
         for number, group in enumerate(self._rounds, start=1):
             modules = self._modules()
             chosen: list[_Chosen] = []
@@ -167,16 +176,14 @@ class _Work:
                     suppressions = suppress.read(module, RULES) if text.settings is not None else None
                     if suppressions is None or suppressions.skip_file or not rules:
                         continue
-                    whole = whole or Whole.of(tuple(modules.values()), self._unreadable())
-                    script = _script(text, modules, whole, shared)
-                    chosen.append(self._find(text, script, rules, suppressions))
+                    chosen.append(self._choose(text, *self._find(text, modules, rules), suppressions))
             is_last = number == len(self._rounds)
             for each in chosen:
                 with self._fault(each.text):
                     self._decide(each)
                     if each.accepted.edits and not (self._check and is_last):
                         self._current[each.text] = _apply(each.script.module, each.accepted.edits)
-                        whole, shared = None, {}  # what is known is of the texts before
+                        self._forget()  # what is known is of the texts before
 
     def _modules(self) -> dict[Text, Module]:
         """The modules as they are now."""
@@ -203,15 +210,38 @@ class _Work:
         settings = text.settings
         return [] if settings is None else [rule for rule in group if rule.name() in settings.rules]
 
-    def _find(self, text: Text, script: Script, rules: Sequence[type[Codemod]], suppressions: Suppressions) -> _Chosen:
-        """Notes the sites of a module, but those that depend on the sites of others, and chooses what is done there."""
+    def _known(self, text: Text, modules: Mapping[Text, Module]) -> Script:
+        """The facts, seen from one module."""
+        self._whole = self._whole or Whole.of(tuple(modules.values()), self._unreadable())
+        return _script(text, modules, self._whole, self._shared)
+
+    def _forget(self) -> None:
+        self._whole, self._shared = None, {}
+
+    def _find(
+        self, text: Text, modules: Mapping[Text, Module], rules: Sequence[type[Codemod]]
+    ) -> tuple[Script, list[Finding]]:
+        """What the rules find in a module; one for which its code is nested too deeply says so, and leaves it."""
         settings = text.settings
         assert settings is not None  # noqa: S101 - for mypy: only such modules get here
+        found: list[Finding] = []
+        script = self._known(text, modules)
+        for rule in (each(settings.choices) for each in rules):
+            sites = _sites(rule, script)
+            found += [rule.left(script.module, script.module.tree.body[0], _NOT_FOLLOWED)] if sites is None else sites
+            if sites is None:
+                self._forget()  # what was broken off may be known by half
+                script = self._known(text, modules)
+        return script, found
+
+    def _choose(self, text: Text, script: Script, findings: Sequence[Finding], suppressions: Suppressions) -> _Chosen:
+        """Notes the sites of a module, but those that depend on the sites of others, and chooses what is done there."""
+        settings = text.settings
+        assert settings is not None  # noqa: S101 - as above
         self._targets[text] = script.target
         chosen = _Chosen(text, script)
         rewritten: set[tuple[str, ast.AST]] = set()
         newest: Version = (0, 0)
-        findings = [finding for rule in rules for finding in rule(settings.choices).sites(script)]
         for finding in sorted(findings, key=lambda each: each.until is not None):
             if finding.until is not None and newest >= finding.until:
                 continue  # what is written beside it runs on no older torch

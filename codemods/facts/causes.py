@@ -26,6 +26,8 @@ OF_ALL: Mapping[str, str] = MappingProxyType(
         "older-torch": "The change needs a newer PyTorch than the oldest one that the script is known to run on. Raise "
         "the requirement, or say `--target-torch`.",
         "overlapping-change": "Another change touches the same code. Apply that one, and run torchfast again.",
+        "too-deep": "The code is nested so deeply, or functions call each other over so many levels, that the rule "
+        "could not follow it, and leaves the whole file. Other rules do what they can.",
     }
 )
 """What stands in no rule's ``causes``, as every rule may report it."""
