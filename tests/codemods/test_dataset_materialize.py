@@ -460,6 +460,18 @@ def test_one_that_is_read_once_is_left() -> None:
     left(MADE + LOADER, "it is read once (line 9), and nothing would read it again", one_epoch)
 
 
+def test_a_test_set_is_left_that_the_function_reads_once_that_validates_in_each_epoch() -> None:
+    function = "def validate(loader):\n    for a, b in loader:\n        print(a.sum(), b.sum())\n"
+    sets = "\n".join(f"{name} = datasets.MNIST('data', transform=transform)" for name in ("valid", "test"))
+    loaders = "valid_loader, test_loader = DataLoader(valid, batch_size=64), DataLoader(test, batch_size=64)\n"
+    read = "for epoch in range(5):\n    validate(valid_loader)\nvalidate(test_loader)\n"
+
+    first, second = run(DatasetMaterialize, f"{IMPORTS}{function}{TRANSFORM}{sets}\n{loaders}{read}").sites
+
+    assert first.rewrites
+    assert second.message == "it is read once (line 6), and nothing would read it again"
+
+
 def test_one_of_which_a_loop_reads_a_part_is_left() -> None:
     part = "for epoch in range(9):\n    for a, b in loader:\n        print(a)\n        if b.sum() > 9:\n            break\n"
     left(MADE + LOADER, "it is not seen to be read from the start to the end", part)

@@ -66,6 +66,21 @@ def test_workers_for_a_few_batches(data: str, epochs: str, expected: bool) -> No
     assert (Worth(known).why_without_workers(known.loaders[0]) is not None) is expected
 
 
+def test_workers_for_what_is_read_once_by_a_function_that_reads_another_loader_in_each_epoch() -> None:
+    known = script(f"""{HEAD}
+data = TensorDataset(torch.zeros(640, 3), torch.zeros(640))
+valid, test = DataLoader(data, batch_size=64), DataLoader(data, batch_size=64)
+def validate(loader):
+    for x, y in loader:
+        print(x)
+for epoch in range(5):
+    validate(valid)
+validate(test)
+""")
+
+    assert [Worth(known).why_without_workers(each) is not None for each in known.loaders] == [False, True]
+
+
 def test_the_user_may_ask_for_it_all_the_same() -> None:
     known = trained(SMALL)
     reason = Worth(known).why_compiled_in_vain(known.models[0].value)

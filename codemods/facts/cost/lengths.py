@@ -9,7 +9,7 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
-from codemods.facts.loops import module_of, runs
+from codemods.facts.loops import may_give, module_of, runs
 from codemods.library.datasets import sizes
 from codemods.library.kinds import LOADER, PROGRESS, Kind, argument, kind
 from codemods.library.transforms import Size, transform
@@ -39,7 +39,7 @@ class Lengths:
         self._script = script
         self._flow = script.flow
         self._constants = constants
-        self._calls_of: dict[ast.AST, int | None] = {}
+        self._calls_of: dict[tuple[Callee, tuple[ast.AST, Value] | None], int | None] = {}
 
     # Data.
 
@@ -202,14 +202,20 @@ class Lengths:
         inside = self.rounds(owner) if isinstance(owner, (ast.For, ast.AsyncFor, ast.While)) else 1
         return around * inside if around is not None and inside is not None else None
 
-    def times(self, module: Module, node: ast.AST) -> int | None:
-        """How often a node runs, through all calls of its function."""
+    def times(self, module: Module, node: ast.AST, given: Value | None = None) -> int | None:
+        """How often a node runs, through all calls of its function.
+
+        Args:
+            module: Where the node stands.
+            node: What runs.
+            given: What it has to run with: a call of its function that gives it something else does not count.
+        """
         if isinstance(node, FUNCTIONS):
-            return self._calls(node)
+            return self._calls(node, node, given)
         count, below = 1, node
         for above in module.ancestors(node):
             if isinstance(above, FUNCTIONS):
-                calls = self._calls(above)
+                calls = self._calls(above, node, given)
                 return None if calls is None else count * calls
             is_repeated = below not in (getattr(above, "iter", None), *getattr(above, "orelse", ()))
             if isinstance(above, (ast.For, ast.AsyncFor, ast.While)) and is_repeated:
@@ -222,16 +228,22 @@ class Lengths:
             below = above
         return count
 
-    def _calls(self, function: Callee) -> int | None:
-        """How often a function runs; None for one that calls itself."""
-        if function in self._calls_of:
-            return self._calls_of[function]
-        self._calls_of[function] = None
+    def _calls(self, function: Callee, node: ast.AST, given: Value | None) -> int | None:
+        """How often a function runs, with what its node has to run with; None for one that calls itself."""
+        key = (function, None if given is None else (node, given))
+        if key in self._calls_of:
+            return self._calls_of[key]
+        self._calls_of[key] = None
         if not isinstance(function, ast.Lambda) and not self._flow.escapes(function):
-            found = [self.times(module_of(self._flow, each), each) for each in runs(self._flow, function)]
+            places = [
+                each
+                for each in runs(self._flow, function)
+                if given is None or may_give(self._flow, function, node, each, given)
+            ]
+            found = [self.times(module_of(self._flow, each), each, given) for each in places]
             if found and None not in found:
-                self._calls_of[function] = sum(each for each in found if each is not None)
-        return self._calls_of[function]
+                self._calls_of[key] = sum(each for each in found if each is not None)
+        return self._calls_of[key]
 
     def rounds(self, loop: ast.For | ast.AsyncFor | ast.While) -> int | None:
         """How often the body of a loop runs each time that the loop is reached."""

@@ -142,7 +142,7 @@ class Worth:
     def why_without_workers(self, loader: Loader) -> Reason | None:
         """Why workers take longer to start than they save; None where they may not, or that is not known."""
         batches = self.lengths.batches(loader)
-        times = [self.lengths.times(each.module, each.node) for each in loader.passes]
+        times = [self.lengths.times(each.module, each.node, given=loader.value) for each in loader.passes]
         if batches is None or not times or None in times:
             return None
         total = batches * sum(each for each in times if each is not None)

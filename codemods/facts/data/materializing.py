@@ -263,7 +263,7 @@ def _why_not_again(script: Script, module: Module, node: ast.expr, value: Value)
         return Reason("read-once", text)
     total = 0
     for loader, each in whole:
-        times = lengths.times(each.module, each.node)
+        times = lengths.times(each.module, each.node, given=loader.value)
         repeats = loop_around(script.flow, each.module, each.node, given=loader.value) is not None
         total += times if times is not None else 2 if repeats else 1
     if total > 1:
