@@ -66,6 +66,11 @@ def test_every_folder_with_a_naive_script_is_tested() -> None:
     assert {script.name for script in ALL} == {path.parent.name for path in FIXTURES.glob("*/naive.py")}
 
 
+def test_scripts_about_the_same_digits_generate_them_alike() -> None:
+    one, other = (FIXTURES / name / "make_data.py" for name in ("mnist_feedforward", "mnist_cnn"))
+    assert one.read_bytes() == other.read_bytes()
+
+
 def test_rewrite_is_the_golden_one(script: Fixture, tmp_path: Path) -> None:
     output = tmp_path / "rewritten.py"
     done = torchfast(script.folder, "rewrite", "naive.py", "--output", str(output))

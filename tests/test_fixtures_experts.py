@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CHANCE = {
     "mnist_feedforward": 0.105,
+    "mnist_cnn": 0.15,
     "tabular_mlp": 0.054,
     "gpt": 0.16,
     "text_lstm": 0.062,

@@ -78,6 +78,7 @@ SCRIPTS = (
     Simulated("series_lstm", 0.01),
     Simulated("digits_finetune", 0.1, same_batches=False),
     Simulated("mnist_feedforward", 0.01),
+    Simulated("mnist_cnn", 0.02),
     Simulated("tabular_mlp", 0.005),
     Simulated("gpt", 0.005),
     # Rounding grows from step to step: twice as far, it would be all that is seen.

@@ -1,8 +1,8 @@
 """The scripts of a GPU's size: how long each is to be for which purpose, and how long that takes.
 
 Seconds are those of an H100 with 16 cores and torch 2.11, of the work alone; what a process takes to start and to end is
-added where runs are planned. Those of ``gpt`` and ``unet_segmentation`` are estimates from runs beside others. They tell
-what fits into a call, and nothing else rests on them.
+added where runs are planned. Those of ``gpt`` and ``unet_segmentation`` are estimates from runs beside others, and
+that of ``mnist_cnn`` is one from ``mnist_feedforward``. They tell what fits into a call, and nothing else rests on them.
 """
 
 from __future__ import annotations
@@ -136,6 +136,15 @@ SCRIPTS = (
             compiling=15,
             batches={512: ("--batch-size", "512")},
         ),
+    ),
+    # An image takes 52 µs of a core here, too. A fifth of those to train on is for validation.
+    Script(
+        "mnist_cnn",
+        small=_length("--samples 2000 --test-samples 320 --epochs 2 --lr 0.003", "2000 320", 2 * 25),
+        smoke=_length("--samples 1570 --test-samples 232 --epochs 1", "1570 232", 20),
+        measured=_length("--samples 37500 --test-samples 5000 --epochs 2", "37500 5000", 2 * 469),
+        whole=_length("--samples 59990", "59990 10000", 5 * 750),
+        seconds=Seconds(naive=12, default=6, expert=3, compiling=13),
     ),
     # 16,384 tokens at 0.86 GFLOP each are 14 TFLOP: about 0.4 s in fp32.
     Script(

@@ -39,7 +39,7 @@ CHECKING = 10.0
 """Seconds of a call before its first stage: torch is imported, and looks for the device."""
 FORKING = 20.0
 """Seconds until processes that fork are ready, and a fork has found the device."""
-SHORT = ("mnist_feedforward", "tabular_mlp", "text_lstm")
+SHORT = ("mnist_feedforward", "mnist_cnn", "tabular_mlp", "text_lstm")
 """The scripts of which a single call has the first round of speed, beside the first stage."""
 MACHINE = "machine"
 """The key of the lines that say what the others were measured on."""

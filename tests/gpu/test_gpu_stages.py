@@ -100,6 +100,7 @@ class TestPrepared:
 BATCHES = {
     "jpeg_resnet": ("--samples", "--val-samples", 256, 10240, 2048),
     "mnist_feedforward": ("--samples", "--test-samples", 64, 60000, 10000),
+    "mnist_cnn": ("--samples", "--test-samples", 64, 60000, 10000),
     "unet_segmentation": ("--train-images", "--val-images", 16, 4000, 400),
     "text_lstm": ("--train-lines", "--test-lines", 64, 40000, 10000),
     "tabular_mlp": ("--rows", "--rows", 256, 200_000, 200_000),
@@ -122,11 +123,13 @@ def test_the_last_batches_of_an_epoch_are_smaller_as_those_of_real_data_are(name
     assert [str(each) for each in dict.fromkeys(counts)] == sizes[: len(set(counts))], "what is made is what is read"
     if name == "tabular_mlp":
         counts = [int(0.8 * counts[0]), counts[1] - int(0.8 * counts[1])]
+    if name == "mnist_cnn":
+        counts = [int(0.8 * counts[0]), counts[0] - int(0.8 * counts[0]), counts[1]]
     rests = [count % size for count in counts]
     assert all(rests)
     assert rests[0] > 1, "batch norm needs several"
     assert name != "jpeg_resnet" or rests[0] >= 16, "batch norm over few pictures is another training"
-    epochs = {"mnist_feedforward": 5, "text_lstm": 5, "tabular_mlp": 10}.get(name, 0)
+    epochs = {"mnist_feedforward": 5, "mnist_cnn": 5, "text_lstm": 5, "tabular_mlp": 10}.get(name, 0)
     assert int(given.get("--epochs", epochs)) * math.ceil(counts[0] / size) == length.backwards
 
 
