@@ -11,7 +11,11 @@ from codemods.facts.autograd.coverage import why_gradients_may_miss
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.devices import device
 from codemods.facts.lifetimes import holder
-from codemods.facts.reason import HERE, Words, at
+from codemods.facts.loops import module_of
+from codemods.facts.models.stepped import stepped
+from codemods.facts.precision.tf32 import is_allowed, multiplies, why_decided, why_precise
+from codemods.facts.reason import HERE, Reason, Words, at
+from codemods.facts.training.fusing import why_not_fused
 from codemods.facts.workers.payload import WorkerCode
 from codemods.library.kinds import Kind, kind
 
@@ -23,13 +27,13 @@ if TYPE_CHECKING:
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.models.layers import Model
     from codemods.facts.reason import Said
-    from codemods.facts.script import Script
+    from codemods.facts.script import Made, Script
 
 
 def facts_by_line(script: Script) -> list[tuple[int, Said]]:
     """Line and fact, in the order of the lines, of all that is known of the entry script."""
     found = [*_frameworks(script), *_data(script), *_devices(script), *_models(script), *_training(script)]
-    found += _costs(script)
+    found += [*_optimizers(script), *_products(script), *_costs(script)]
     said = [(line, fact.said(script.module)) for line, fact in found]
     return sorted(said, key=lambda each: (each[0], each[1].text))
 
@@ -107,10 +111,6 @@ def _model(model: Model) -> Words:
 
 
 def _training(script: Script) -> Iterator[tuple[int, Words]]:
-    for label, found in (("optimizer", script.optimizers), ("scheduler", script.schedulers)):
-        for made in found:
-            if made.module is script.module:
-                yield made.call.lineno, Words(f"{label}: {made.value.name}")
     for iteration in script.iterations:
         if iteration.module is script.module:
             events = ", ".join(each.kind.value for each in iteration.events)
@@ -122,6 +122,45 @@ def _training(script: Script) -> Iterator[tuple[int, Words]]:
             if not region.calls:
                 calls = Words("evaluation: nothing of the graphs that it is given is used")
             yield region.node.lineno, calls if region.why_not is None else _joined("; ", [calls, region.why_not.words])
+
+
+def _optimizers(script: Script) -> Iterator[tuple[int, Words]]:
+    for label, found in (("optimizer", script.optimizers), ("scheduler", script.schedulers)):
+        for made in found:
+            if made.module is script.module:
+                yield made.call.lineno, Words(f"{label}: {made.value.name}")
+    for made in script.optimizers:
+        if made.module is script.module:
+            yield made.call.lineno, _stepped(script, made).following("parameters: ")
+
+
+def _stepped(script: Script, made: Made) -> Words:
+    """Which models' parameters an optimizer steps, and whether they are on CUDA by then."""
+    found = stepped(script, made)
+    if isinstance(found, Reason):
+        return found.words
+    sites = [each.site for each in found.models if each.site is not None]
+    models = tuple(at(module_of(script.flow, each), each) for each in sites)
+    where = "" if found.test == "True" else f" if {found.test}"
+    on_cuda = Words(f"of what is made in {', '.join([HERE] * len(models))}, on CUDA{where}", models)
+    otherwise = why_not_fused(script, made)
+    return on_cuda if otherwise is None else _joined("; ", [on_cuda, otherwise.words])
+
+
+def _products(script: Script) -> Iterator[tuple[int, Words]]:
+    """What the script says of the precision of its products in 32 bits, and which models have such products."""
+    if not script.backwards:
+        return
+    why = why_decided(script) or why_precise(script)
+    if is_allowed(script):
+        yield 1, Words("products: the script lets them use TF32")
+    elif why is not None:
+        yield 1, why.words.following("products: ")
+    for each in script.trained_models:
+        site = each.model.value.site
+        if isinstance(site, ast.Call) and script.module.holds(site):
+            much = "multiplies matrices" if multiplies(script, each.model.value) else "hardly multiplies matrices"
+            yield site.lineno, Words(f"products: {much}")
 
 
 def _costs(script: Script) -> Iterator[tuple[int, Words]]:

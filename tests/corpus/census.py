@@ -42,6 +42,12 @@ _OPTIMIZES = re.compile(r"optim|adam|sgd|rmsprop|lbfgs|\bparam\w*\s*=", re.IGNOR
 _MIXED_PRECISION = re.compile(r"\bautocast\b|\bGradScaler\b|\bapex\b|\.half\(\)")
 _COMPILES = re.compile(r"\btorch\.compile\b|\.compile\(")
 _CONVOLUTION = re.compile(r"\bConv(?:Transpose)?[123]d\(")
+_FUSIBLE = {"Adam", "AdamW", "SGD"}
+_STEPS = ("fused", "foreach", "differentiable", "capturable")
+_PRODUCT = re.compile(
+    r"(?:^|\.)(?:(?:Lazy)?Linear|Bilinear|Transformer\w*|MultiheadAttention|matmul|b?mm|einsum|scaled_dot_product_attention)$"
+)
+_TF32 = re.compile(r"\b(?:allow_tf32|fp32_precision|set_float32_matmul_precision)\b|TF32")
 _CUDNN = re.compile(r"\bcudnn\.(?:benchmark|flags)\b|[\"']benchmark[\"']")
 _EVALUATES = re.compile(r"(?:^|_)(?:eval|test|valid|infer)", re.IGNORECASE)
 _MAKES = re.compile(r"(?:^|\.)_*(?:build|create|gen|get|init|load|make)_\w*$")
@@ -625,6 +631,27 @@ def _convolutions(program: Program) -> Iterator[Site]:
         yield _site(program, "cudnn-benchmark", convolutions[0], settled, (1, len(program.lines)))
 
 
+def _optimizers(program: Program) -> Iterator[Site]:
+    """``Adam(…)``, ``AdamW(…)`` and ``SGD(…)`` of torch's, in files with a backward and a device."""
+    for call in program.calls if program.trains_on_a_device else ():
+        written = ast.unparse(call.func)
+        if written.rpartition(".")[2] in _FUSIBLE and _is_torchs(program, written):
+            given = [name for name in _STEPS if any(each.arg == name for each in call.keywords)]
+            yield _at(program, "fused-optimizer", call, f"{given[0]} is given" if given else "")
+
+
+def _products(program: Program) -> Iterator[Site]:
+    """One site a file that multiplies matrices, and has a backward and a device."""
+    if not program.trains_on_a_device:
+        return
+    products = [each for each in program.calls if _PRODUCT.search(ast.unparse(each.func))]
+    if products:
+        settled = "the precision is set" if _TF32.search(program.code) else ""
+        if not _is_made(program, products):
+            settled = "no such model is made there"
+        yield _site(program, "tf32-matmul", products[0], settled, (1, len(program.lines)))
+
+
 def _is_made(program: Program, calls: list[ast.Call]) -> bool:
     """Whether anything makes what holds the layers that these calls make: not only a class that nobody makes one of."""
     classes: set[str] = set()
@@ -693,6 +720,8 @@ _CENSUSES: tuple[Callable[[Program], Iterator[Site]], ...] = (
     _evaluations,
     _models,
     _convolutions,
+    _optimizers,
+    _products,
     _tensors,
 )
 

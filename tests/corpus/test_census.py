@@ -38,7 +38,14 @@ def finding(line: int, *, end: int | None = None, status: str = "left", message:
 
 @pytest.mark.parametrize(
     ("rule", "line"),
-    [("amp", 7), ("compile", 1), ("h2d-non-blocking", 4), ("zero-grad-none", 5)],
+    [
+        ("amp", 7),
+        ("compile", 1),
+        ("fused-optimizer", 2),
+        ("h2d-non-blocking", 4),
+        ("tf32-matmul", 1),
+        ("zero-grad-none", 5),
+    ],
 )
 def test_a_training_script_has_a_site_of_each_rule(rule: str, line: int) -> None:
     assert found(TRAINING, rule) == [(line, "")]
@@ -242,6 +249,43 @@ def test_tensors_of_arrays(code: str, settled: str) -> None:
 )
 def test_convolutions(code: str, settled: list[str]) -> None:
     assert [each for _, each in found(code + TRAINING, "cudnn-benchmark")] == settled
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("torch.optim.Adam(net.parameters())", [""], id="torch's"),
+        pytest.param("from torch import optim\noptim.AdamW(net.parameters())", [""], id="by a name of it"),
+        pytest.param("torch.optim.SGD(net.parameters(), foreach=True)", ["foreach is given"], id="as it is to step"),
+        pytest.param("from apex.optimizers import Adam\nAdam(net.parameters())", [], id="another library's"),
+        pytest.param("class SGD: pass\nSGD(net.parameters())", [], id="the script's own"),
+        pytest.param("torch.optim.RMSprop(net.parameters())", [], id="one that is never fused"),
+    ],
+)
+def test_optimizers(code: str, settled: list[str]) -> None:
+    training = TRAINING.replace("torch.optim.SGD(", "make(")
+    assert [each for _, each in found(f"{training}{code}\n", "fused-optimizer")] == settled
+
+
+@pytest.mark.parametrize(
+    ("code", "settled"),
+    [
+        pytest.param("nn.TransformerEncoderLayer(8, 2)\n", [""], id="a transformer"),
+        pytest.param("torch.einsum('ij,jk', a, b)\n", [""], id="by hand"),
+        pytest.param(
+            "torch.set_float32_matmul_precision('high'); nn.Linear(1, 1)\n", ["the precision is set"], id="set"
+        ),
+        pytest.param(
+            "class Net(nn.Module):\n    def __init__(self): self.c = nn.Linear(1, 1)\n",
+            ["no such model is made there"],
+            id="a class that nobody makes one of",
+        ),
+        pytest.param("nn.Conv2d(1, 1, 1)\n", [], id="convolutions alone"),
+    ],
+)
+def test_products(code: str, settled: list[str]) -> None:
+    training = TRAINING.replace("nn.Linear(", "make(")
+    assert [each for _, each in found(code + training, "tf32-matmul")] == settled
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,13 @@ def test_the_shape_of_pytorchs_own_example() -> None:
         ],
         35: [
             "model: torch.nn.Sequential of Flatten, Linear, LogSoftmax; every parameter gets a gradient",
+            "products: multiplies matrices",
             "size: 7,850 parameters, at most 3,010,560 operations an iteration",
         ],
-        36: ["optimizer: torch.optim.Adadelta"],
+        36: [
+            "optimizer: torch.optim.Adadelta",
+            'parameters: of what is made in line 35, on CUDA if device.type == "cuda"',
+        ],
         37: ["scheduler: torch.optim.lr_scheduler.StepLR"],
     }
 
@@ -524,6 +528,64 @@ def test_evaluation_regions(text: str, expected: list[str]) -> None:
 )
 def test_a_loop_owned_by_a_framework_is_said_to_be(text: str, name: str) -> None:
     assert of(text, "framework") == [f"the training loop runs inside {name}"]
+
+
+STEPPED = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=1)
+"""
+TRAINED = "for x in torch.randn(9, 4).cuda():\n    model(x).sum().backward()\n    optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(STEPPED, "of what is made in line 3, on CUDA", id="on the device"),
+        pytest.param(
+            STEPPED + "optimizer.load_state_dict(torch.load('o'))\n",
+            "of what is made in line 3, on CUDA; a checkpoint is loaded into it, which decides how it steps (line 5)",
+            id="a checkpoint",
+        ),
+        pytest.param(
+            STEPPED.replace(".cuda()", ""), "its model is not moved to CUDA in this file", id="not on the device"
+        ),
+    ],
+)
+def test_parameters_of_an_optimizer(text: str, expected: str) -> None:
+    assert of(text, "parameters") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(STEPPED + TRAINED, ["multiplies matrices"], id="nothing is said of them"),
+        pytest.param(
+            f"{STEPPED}{TRAINED}torch.set_float32_matmul_precision('high')\n",
+            ["the script lets them use TF32", "multiplies matrices"],
+            id="TF32 is on",
+        ),
+        pytest.param(
+            f"{STEPPED}{TRAINED}torch.backends.cuda.matmul.allow_tf32 = False\n",
+            ["the script chooses the precision of products itself (line 8)", "multiplies matrices"],
+            id="TF32 is off",
+        ),
+        pytest.param(
+            f"{STEPPED}{TRAINED}print(torch.cdist(model.weight, model.weight))\n",
+            ["torch.cdist() loses digits, and needs them all (line 8)", "multiplies matrices"],
+            id="what needs all digits",
+        ),
+        pytest.param(
+            f"{STEPPED}{TRAINED}".replace("nn.Linear(4, 1)", "nn.Conv1d(1, 1, 1)"),
+            ["hardly multiplies matrices"],
+            id="a convolution",
+        ),
+        pytest.param(STEPPED, [], id="nothing is trained"),
+    ],
+)
+def test_products_in_32_bits(text: str, expected: list[str]) -> None:
+    assert of(text, "products") == expected
 
 
 def test_no_framework_where_it_is_only_imported() -> None:
