@@ -48,7 +48,7 @@ class GpuNormalize(Codemod):
         Something stands between ``ToTensor`` and ``Normalize`` or behind them, such as ``RandomErasing``, or a step
         before them is not torchvision's. The data set is the project's own, or its images may have more than 8 bits.
         The data set or the transform is used otherwise than through loaders; images are used before they are on the
-        device, such as to be shown or reshaped; a loader has a ``collate_fn``. Of all transforms, data sets and loaders
+        device, such as to be shown; a loader has a ``collate_fn``. Of all transforms, data sets and loaders
         whose images get to the same place each changes, or none.
 
     Results:
@@ -163,7 +163,8 @@ from torchvision import datasets, transforms
 transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
 loader = DataLoader(datasets.MNIST("data", transform=transform), batch_size=64)
 for images, labels in loader:
-    images = images.view(-1, 784).cuda()
+    print(images.mean())
+    images = images.cuda()
 """,
             because="its images are used before they are on the device (line 8), where they are not normalised yet",
         ),

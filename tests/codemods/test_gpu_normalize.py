@@ -74,6 +74,11 @@ def left(before: str, because: str) -> None:
             id="in the line itself, where the moved batch has no name",
         ),
         pytest.param(
+            "for x, y in loader:\n    x = x.view(-1, 784).to(device)\n",
+            f"for x, y in loader:\n    x = x.view(-1, 784).to(device)\n    x = x{APPLIED}\n",
+            id="of another shape, where all channels get the same number",
+        ),
+        pytest.param(
             "for x, _ in loader:\n    n = len(x) + x.size(0) + x.shape[1]\n    x = x.to(device)\n",
             f"for x, _ in loader:\n    n = len(x) + x.size(0) + x.shape[1]\n    x = x.to(device)\n    x = x{APPLIED}\n",
             id="sizes are asked before",
@@ -405,6 +410,12 @@ def test_parts_of_a_data_set_are_read_by_loaders_of_their_own() -> None:
 def test_why_images_are_normalised_on_the_host(old: str, new: str, because: str) -> None:
     assert WHOLE.count(old) in {1, 2}
     check_leaves(GpuNormalize, WHOLE.replace(old, new), because)
+
+
+def test_channels_that_are_flattened_are_normalised_before() -> None:
+    read = "for x, y in loader:\n    x = x.view(-1, 3072).to(device)\n"
+    text = "its images are used before they are on the device (line 10), where they are not normalised yet"
+    left(TRANSFORM.replace(GREY, COLOUR) + DATA.replace("MNIST", "CIFAR10") + LOADER + read, text)
 
 
 def test_what_else_is_moved_there_decides() -> None:

@@ -46,6 +46,8 @@ _ABOUT_BATCH = frozenset({"shape", "size", "ndim", "dim", "device", "numel", "ne
 """Attributes and methods of a batch that are the same whatever its numbers and their format."""
 _HANDING_ON = (ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List, ast.Dict, ast.DictComp, ast.ListComp)
 _DEFAULTS = ("torch.set_default_dtype", "torch.set_default_tensor_type")
+_RESHAPES = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze"})
+"""Methods that make the same numbers a tensor of another shape, on which one number for all channels acts alike."""
 _VARIABLE = "torch.autograd.Variable"
 _INDEX_AND_BATCH = 2
 _NUMBERS = ("mean", "std")
@@ -427,7 +429,7 @@ class _Search:
         above = module.parent(node)
         if role is _Role.LABELS or (role is _Role.BATCH and _takes_parts(above, node)):
             return
-        if role is _Role.IMAGES and isinstance(above, ast.Attribute) and above.attr in _ABOUT_BATCH:
+        if role is _Role.IMAGES and isinstance(above, ast.Attribute) and self._may_be_asked(module, above):
             return
         call = _call_given(module, node)
         called = {each.name for each in self.script.flow.values(call.func)} if call is not None else set()
@@ -439,6 +441,21 @@ class _Search:
             raise LeftError.of(loader.why_not_moved or Reason("images-used-elsewhere", text, (at(module, node),)))
         self._add_move(loader, Moved(move, loop))
 
+    def _may_be_asked(self, module: Module, member: ast.Attribute) -> bool:
+        """Whether an attribute or method of images is asked for that has no use of what their numbers are."""
+        if member.attr in _ABOUT_BATCH:
+            return True
+        call = module.parent(member)
+        # What is asked of ``x.view(-1, 784)`` is asked of that expression.
+        reshaped = member.attr in _RESHAPES and self._is_alike_for_channels and isinstance(call, ast.Call)
+        return reshaped and {each.sort for each in self.script.flow.values(call)} == {Sort.BATCH}  # type: ignore[arg-type]
+
+    @property
+    def _is_alike_for_channels(self) -> bool:
+        """Whether all channels are normalised by the same number, so that it does not matter where they are."""
+        transform = next(iter(self.transforms.values()))
+        return len(transform.means) == len(transform.deviations) == 1
+
     def _role(self, node: ast.expr, roles: dict[str, _Role]) -> _Role | None:
         """What an expression in a loop over batches is."""
         match node:
@@ -446,6 +463,8 @@ class _Search:
                 return roles.get(name)
             case ast.Subscript(ast.Name(name), ast.Constant(int(index))) if roles.get(name) is _Role.BATCH:
                 return _Role.IMAGES if index == 0 else _Role.LABELS if index > 0 else None
+            case ast.Call(ast.Attribute(owner, method)) if method in _RESHAPES and self._is_alike_for_channels:
+                return self._role(owner, roles)
             case ast.Call(function, [given], []):
                 called = {each.name for each in self.script.flow.values(function)}
                 return self._role(given, roles) if called == {_VARIABLE} else None
