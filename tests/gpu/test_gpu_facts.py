@@ -24,7 +24,10 @@ MIXED = "mix of the legacy and new APIs"
 FORKED = "Cannot re-initialize CUDA in forked subprocess"
 
 KEYS = {
-    "device-and-copies": {"versions", "name", "capability", "accelerator", "limits", "values_arrive", "pinning"},
+    "device-and-copies": {
+        *("versions", "name", "capability", "accelerator", "limits", "values_arrive", "pinning"),
+        "prefetched_values_arrive",
+    },
     "float32-precision": {"defaults", "switches_high", "errors_highest", "errors_of_16_bits", "after_new_ieee_for_all"},
     "autocast-dtypes": {
         "results_under_bfloat16_from_float32_and_from_bfloat16",
@@ -57,7 +60,7 @@ KEYS = {
 }
 """What each fact says without a GPU, at least."""
 NEEDS_CUDA = {
-    "device-and-copies": {"allocator", "pinned_gib", "host_waits_for_a_busy_device", "copy_ms"},
+    "device-and-copies": {"allocator", "pinned_gib", "host_waits_for_a_busy_device", "copy_ms", "prefetching_ms"},
     "float32-precision": {"errors_high", "tflops"},
     "recurrent-networks": {"ctc_loss"},
     "optimizer-forms": {"step_ms"},

@@ -10,7 +10,7 @@ import torch
 from tests.gpu.facts.recording import answer, device_ms, host_ms, rounded, sized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tests.gpu.facts.recording import Seen
 
@@ -35,6 +35,10 @@ def copies_host_device(seen: Seen) -> None:
             seen["read_at_once_from_the_device"] = read_at_once()
     with seen.part("pinning"):
         seen["pinning"] = pinning()
+    with seen.part("prefetching"):
+        seen["prefetched_values_arrive"] = prefetched_arrive()
+        if seen.times_on_cuda("prefetching_ms"):
+            seen["prefetching_ms"] = prefetching()
     with seen.part("times"):
         if seen.times_on_cuda("copy_ms"):
             seen["copy_ms"] = times()
@@ -154,6 +158,56 @@ def pinning() -> dict[str, Any]:
         "empty_pinned_on_the_device": lambda: torch.empty(4, device="cuda", pin_memory=True),
     }
     return {name: answer(call, RuntimeError, TypeError, ValueError) for name, call in questions.items()}
+
+
+def prefetched(batches: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Pinned batches on the device, each copied on a stream of its own while the one before it is used."""
+    cuda = untyped.cuda
+    side, ready = cuda.Stream(), None
+    for batch in batches:
+        with cuda.stream(side):
+            coming = batch.to("cuda", non_blocking=True)
+        if ready is not None:
+            yield ready
+        cuda.current_stream().wait_stream(side)
+        untyped.Tensor.record_stream(coming, cuda.current_stream())
+        ready = coming
+    if ready is not None:
+        yield ready
+
+
+def prefetched_arrive() -> bool:
+    """Whether batches that are copied ahead are what was there, also where their memory is used again."""
+    batches = [source(sized(MIB, KIB), pinned=True).mul_(number) for number in range(20)]
+    sums = [each.sum(dtype=torch.long) for each in prefetched(batches)]
+    return [int(each) for each in sums] == [int(each.sum(dtype=torch.long)) for each in batches]
+
+
+def prefetching() -> dict[str, Any]:
+    """Milliseconds of an iteration that computes for as long as its copy takes, and for ten times as long.
+
+    With ``non_blocking`` on one stream the copy waits for the computation before it; on a stream of its own it need not.
+    """
+    found: dict[str, Any] = {}
+    for size in (4 * MIB, 64 * MIB):
+        batches = [source(size, pinned=True)] * 20
+        copying = host_ms(copiers(size)["pinned"])
+        for factor in (1, 10):
+            cycles = int(copying * factor * CYCLES)
+
+            def alone(batches: list[torch.Tensor] = batches, cycles: int = cycles) -> None:
+                for batch in batches:
+                    batch.to("cuda", non_blocking=True)
+                    untyped.cuda._sleep(cycles)
+
+            def ahead(batches: list[torch.Tensor] = batches, cycles: int = cycles) -> None:
+                for _ in prefetched(batches):
+                    untyped.cuda._sleep(cycles)
+
+            for name, loop in (("one stream", alone), ("copied ahead", ahead)):
+                each = rounded(host_ms(loop, warm_up=1, repeats=3) / len(batches), 4)
+                found.setdefault(name, {})[f"{size}, computing {factor} times as long as copying"] = each
+    return found
 
 
 def times() -> dict[str, Any]:

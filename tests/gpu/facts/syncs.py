@@ -6,6 +6,7 @@ import contextlib
 import io
 import time
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ CYCLES = 2_000_000
 def synchronizing_calls(seen: Seen) -> None:
     """For each call: how many warnings torch gives, and how long the host is kept while the device is busy."""
     calls: Calls = {}
-    for group in (readings, transfers, indices, creations, training, layers):
+    for group in (readings, transfers, indices, creations, images, training, layers):
         with seen.part(group.__name__):
             calls |= group()
     seen.on_cuda("Adam capturable.step", "capturable optimizers want their parameters on a real device")
@@ -292,6 +293,19 @@ def averaged(model: nn.Module) -> Callable[[], object]:
     swa = untyped.optim.swa_utils
     average = swa.AveragedModel(model, multi_avg_fn=swa.get_ema_multi_avg_fn(0.999))
     return lambda: average.update_parameters(model)
+
+
+def images() -> Calls:
+    """Images that came as bytes, and are normalised on the device: by torchvision's transform, and without it."""
+    batch = torch.ones(4, 3, 16, 16, dtype=torch.uint8, device="cuda")
+    given = ((0.49, 0.48, 0.45), (0.2, 0.2, 0.3))
+    normalize = import_module("torchvision.transforms").Normalize(*given)
+    mean, std = (torch.tensor(each, device="cuda").view(-1, 1, 1) for each in given)
+    return {
+        "transforms.Normalize of a batch": lambda: normalize(batch.float().div_(255)),
+        "sub_ and div_ by tensors": lambda: batch.float().div_(255).sub_(mean).div_(std),
+        "sub_ and div_ by numbers": lambda: batch.float().div_(255).sub_(0.5).div_(0.25),
+    }
 
 
 def layers() -> Calls:
