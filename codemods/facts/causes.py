@@ -79,7 +79,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "pinned memory. Move the batch first, and convert it on the device.",
         "loader-inspected": "Something of the loader is used that the change would take from it, such as its "
         "`batch_size`. Use the value that it is given.",
-        "made-by-hand": "The script cuts its batches itself. A `DataLoader` could pin them.",
+        "made-by-hand": "The script cuts its batches itself. A `DataLoader` could pin them, and of a tensor on the "
+        "device they need not be copied.",
         "own-loader-class": "A class of the project makes or reads the loader in a way of its own. Give the argument "
         "where it calls `DataLoader`.",
         "unknown-layout": "Tensors whose axes were permuted lie in memory otherwise, and so would a batch that is "

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.sampling import in_batches
-from codemods.editing.values import RemoveArgument, Surround
+from codemods.editing.values import Insert, RemoveArgument, Surround
+from codemods.facts.data.cut_by_hand import ahead, cut_loops
 from codemods.facts.data.on_device import residence, tensor_sets
 from codemods.facts.reason import Reason
 from codemods.library.sources import measured
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from codemods.codemod import Finding
     from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
+    from codemods.facts.data.cut_by_hand import Ahead
     from codemods.facts.data.on_device import Residence
     from codemods.facts.script import Script
 
@@ -33,7 +35,8 @@ class DatasetOnDevice(Codemod):
         Each epoch copies the same numbers to the GPU again, batch by batch, and the training waits for each copy. What
         takes little of the GPU's memory is copied once, and a batch is gathered there, by one index, as
         ``loader-batched-index`` has it: item by item, each would be a kernel. ``.to(device)`` of a batch, which stays
-        in the loop, then returns the batch itself.
+        in the loop, then returns the batch itself. Tensors from which a loop selects batches itself, by indices that it
+        draws (``x[rows].to(device)``), are moved before it.
 
         Tensors in memory are read fastest so; next by ``loader-batched-index``, and slower than before by workers. As
         the second brings most of it, and takes no memory of the GPU, this one has to be selected by name.
@@ -42,7 +45,8 @@ class DatasetOnDevice(Codemod):
         Its size is not known, or above 1 GiB. A batch, or the data set, is used where it has to be on the host: with
         NumPy, beside other tensors there, or computed with before it is moved. The tensors are written on the host
         afterwards. The batches go to several devices, to one that is not CUDA, or under a condition; the device has no
-        name yet where the data set is made. The loader has workers, or cannot gather a batch by one index.
+        name yet where the data set is made. The loader has workers, or cannot gather a batch by one index. Slices
+        (``x[i : i + 64]``) are no copies on the device, and lie at addresses for which a sum may round otherwise.
 
     Results:
         The same batches in the same order, bit for bit: the order is drawn on the host as before. Where the device is
@@ -61,9 +65,10 @@ class DatasetOnDevice(Codemod):
     phases = frozenset({Phase.DATA, Phase.COPIES, Phase.EVALUATION})
     causes = words(
         """
-        batches-not-moved data-parallel default-device framework loader-inspected made-in-loop needs-gradients no-cuda
-        no-name nothing-to-gain other-accelerator other-arguments other-process own-loader-class script-decides
-        too-large unknown-arguments unknown-dataset unknown-device unknown-layout unknown-reading used-on-host
+        batches-not-moved data-parallel default-device framework loader-inspected made-by-hand made-in-loop
+        needs-gradients no-cuda no-name nothing-to-gain other-accelerator other-arguments other-process
+        own-loader-class script-decides too-large unknown-arguments unknown-dataset unknown-device unknown-layout
+        unknown-reading used-on-host
         """
     )
     examples = (
@@ -132,7 +137,7 @@ for images, labels in loader:
     )
 
     def find(self, script: Script) -> Iterator[Finding]:
-        """Every data set of tensors on the host that the module makes and a loader reads."""
+        """Every data set of tensors on the host that a loader reads, and every loop that cuts batches from tensors."""
         module = script.module
         for call, value in tensor_sets(script):
             found = residence(script, module, call, value)
@@ -141,13 +146,22 @@ for images, labels in loader:
             else:
                 yield self._site(script, module, call, found)
 
+        for loop, cuts in cut_loops(script):
+            yield self._loop(module, loop, ahead(script, loop, cuts))
+
+    def _loop(self, module: Module, loop: ast.stmt, found: Ahead | Reason) -> Finding:
+        if isinstance(found, Reason):
+            return self.left(module, loop, found)
+        code = "\n".join(f"{name} = {name}{found.move}" for name in found.names)
+        return self.rewrites(module, loop, _message(found.size), Insert(module, loop, code, "before"))
+
     def _site(self, script: Script, module: Module, call: ast.Call, found: Residence) -> Finding:
         edits = _edits(script, module, call, found)
         if isinstance(edits, Reason):
             return self.left(module, call, edits)
         is_part = any(each.name == _SUBSET for read in found.reads for each in read.loader.dataset.values)
         since = _SUBSETS_TAKE_LISTS if is_part else None
-        return self.rewrites(module, call, _message(found), *edits, since=since)
+        return self.rewrites(module, call, _message(found.size), *edits, since=since)
 
 
 def _edits(script: Script, module: Module, call: ast.Call, found: Residence) -> list[Edit] | Reason:
@@ -171,6 +185,6 @@ def _moved(module: Module, tensor: ast.expr, move: str) -> Edit:
     return Surround(module, tensor, "", move)
 
 
-def _message(found: Residence) -> str:
-    size = f"{-(-found.size // 10**6):,} MB"
-    return f"each epoch copies its batches to the device again, where all of it takes at most {size}"
+def _message(size: int) -> str:
+    amount = f"{-(-size // 10**6):,} MB"
+    return f"each epoch copies its batches to the device again, where all of it takes at most {amount}"

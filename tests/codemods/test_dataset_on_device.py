@@ -329,3 +329,112 @@ def test_the_device_needs_a_name_above() -> None:
 )
 def test_what_is_no_question(made: str) -> None:
     check_silent(DatasetOnDevice, f"{IMPORTS}{DEVICE}{DATA}{made}\n{READ}")
+
+
+# Loops that cut batches by hand.
+
+BY_HAND = """\
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+x, y = torch.randn(1000, 8), torch.randint(10, (1000,))
+{before}for epoch in range(3):
+    order = torch.randperm(len(x))
+    for i in range(0, x.shape[0], 50):
+        {cut}
+"""
+CUT = "a, b = x[order[i : i + 50]].to(device), y[order[i : i + 50]].long().to(device)"
+
+
+def by_hand_left(because: str, cut: str = CUT, before: str = "", after: str = "") -> None:
+    check_leaves(DatasetOnDevice, BY_HAND.format(cut=cut, before=before) + after, because)
+
+
+def test_tensors_are_moved_before_the_loop_that_cuts_batches() -> None:
+    before = BY_HAND.format(cut=CUT, before="")
+    check_rewrites(DatasetOnDevice, before, BY_HAND.format(cut=CUT, before="x = x.to(device)\ny = y.to(device)\n"))
+
+
+def test_tensors_of_a_function_are_moved_there() -> None:
+    lines = BY_HAND.format(cut=CUT, before="{}").splitlines()
+    body = "".join(f"    {line}\n" for line in lines[3:])
+    code = "\n".join(lines[:3]) + "\ndef main():\n" + body + "main()\n"
+    moved = "x = x.to(device)\n    y = y.to(device)\n    "
+    check_rewrites(DatasetOnDevice, code.format(""), code.format(moved))
+
+
+def test_batches_that_are_cut_by_hand_are_the_same() -> None:
+    read = "\n        found.append((a.tolist(), a.stride(), b.tolist()))"
+    before = BY_HAND.format(cut=CUT + read, before="found = []\n").replace("x, y", "torch.manual_seed(0)\nx, y", 1)
+    after = run(DatasetOnDevice, before).after
+    assert "x = x.to(device)\n" in after
+    results: list[object] = []
+    for text in (before, after):
+        names: dict[str, object] = {}
+        with torch.random.fork_rng():
+            exec(compile(text, "train.py", "exec"), names)  # noqa: S102 - the script is written above
+        results.append(names["found"])
+    assert results[0] == results[1]
+
+
+IN_ANOTHER_WAY = "'x' is used in another way than to cut batches from it (line {})"
+
+
+@pytest.mark.parametrize(
+    ("cut", "after", "because"),
+    [
+        pytest.param(
+            "a = x[i : i + 50].to(device)",
+            "",
+            "'x[i:i + 50]' may be no copy on the device (line 8), and sums over it may round otherwise: "
+            "select its rows by a tensor of indices",
+            id="a slice",
+        ),
+        pytest.param(CUT, "    print(x.mean())\n", IN_ANOTHER_WAY.format(9), id="used as a whole"),
+        pytest.param(CUT, "torch.save(x, 'x.pt')\n", IN_ANOTHER_WAY.format(9), id="kept afterwards"),
+        pytest.param(CUT, "        c = x[order[i]] + 1\n", IN_ANOTHER_WAY.format(9), id="cut, and not moved"),
+        pytest.param(CUT, "def show():\n    print(x)\n", IN_ANOTHER_WAY.format(10), id="read by a function"),
+        pytest.param(
+            CUT + "\n        if i:\n            a = x[order[i : i + 50]].to(device)",
+            "",
+            "its batches are moved under a condition, or in a form that moves no whole data set (line 10): "
+            "write x.to(device), with a device that says where",
+            id="under a condition",
+        ),
+        pytest.param(
+            CUT.replace("device", '"xpu"'),
+            "",
+            "its batches may go to another accelerator than CUDA (line 8)",
+            id="to another accelerator",
+        ),
+    ],
+)
+def test_tensors_that_stay_on_the_host(cut: str, after: str, because: str) -> None:
+    by_hand_left(because, cut, after=after)
+
+
+def test_a_function_does_not_give_a_name_of_the_module_anew() -> None:
+    lines = BY_HAND.format(cut=CUT, before="").splitlines()
+    code = "\n".join([*lines[:4], "def main():", *(f"    {line}" for line in lines[4:]), "main()", ""])
+    text = (
+        "'x' is a name of the module, which the function of the loop only reads (line 6): "
+        "move it to the device where it is made if it fits there"
+    )
+    check_leaves(DatasetOnDevice, code, text)
+
+
+def test_a_local_name_of_another_function_is_another() -> None:
+    before = BY_HAND.format(cut=CUT, before="") + "def show(x):\n    print(x)\n"
+    assert "x = x.to(device)\n" in run(DatasetOnDevice, before).after
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param("a = x[order[i : i + 50]]", id="not moved"),
+        pytest.param("a = torch.randn(50, 8).to(device)", id="made in the loop"),
+        pytest.param("rows = order[i : i + 50].to(device)", id="a part of what is drawn in each epoch"),
+    ],
+)
+def test_loops_that_move_no_part_of_a_tensor(cut: str) -> None:
+    check_silent(DatasetOnDevice, BY_HAND.format(cut=cut, before=""))

@@ -95,7 +95,7 @@ def test_what_is_written_afterwards(before: str, after: str, expected: str | Non
     made = "other, a = torch.zeros(3), np.zeros((8, 3))\nx = torch.from_numpy(a)\n"
     asked = script(f"import numpy as np\nimport torch\n{made}{before}\ndata = list(x)\n{after}\n")
     call = next(each for each in asked.module.nodes(ast.Call) if ast.unparse(each) == "list(x)")
-    reason = why_written(asked.module, call)
+    reason = why_written(asked.module, call, call.args)
     assert (reason is None) is (expected is None)
     if reason is not None:
         assert reason.text.startswith(f"'{expected}' is written on the host afterwards")

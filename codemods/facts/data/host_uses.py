@@ -122,13 +122,13 @@ class _Search:
         return bool(found) and all(each.sort in {Sort.BATCH, Sort.HOST} and each.of == self._loader for each in found)
 
 
-def why_written(module: Module, call: ast.Call) -> Reason | None:
-    """Where what the call's arguments are made of may be written in place afterwards: copies of it would not change.
+def why_written(module: Module, node: ast.AST, tensors: Iterable[ast.expr]) -> Reason | None:
+    """Where what tensors are made of may be written in place after the node: copies of it would not change.
 
     Arrays count, too: ``torch.from_numpy(a)`` shares the memory of ``a``.
     """
-    statement, function = module.statement(call), module.function(call)
-    sharing = _names_behind(module, call)
+    statement, function = module.statement(node), module.function(node)
+    sharing = _names_behind(module, tensors)
     for place, written in writes(module):
         root = next((each for each in ast.walk(written) if isinstance(each, ast.Name)), None)
         if root is None or root.id not in sharing:
@@ -139,10 +139,10 @@ def why_written(module: Module, call: ast.Call) -> Reason | None:
     return None
 
 
-def _names_behind(module: Module, call: ast.Call) -> frozenset[str]:
-    """The names of what the arguments are made of, and of what these were made of: any of them may share memory."""
+def _names_behind(module: Module, tensors: Iterable[ast.expr]) -> frozenset[str]:
+    """The names of what the tensors are made of, and of what these were made of: any of them may share memory."""
     found: set[str] = set()
-    todo = {each.id for given in call.args for each in walk(given) if isinstance(each, ast.Name)}
+    todo = {each.id for given in tensors for each in walk(given) if isinstance(each, ast.Name)}
     while todo:
         name = todo.pop()
         found.add(name)

@@ -40,6 +40,7 @@ MOST_BYTES = 2**30
 _TENSORS = "torch.utils.data.TensorDataset"
 _BATCH_SAMPLER = "torch.utils.data.BatchSampler"
 _PARALLEL = words("torch.nn.DataParallel")
+_UNKNOWN_SIZE = "how large its tensors are is not known"
 _GRADIENTS = "requires_grad"
 _PIXEL = 4
 """Bytes, of the 32-bit numbers that ``ToTensor`` makes."""
@@ -94,12 +95,12 @@ def residence(script: Script, module: Module, call: ast.Call, value: Value) -> R
         or _why_not_moved(script, loaders, moves)
         or next((why for each in loaders if (why := why_needed_on_host(script.flow, each)) is not None), None)
         or _why_used_otherwise(script, value, loaders)
-        or _why_not_once(script, module, call)
-        or why_written(module, call)
+        or why_not_once(script, module, call)
+        or why_written(module, call, call.args)
     )
     if reason is not None:
         return reason
-    move, size = _move(script, module, call, moves), _size(script, module, call, value)
+    move, size = said_alike(script, module, call, moves), _size(script, module, call, value)
     if isinstance(move, Reason) or isinstance(size, Reason):
         return move if isinstance(move, Reason) else size  # type: ignore[return-value]
     return Residence(move, size, tuple(each for each in reads if isinstance(each, Read)))
@@ -148,19 +149,28 @@ def _why_not_moved(script: Script, loaders: list[Loader], moves: list[Transfer])
     if unmoved is not None:
         text = f"the batches of one of its loaders are not moved to a device ({HERE})"
         return Reason("batches-not-moved", text, (unmoved.at(unmoved.call),))
-    for move in moves:
-        where = (at(move.module, move.call),)
-        if move.device.kind is DeviceKind.CPU:
-            return Reason("no-cuda", f"its batches stay on the CPU ({HERE})", where)
-        if move.device.kind is DeviceKind.UNKNOWN:
-            text = f"the device its batches are moved to is not known ({HERE}): {move.device.reason}"
-            return Reason("unknown-device", text, where)
-        if not move.may_reach_cuda or move.may_reach_mps:
-            return Reason("other-accelerator", f"its batches may go to another accelerator than CUDA ({HERE})", where)
-        is_plain = move.method in {"to", "cuda"} and not move.branches and not move.may_fail_unseen()
-        if not is_plain or (move.device.kind is DeviceKind.CUDA and not move.is_certain):
-            text = f"its batches are moved under a condition, or in a form that moves no whole data set ({HERE}):"
-            return Reason("script-decides", text, where, remedy="write x.to(device), with a device that says where")
+    return next((why for each in moves if (why := why_not_to_cuda(each)) is not None), None) or why_several(script)
+
+
+def why_not_to_cuda(move: Transfer) -> Reason | None:
+    """Why what it moves may go to another device than CUDA, or only sometimes there."""
+    where = (at(move.module, move.call),)
+    if move.device.kind is DeviceKind.CPU:
+        return Reason("no-cuda", f"its batches stay on the CPU ({HERE})", where)
+    if move.device.kind is DeviceKind.UNKNOWN:
+        text = f"the device its batches are moved to is not known ({HERE}): {move.device.reason}"
+        return Reason("unknown-device", text, where)
+    if not move.may_reach_cuda or move.may_reach_mps:
+        return Reason("other-accelerator", f"its batches may go to another accelerator than CUDA ({HERE})", where)
+    is_plain = move.method in {"to", "cuda"} and not move.branches and not move.may_fail_unseen()
+    if not is_plain or (move.device.kind is DeviceKind.CUDA and not move.is_certain):
+        text = f"its batches are moved under a condition, or in a form that moves no whole data set ({HERE}):"
+        return Reason("script-decides", text, where, remedy="write x.to(device), with a device that says where")
+    return None
+
+
+def why_several(script: Script) -> Reason | None:
+    """Why a batch may go to several devices."""
     for module in script.modules:
         for call in script.flow.calls_of(module, _PARALLEL):
             text = f"nn.DataParallel spreads each batch over several GPUs ({HERE})"
@@ -168,13 +178,13 @@ def _why_not_moved(script: Script, loaders: list[Loader], moves: list[Transfer])
     return None
 
 
-def _move(script: Script, module: Module, call: ast.Call, moves: list[Transfer]) -> str | Reason:
+def said_alike(script: Script, module: Module, node: ast.AST, moves: list[Transfer]) -> str | Reason:
     """What moves the tensors where they are made, as the batches are moved now."""
-    found = {_said(script, module, call, each) for each in moves}
+    found = {_said(script, module, node, each) for each in moves}
     (text,) = found if len(found) == 1 else (None,)
     if text is not None:
         return text
-    others = next((each for each in moves if _said(script, module, call, each) is None), None)
+    others = next((each for each in moves if _said(script, module, node, each) is None), None)
     if others is None:
         text = f"its batches are moved in several ways ({', '.join([HERE] * len(moves))}), perhaps to several devices"
         return Reason("script-decides", text, tuple(at(each.module, each.call) for each in moves))
@@ -182,14 +192,14 @@ def _move(script: Script, module: Module, call: ast.Call, moves: list[Transfer])
     return Reason("no-name", text, (at(others.module, others.call),), remedy="name the device above that")
 
 
-def _said(script: Script, module: Module, call: ast.Call, move: Transfer) -> str | None:
-    node = move.target
-    if node is None:
+def _said(script: Script, module: Module, node: ast.AST, move: Transfer) -> str | None:
+    target = move.target
+    if target is None:
         return ".cuda()"
-    if isinstance(node, ast.Constant):
-        return f".{move.method}({move.module.code(node)})"
-    said = said_as(script.flow, module, node, module.statement(call))
-    if said is None or bound_inside(module, call) & {each.id for each in walk(said) if isinstance(each, ast.Name)}:
+    if isinstance(target, ast.Constant):
+        return f".{move.method}({move.module.code(target)})"
+    said = said_as(script.flow, module, target, module.statement(node))
+    if said is None or bound_inside(module, node) & {each.id for each in walk(said) if isinstance(each, ast.Name)}:
         return None
     return f".{move.method}({module.code(said)})"
 
@@ -213,8 +223,9 @@ def _why_used_otherwise(script: Script, value: Value, loaders: list[Loader]) -> 
     return None
 
 
-def _why_not_once(script: Script, module: Module, call: ast.Call) -> Reason | None:
-    loop = loop_around(script.flow, module, call)
+def why_not_once(script: Script, module: Module, node: ast.AST) -> Reason | None:
+    """Why a copy that is made there is made again, or does not go where batches go."""
+    loop = loop_around(script.flow, module, node)
     if loop is not None:
         return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (place(script.flow, loop),))
     if script.default_device is not None:
@@ -232,23 +243,35 @@ def _why_not_once(script: Script, module: Module, call: ast.Call) -> Reason | No
 def _size(script: Script, module: Module, call: ast.Call, value: Value) -> int | Reason:
     found = _of_images(script, value) if decoded(script.flow, value) is not None else 0
     for tensor in call.args if not found else ():
-        count = elements(script.flow, worth(script).constants, tensor)
-        if count is None or found is None:
-            text = f"how large {ast.unparse(tensor)} is, is not known ({HERE}):"
-            remedy = "move it to the device there if it fits beside the model"
-            return Reason("too-large", text, (at(module, tensor),), remedy)
-        if not _is_on_host(script, tensor):
-            text = f"{ast.unparse(tensor)} may be something else than a tensor on the host ({HERE})"
-            return Reason("unknown-dataset", text, (at(module, tensor),))
-        if _is_learned(script, module, tensor):
-            text = f"gradients are asked for of {ast.unparse(tensor)} ({HERE})"
-            return Reason("needs-gradients", text, (at(module, tensor),))
-        found += count * BYTES
+        size = bytes_of(script, module, tensor)
+        if isinstance(size, Reason) or found is None:
+            return size if isinstance(size, Reason) else Reason("too-large", _UNKNOWN_SIZE)
+        found += size
     if not found:
-        return Reason("too-large", "how large its tensors are is not known")
-    if found > MOST_BYTES:
-        return Reason("too-large", f"it may take {found / 2**30:,.1f} GiB of the device's memory")
-    return found
+        return Reason("too-large", _UNKNOWN_SIZE)
+    return why_too_large(found) or found
+
+
+def why_too_large(size: int) -> Reason | None:
+    """Why so many bytes are too many."""
+    if size <= MOST_BYTES:
+        return None
+    return Reason("too-large", f"it may take {size / 2**30:,.1f} GiB of the device's memory")
+
+
+def bytes_of(script: Script, module: Module, tensor: ast.expr) -> int | Reason:
+    """What a tensor takes at the most; why that is not known, or it is not plain data on the host."""
+    count = elements(script.flow, worth(script).constants, tensor)
+    where = (at(module, tensor),)
+    if count is None:
+        text = f"how large {ast.unparse(tensor)} is, is not known ({HERE}):"
+        return Reason("too-large", text, where, "move it to the device there if it fits beside the model")
+    if not _is_on_host(script, tensor):
+        text = f"{ast.unparse(tensor)} may be something else than a tensor on the host ({HERE})"
+        return Reason("unknown-dataset", text, where)
+    if _is_learned(script, module, tensor):
+        return Reason("needs-gradients", f"gradients are asked for of {ast.unparse(tensor)} ({HERE})", where)
+    return count * BYTES
 
 
 def _is_on_host(script: Script, tensor: ast.expr) -> bool:

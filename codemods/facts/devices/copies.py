@@ -38,7 +38,7 @@ def why_not_about_batches(script: Script, move: Transfer) -> Reason | None:
     """
     if _is_for_data_set(script, move):
         return None
-    if _is_cut_by_hand(script, move):
+    if is_cut_by_hand(script, move):
         return _why_made(script, move)
     is_like_one = is_element(move.module, move.receiver) and not all(each.sort is Sort.MOVED for each in move.sources)
     if move.non_blocking is None and move.method != "type" and is_like_one:
@@ -52,7 +52,7 @@ def _is_for_data_set(script: Script, move: Transfer) -> bool:
     return any(value.name == _TENSORS for each in around for value in script.flow.values(each.func))
 
 
-def _is_cut_by_hand(script: Script, move: Transfer) -> bool:
+def is_cut_by_hand(script: Script, move: Transfer) -> bool:
     """``X[i : i + 64].to(device)`` in a loop; not ``torch.randn(64, 9).to(device)``, which had better be made there.
 
     An array, ``torch.from_numpy(a).to(device)``, is on the host.
