@@ -87,6 +87,19 @@ class RemoveFirst(Codemod):
             yield self.rewrites(script.module, call, "it is slow", Remove(script.module, script.module.statement(call)))
 
 
+class Followed(Codemod):
+    """Each call whose name the facts know of the module that is at hand."""
+
+    promise = Promise.BITWISE
+    needs_cuda = False
+    gain = ""
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "print"):
+            if script.flow.values(call.func):
+                yield self.left(script.module, call, Reason("done-already", "it is known"))
+
+
 def run(text: str, *rounds: tuple[type[Codemod], ...], check: bool = False, **chosen: Any) -> Rewrite:
     """All rules of the rounds over a text."""
     names = frozenset(rule.name() for group in rounds for rule in group)
@@ -309,6 +322,12 @@ def test_lines_that_change_beside_new_ones_are_told_by_how_they_begin() -> None:
 
 def test_a_later_round_reads_what_the_earlier_one_wrote() -> None:
     assert run("first()\none()\n", (PrintFirst,), (RemoveFirst,)).after == "print(1)\nprint(2)\none()\n"
+
+
+def test_a_round_that_writes_nothing_leaves_the_facts_of_the_one_before() -> None:
+    result = run("first()\nprint(3)\n", (PrintFirst,), (Followed,), (Followed,))
+
+    assert [message for _, message, _ in messages(result)].count("it is known") == 2 * 3
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:

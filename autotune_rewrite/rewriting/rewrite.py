@@ -167,8 +167,10 @@ class _Work:
         for text in self._texts:
             with self._fault(text):
                 self._original[text] = text.parsed(self._current[text])
+        modules = self._modules()
         for number, group in enumerate(self._rounds, start=1):
-            modules = self._modules()
+            if self._whole is None:
+                modules = self._modules()
             chosen: list[_Chosen] = []
             for text, module in modules.items():
                 rules = self._rules(text, group)
