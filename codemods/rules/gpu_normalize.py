@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.codemod import UNMEASURED, Codemod, Default, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import bound_names, words
 from codemods.dataflow.placement import dominates, means_the_same
+from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_main_guard
 from codemods.editing.naming import written
 from codemods.editing.values import Insert, Remove, RemoveItem, Replace, Surround
@@ -359,12 +360,27 @@ class _Numbers:
                     return loop, module.code(target)
         return None, ""
 
-    def _is_from_outside(self, name: ast.expr) -> bool:
-        """Whether it is a name of the functions around this one, or of the module, that no function binds anew."""
-        function = self._module.function(name)
-        if function is None or not isinstance(name, ast.Name) or name.id in bound_names(function):
+    def _is_from_outside(self, device: ast.expr) -> bool:
+        """Whether a function finds it where it begins: a name from around it, or ``self.device``."""
+        function = self._module.function(device)
+        if isinstance(device, ast.Attribute) and isinstance(function, ast.FunctionDef):
+            return self._is_of_object(device, function)
+        if function is None or not isinstance(device, ast.Name) or device.id in bound_names(function):
             return False
-        return not any(name.id in each.names for each in self._module.nodes(ast.Global, ast.Nonlocal))
+        return not any(device.id in each.names for each in self._module.nodes(ast.Global, ast.Nonlocal))
+
+    def _is_of_object(self, device: ast.Attribute, method: ast.FunctionDef) -> bool:
+        """Whether it is an attribute of the method's object, which nothing but its constructor binds."""
+        binding = [
+            module.function(each)
+            for module in self._script.modules
+            for each in module.nodes(ast.Attribute)
+            if each.attr == device.attr and isinstance(each.ctx, ast.Store)
+        ]
+        is_made = all(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in binding)
+        own = signature(method).positional_names[:1]
+        is_own = isinstance(device.value, ast.Name) and (device.value.id,) == own
+        return bool(binding) and is_made and method not in binding and is_own
 
 
 def _key(together: Together) -> _Key:

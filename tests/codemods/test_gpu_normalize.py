@@ -198,6 +198,31 @@ def test_under_a_main_guard_each_function_makes_its_own() -> None:
     rewrites(FUNCTIONS.format("", "") + transform + data + calls, after + BYTES + data + calls)
 
 
+OBJECT = """\
+class Trainer:
+    def __init__(self, device):
+        self.device = device
+
+    def fit(self, loader):
+{}        for x, y in loader:
+            x = x.to(self.device){}
+
+
+"""
+
+
+def test_a_device_that_an_object_was_given() -> None:
+    transform = TRANSFORM.replace(GREY, "transforms.Normalize((0.49, 0.48, 0.45), (0.2, 0.2, 0.2))")
+    data = DATA.replace("MNIST", "CIFAR10")
+    calls = f"{LOADER}Trainer(device).fit(loader)\n"
+    made = "        mean = torch.tensor((0.49, 0.48, 0.45), device=self.device).view(-1, 1, 1)\n"
+    line = "\n            x = x.float().div_(255).sub_(mean).div_(0.2)"
+    rewrites(OBJECT.format("", "") + transform + data + calls, OBJECT.format(made, line) + BYTES + data + calls)
+    changed = f"trainer = Trainer(device)\ntrainer.device = 'cuda:1'\n{LOADER}trainer.fit(loader)\n"
+    text = "the device of the move cannot be named before the loop (line 11)"
+    left(OBJECT.format("", "") + transform + data + changed, text)
+
+
 NAMED = """\
 def main():
     normalize = {}
