@@ -83,9 +83,7 @@ def _gaps(
         moved: By how many columns the call moves right.
     """
     call = added[0].call
-    present: list[ast.expr | ast.keyword] = sorted((*call.args, *call.keywords), key=module.span)
-    lost = sum(len(f", {module.code(each)}") for each in removed if each.lineno == present[-1].lineno)
-    present = [each for each in present if each not in removed]
+    present, lost = _left(module, call, removed)
     texts = [f"{each.name}={each.value}" for each in added]
     last_row = module.line_of(module.span(present[-1])[1]) if present else 0
     last_line = module.lines[last_row - 1].rstrip()
@@ -94,9 +92,7 @@ def _gaps(
     holders = (call, *module.ancestors(call))
     beside = (each for each in module.nodes(ast.Call) if each.lineno == last_row and each not in holders)
     alone = all(call in module.ancestors(each) for each in beside)
-    # Where each of the last arguments has a line, new ones get lines, too.
-    rows = {each.lineno for each in present[-3:]}
-    one_per_line = len(present) > 1 and len(rows) == len(present[-3:])
+    one_per_line = _have_own_lines(present)
     fits = width + sum(len(f", {text}") for text in texts) <= module.widest
     if not present or not alone or one_per_line or fits or width > module.widest:
         return [None] * len(added)
@@ -115,6 +111,41 @@ def _gaps(
         gaps.append(_SPACE if fits else line_break)
         at = at + len(f", {text}") if fits else column + moved + len(text)
     return gaps
+
+
+def columns(module: Module, added: AddArgument, removed: Sequence[ast.expr | ast.keyword]) -> int | None:
+    """How wide the line is that an argument gets of its own; None where it joins one, within what that may have.
+
+    Args:
+        module: The module.
+        added: The argument.
+        removed: Those that the call loses.
+    """
+    present, lost = _left(module, added.call, removed)
+    if not present:
+        return None
+    text, last = f"{added.name}={added.value}", present[-1]
+    (gap,) = _gaps(module, [added], removed, 0)
+    if gap is not None or _have_own_lines(present):
+        first = last if gap is None else next(each for each in present if each.lineno == last.lineno)
+        return module.column(first) + len(text)
+    joined = len(module.lines[module.line_of(module.span(last)[1]) - 1].rstrip()) - lost + len(f", {text}")
+    return joined if joined > module.widest else None
+
+
+def _left(
+    module: Module, call: ast.Call, removed: Sequence[ast.expr | ast.keyword]
+) -> tuple[list[ast.expr | ast.keyword], int]:
+    """The arguments that a call keeps, in their order, and how many columns those take that its last line loses."""
+    present: list[ast.expr | ast.keyword] = sorted((*call.args, *call.keywords), key=module.span)
+    lost = sum(len(f", {module.code(each)}") for each in removed if each.lineno == present[-1].lineno)
+    return [each for each in present if each not in removed], lost
+
+
+def _have_own_lines(present: Sequence[ast.expr | ast.keyword]) -> bool:
+    """Whether each of the last arguments has a line: then new ones get lines, too."""
+    rows = {each.lineno for each in present[-3:]}
+    return len(present) > 1 and len(rows) == len(present[-3:])
 
 
 def _is_removed(argument: ast.expr | ast.keyword, edit: RemoveArgument, edits: Sequence[Edit]) -> bool:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-from codemods.editing.naming import all_written
-from codemods.editing.values import AddArgument, RemoveArgument, Replace
+from codemods.editing import problems
+from codemods.editing.lifting import can_stand_before, purpose
+from codemods.editing.listed import columns
+from codemods.editing.naming import all_written, taken_names
+from codemods.editing.splitting import width
+from codemods.editing.values import AddArgument, Insert, RemoveArgument, Replace
 from codemods.facts.data.loaders import Given
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
-    import ast
+    from collections.abc import Sequence
 
     from codemods.editing.values import Edit
     from codemods.facts.data.batching import Batches
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _DATA = "torch.utils.data."
+_LOADERS = ("data_loader", "dataloader", "loader", "_dl")
+"""What names of loaders end with, before which they say what it is for."""
 
 
 def in_batches(script: Script, loader: Loader, found: Batches) -> list[Edit] | Reason:
@@ -49,5 +56,47 @@ def in_batches(script: Script, loader: Loader, found: Batches) -> list[Edit] | R
         if gone is None or (argument.how is Given.POSITIONAL and call.args[-1] is not gone):
             return Reason("not-editable", f"{name} is given by position, and others behind it")
         edits.append(RemoveArgument(module, call, gone))
-    edits.append(AddArgument(module, call, "sampler", sampler))
-    return edits
+    return [*edits, *_given(script, loader, found, sampler, edits)]
+
+
+def _given(script: Script, loader: Loader, found: Batches, sampler: str, edits: Sequence[Edit]) -> list[Edit]:
+    """The sampler as an argument or, where its line would be wider than the file's, with a name before the loader."""
+    module, call = loader.module, loader.call
+    added = AddArgument(module, call, "sampler", sampler)
+    removed = [each.argument for each in edits if isinstance(each, RemoveArgument)]
+    line = columns(module, added, removed)
+    name = _name_before(script, loader, found) if line is not None and line > width(module) else None
+    if name is None:
+        return [added]
+    return [
+        Insert(module, module.statement(call), f"{name} = {sampler}", "before"),
+        AddArgument(module, call, "sampler", name),
+    ]
+
+
+def _name_before(script: Script, loader: Loader, found: Batches) -> str | None:
+    """What the sampler is called where it is made before the loader; None where it is not."""
+    module, call = loader.module, loader.call
+    statement = module.statement(call)
+    parts = [each for each in (found.rows, found.size, found.drop_last, found.generator) if each is not None]
+    beside = [each for each in script.loaders if each.call is not call and module.holds(each.call)]
+    is_alone = all(module.statement(each.call) is not statement for each in beside)
+    insert = Insert(module, statement, "", "before")
+    if not is_alone or not all(map(_is_plain, parts)) or problems.problem(insert) is not None:
+        return None
+    if not can_stand_before(script.flow, module, call):
+        return None
+    taken = taken_names(module)
+    return next((each for each in _names(purpose(module, found.size)) if each not in taken), None)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether the expression is the same wherever it is evaluated: ``64``, ``args.batch_size``."""
+    return isinstance(node, (ast.Constant, ast.Name)) or (isinstance(node, ast.Attribute) and _is_plain(node.value))
+
+
+def _names(loader: str) -> list[str]:
+    """What a colleague would call the sampler of a loader of that name: ``train_sampler`` of ``train_loader``."""
+    ending = next((each for each in _LOADERS if loader.endswith(each)), "")
+    stem = loader.removesuffix(ending).strip("_")
+    return [f"{stem}_sampler", f"{stem}_batch_sampler"] if stem else ["sampler", "batch_sampler"]

@@ -53,9 +53,9 @@ def left(code: str, because: str, read: str = READ) -> None:
         ),
         pytest.param(
             "g = torch.Generator()\nloader = DataLoader(data, batch_size=8, shuffle=True, generator=g)",
-            "g = torch.Generator()\nloader = DataLoader(data, batch_size=None, generator=g,\n"
-            "                    sampler=BatchSampler(RandomSampler(data, generator=g), 8, drop_last=False))",
-            id="in a line that gets too wide; its generator draws the order and the base seed",
+            "g = torch.Generator()\nsampler = BatchSampler(RandomSampler(data, generator=g), 8, drop_last=False)\n"
+            "loader = DataLoader(data, batch_size=None, generator=g, sampler=sampler)",
+            id="before a line that gets too wide; its generator draws the order and the base seed",
         ),
         pytest.param(
             "loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)",
