@@ -123,3 +123,13 @@ def test_what_is_seen_of_the_result(made: str, images: str, tensors: str, *, is_
         batches = 782 if made == "CIFAR10" else 938
         lengths = worth(found).lengths
         assert (lengths.batches(loader), lengths.image(loader.dataset)) == (batches, size)
+
+
+def test_tensors_that_a_function_is_given_are_no_images_of_a_data_set() -> None:
+    known = script(
+        "from torch.utils.data import DataLoader, TensorDataset\n"
+        "def load(images, labels):\n    return DataLoader(TensorDataset(images, labels), 64)\n"
+    )
+    (loader,) = known.loaders
+
+    assert [decoded(known.flow, each) for each in loader.dataset.values] == [None]

@@ -65,7 +65,7 @@ def _definition(module: Module, images: ast.expr) -> ast.expr | None:
     """The expression that is given to a name, where that is the only one."""
     if not isinstance(images, ast.Name):
         return images
-    stores = [each for each in module.stores[images.id] if module.function(each) is module.function(images)]
+    stores = [each for each in module.stores.get(images.id, ()) if module.function(each) is module.function(images)]
     found = [each.value for each in module.assignments(images)]
     return found[0] if len(found) == len(stores) == 1 else None
 
