@@ -14,7 +14,7 @@ from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.results import Rewrite, Span
 from autotune_rewrite.rewriting.rewrite import Text, parse, rewrite, rewrite_project
 from codemods.codemod import Choices, Codemod, Promise
-from codemods.editing.values import AddArgument, Insert, Remove
+from codemods.editing.values import AddArgument, Insert, Move, Remove
 from codemods.facts.reason import Reason
 from codemods.facts.script import Whole
 from codemods.facts.target import Target
@@ -85,6 +85,21 @@ class RemoveFirst(Codemod):
     def find(self, script: Script) -> Iterator[Finding]:
         for call in calls(script, "first"):
             yield self.rewrites(script.module, call, "it is slow", Remove(script.module, script.module.statement(call)))
+
+
+class MoveOne(Codemod):
+    """``one()`` goes above the loop around it."""
+
+    promise = Promise.BITWISE
+    needs_cuda = False
+    gain = ""
+
+    def find(self, script: Script) -> Iterator[Finding]:
+        for call in calls(script, "one"):
+            module, statement = script.module, script.module.statement(call)
+            loop = module.parent(statement)
+            if isinstance(loop, ast.For):
+                yield self.rewrites(module, call, "it is called again", Move(module, statement, loop))
 
 
 class Followed(Codemod):
@@ -328,6 +343,13 @@ def test_a_round_that_writes_nothing_leaves_the_facts_of_the_one_before() -> Non
     result = run("first()\nprint(3)\n", (PrintFirst,), (Followed,), (Followed,))
 
     assert [message for _, message, _ in messages(result)].count("it is known") == 2 * 3
+
+
+def test_a_statement_that_was_moved_has_the_line_where_it_stood() -> None:
+    result = run("for x in y:\n    a()\n    b()\n    one()\n    c()\n", (MoveOne,), (AddTwo,))
+
+    assert result.after == "one(two=2)\nfor x in y:\n    a()\n    b()\n    c()\n"
+    assert [line for line, _, _ in messages(result)] == [4, 4]
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:

@@ -59,6 +59,7 @@ from codemods.editing.values import (
     Import,
     ImportName,
     Insert,
+    Move,
     Remove,
     RemoveArgument,
     RemoveItem,
@@ -138,16 +139,19 @@ class _Editor(cst.CSTTransformer):
                     by_statement[module.span(node)[0]].append(edit)
                 case AddElse(_, node) | Unwrap(_, node) | Remove(_, node):
                     by_statement[module.span(node)[0]].append(edit)
+                case Move(_, node, anchor):
+                    by_statement[module.span(node)[0]].append(edit)
+                    by_statement[module.span(anchor)[0]].append(edit)
                 case Wrap(_, (node, *_)):
                     by_statement[module.span(node)[0]].append(edit)
-                case Import() | ImportName():
-                    pass
             for _, hole in edit.holes if isinstance(edit, Replace) else ():
                 by_expression.setdefault(module.span(hole), [])
         by_statement |= {start: [] for start in self.names if start not in by_statement}
         self._find(by_expression, by_statement)
         self.filled: dict[_Span, cst.BaseExpression] = {}
         """What the expressions that stand in holes have become."""
+        self.moved: dict[Move, Lines] = {}
+        """The lines that go to before a statement around them, which is left after they are."""
 
     def _import_names(self, edits: Sequence[ImportName]) -> None:
         """Names of one package go together: into the statement that imports from it, or into a new one."""
@@ -346,7 +350,7 @@ class _Editor(cst.CSTTransformer):
         at_start = {self.starts[node]: index for index, node in enumerate(original)}
         apart: set[tuple[int, str, bool]] = set()
         for index, node in enumerate(original):
-            for edit in self.statements.get(node, ()):
+            for edit in sorted(self.statements.get(node, ()), key=_place_in_suite):
                 match edit:
                     case Insert(_, _, code, where, outside):
                         # Of several that an empty line sets apart from the statement, the first one has it.
@@ -358,6 +362,10 @@ class _Editor(cst.CSTTransformer):
                         suite.wraps.insert(0, Around(index, last, header, takes_along))
                     case Remove():
                         suite.parts[index] = []
+                    case Move(module, statement) if self.starts[node] == module.span(statement)[0]:
+                        self.moved[edit] = Moved(drop=indent).lines(suite.cut(index))
+                    case Move():
+                        suite.put_above(index, self.moved[edit])
                     case Unwrap():
                         suite.unwrap(index)
                     case Replace(_, _, template, holes):
@@ -386,6 +394,11 @@ def _indent(module: Module) -> str:
             if inner.startswith(outer) and len(inner) > len(outer):
                 units[inner.removeprefix(outer)] += 1
     return units.most_common(1)[0][0] if units else ""
+
+
+def _place_in_suite(edit: Edit) -> int:
+    """What goes above a statement comes there in the order in which it stood below; all else as it was asked for."""
+    return edit.module.span(edit.statement)[0] if isinstance(edit, Move) else -1
 
 
 def _any_within(offsets: Sequence[int], start: int, end: int) -> bool:

@@ -24,6 +24,7 @@ from codemods.editing.values import (
     Import,
     ImportName,
     Insert,
+    Move,
     Remove,
     RemoveArgument,
     RemoveItem,
@@ -81,7 +82,7 @@ def touched_lines(edit: Edit) -> tuple[int, int]:  # noqa: C901 - one case for e
             return _insertion(module, ("after", statement))
         case Wrap(module, statements):
             return first_line(statements[0]), _last_line_with_comments(module, statements[-1])
-        case Unwrap(module, statement) | Remove(module, statement):
+        case Unwrap(module, statement) | Remove(module, statement) | Move(module, statement):
             return first_line(statement), _last_line_with_comments(module, statement)
         case Decorate(_, function):
             line = end_line(function.decorator_list[-1]) + 1 if function.decorator_list else function.lineno
@@ -305,7 +306,7 @@ def _footprint(edit: Edit) -> _Footprint:
             span = whole(module, node)
             first = first_node(node) if isinstance(node, ast.stmt) else node
             return _Footprint(edit, first, span, span, tuple(module.span(hole) for _, hole in holes))
-        case Remove(_, statement):
+        case Remove(_, statement) | Move(_, statement):
             span = whole(module, statement)
             return _Footprint(edit, first_node(statement), span, span)
         case Unwrap(_, statement):

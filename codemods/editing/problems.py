@@ -24,6 +24,7 @@ from codemods.editing.values import (
     Import,
     ImportName,
     Insert,
+    Move,
     Remove,
     RemoveArgument,
     RemoveItem,
@@ -88,6 +89,9 @@ def problem(edit: Edit) -> Reason | None:  # noqa: C901 - one case for each kind
             return _no_unwrap(module, statement)
         case Remove(module, statement):
             return _no_statement(module, statement)
+        case Move(module, statement, anchor):
+            here = _no_statement(module, statement) or _no_statement(module, anchor)
+            return here or _too_early(module, anchor, "before")
         case Decorate(module, function):
             return _no_start(module, function)
         case Import() | ImportName():

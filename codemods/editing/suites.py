@@ -60,6 +60,20 @@ class Suite:
         lines: Lines = [*lines_of(cast("Sequence[Statement]", block.body)), *block.footer]
         self.parts[index] = Moved(drop=self.default if block.indent is None else block.indent).lines(lines)
 
+    def cut(self, index: int) -> Lines:
+        """Takes a statement out, with the comments next to it, and leaves no gap where it stood."""
+        lines: Lines = [*self._comments_next_to(index), *self.parts[index]]
+        self.parts[index] = []
+        below = self.above[index + 1] if index + 1 < len(self.above) else []
+        while below and below[0].comment is None and (self.above[index] or not any(self.parts[:index])):
+            del below[0]
+        return lines
+
+    def put_above(self, index: int, lines: Lines) -> None:
+        """Puts lines above a statement and the comments next to it, below what was put there before."""
+        self.slots[index, "before", False] += self._comments_next_to(index)
+        self.slots[index, "before", True] += lines
+
     def replace(self, index: int, lines: Lines) -> None:
         """Puts lines in the place of a statement, with its comment."""
         (old,) = self.parts[index]

@@ -163,6 +163,18 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """The statement goes to before ``anchor``, a statement around it, with the comments next to it.
+
+    The comments next to the anchor stay with that. Several that go before one anchor keep their order.
+    """
+
+    module: Module
+    statement: ast.stmt
+    anchor: ast.stmt
+
+
+@dataclass(frozen=True, slots=True)
 class Decorate:
     """``@decorator`` (given without the ``@``) becomes the innermost decorator of the function."""
 
@@ -198,5 +210,5 @@ class ImportName:
 
 Edit: TypeAlias = (
     "AddArgument | RemoveArgument | AddItem | RemoveItem | AddParameter | Replace | Surround | Insert | AddElse | Wrap"
-    " | Unwrap | Remove | Decorate | Import | ImportName"
+    " | Unwrap | Remove | Move | Decorate | Import | ImportName"
 )

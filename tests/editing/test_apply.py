@@ -20,6 +20,7 @@ from codemods.editing.values import (
     Import,
     ImportName,
     Insert,
+    Move,
     Remove,
     RemoveArgument,
     RemoveItem,
@@ -785,6 +786,51 @@ def test_a_block_is_unwrapped(before: str, after: str) -> None:
         return [Unwrap(module, statement)]
 
     assert edited(before, edits) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("for x in y:\n    a\n    b\n", "a\nfor x in y:\n    b\n", id="a statement"),
+        pytest.param(
+            "x\n# loop\nfor x in y:\n    b\n\n    # why\n    a  # here\n\n    c\n",
+            "x\n# why\na  # here\n# loop\nfor x in y:\n    b\n\n    c\n",
+            id="comments move with it, and stay with the loop",
+        ),
+        pytest.param(
+            "for x in y:\n    # far\n\n    a\n    b\n", "a\nfor x in y:\n    # far\n\n    b\n", id="a comment apart"
+        ),
+        pytest.param("for x in y:\n    a\n\n    b\n", "a\nfor x in y:\n    b\n", id="no gap is left at the top"),
+        pytest.param(
+            "for x in y:\n    b\n    a\n\n    c\n", "a\nfor x in y:\n    b\n\n    c\n", id="a gap below stays"
+        ),
+        pytest.param(
+            "def f():\n    for x in y:\n        a(\n            1,\n        )\n        b\n",
+            "def f():\n    a(\n        1,\n    )\n    for x in y:\n        b\n",
+            id="lines in brackets",
+        ),
+        pytest.param(
+            "for x in y:\n    a = 1 + \\\n        2\n    b\n",
+            "a = 1 + \\\n    2\nfor x in y:\n    b\n",
+            id="continued lines",
+        ),
+        pytest.param("for x in y:\n    a\n", "a\nfor x in y:\n    pass\n", id="an emptied suite"),
+        pytest.param("for x in y:\r\n\ta\r\n\tb\r\n", "a\r\nfor x in y:\r\n\tb\r\n", id="CRLF and tabs"),
+    ],
+)
+def test_a_statement_is_moved_above_a_loop(before: str, after: str) -> None:
+    def edits(module: Module) -> list[Edit]:
+        return [Move(module, find(module, ast.stmt, "a"), find(module, ast.For))]
+
+    assert edited(before, edits) == after
+
+
+def test_several_statements_keep_their_order_above_a_loop() -> None:
+    def edits(module: Module) -> list[Edit]:
+        loop = find(module, ast.For)
+        return [Move(module, loop.body[2], loop), Move(module, loop.body[0], loop)]
+
+    assert edited("for x in y:\n    a\n    b\n    c\n    d\n", edits) == "a\nc\nfor x in y:\n    b\n    d\n"
 
 
 @pytest.mark.parametrize(

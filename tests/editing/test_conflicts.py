@@ -17,6 +17,7 @@ from codemods.editing.values import (
     Edit,
     Import,
     Insert,
+    Move,
     Remove,
     RemoveArgument,
     RemoveItem,
@@ -117,6 +118,9 @@ def said(module: Module, reason: Reason | None) -> str | None:
             lambda m: Remove(m, statement(m, "def")),
             (1, 3),
             id="a function with its decorator",
+        ),
+        pytest.param(
+            "for x in y:\n    a\n    b\n", lambda m: Move(m, statement(m, "b"), find(m, ast.For)), (3, 3), id="a move"
         ),
         pytest.param("a\nwith w:\n    b\n", lambda m: Unwrap(m, find(m, ast.With)), (2, 3), id="header and suite"),
         pytest.param(

@@ -18,6 +18,7 @@ from codemods.editing.values import (
     Decorate,
     Edit,
     Insert,
+    Move,
     Remove,
     RemoveArgument,
     RemoveItem,
@@ -158,6 +159,12 @@ def test_statements_have_whole_lines_of_their_own(text: str, reason: str | None)
             lambda m: Unwrap(m, find(m, ast.If)),
             "the if has an else",
             id="unwrapping an if with an else",
+        ),
+        pytest.param(
+            "for x in y: a\n",
+            lambda m: Move(m, statement(m, "a"), find(m, ast.For)),
+            ON_HEADER,
+            id="moving what stands on the header's line",
         ),
         pytest.param("with w: a\n", lambda m: Unwrap(m, find(m, ast.With)), ON_HEADER, id="unwrapping one line"),
         pytest.param(
