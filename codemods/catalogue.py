@@ -15,6 +15,7 @@ from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
 from codemods.rules.loader_batched_index import LoaderBatchedIndex
+from codemods.rules.loader_hoist import LoaderHoist
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
-    # What loaders read is settled before anything is said of them.
+    # Where loaders are built, and then what they read, is settled before anything else is said of them.
+    (LoaderHoist,),
     (DatasetMaterialize,),
     # What is decoded once is normalised once.
     (GpuNormalize,),

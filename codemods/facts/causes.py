@@ -123,6 +123,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "left-with-another": "It depends on another finding, which is left. See what is said of that one.",
         "never-pays-back": "As the script stands, its network is too small or its iterations are too few: the change "
         "cannot save what it costs. `--select` with the rule's name applies it all the same.",
+        "changes-in-loop": "What it is built of is another thing in another pass of the loop, or may be. Where it is "
+        "not, build it above the loop.",
         "made-in-loop": "It is made or moved again and again, and each time the cost of starting comes back. Make it "
         "once, before the loop.",
         "needs-main-guard": "Worker processes that are not forked import the script, so that what reads the loader has "

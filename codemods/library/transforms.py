@@ -79,6 +79,11 @@ def is_repeatable(name: str) -> bool | None:
     return True if last in _REPEATABLE else False if row is not None and row.draws else None
 
 
+def is_torchvisions(name: str) -> bool:
+    """Whether that is the qualified name of a known transform of torchvision, which draws nothing when it is made."""
+    return _of_torchvision(name) in _TRANSFORMS
+
+
 def makes_tensors(name: str) -> bool:
     """Whether the transform of that qualified name makes a tensor of an image."""
     return _of_torchvision(name) in _MAKES_TENSORS

@@ -51,7 +51,9 @@ class LoaderWorkers(Codemod):
         where loaders are zipped. Memory grows with each worker, most where the data set is a long list of Python
         objects: an array is shared. PyTorch warns of four workers on a machine with fewer cores, for which
         ``--workers 2`` is better. Containers may need ``--shm-size``, scripts with OpenCV
-        ``cv2.setNumThreads(0)``, those with tokenizers ``TOKENIZERS_PARALLELISM=false``.
+        ``cv2.setNumThreads(0)``, those with tokenizers ``TOKENIZERS_PARALLELISM=false``. PyTorch has each worker two
+        batches ahead. ``prefetch_factor=4`` costs memory and pays where a few batches take much longer than the others,
+        which no script says of its data: try it (docs/measured.md, "prefetch_factor").
 
     References:
         ``torch.utils.data``, "Multi-process data loading"; notes/randomness; Python, multiprocessing, "Programming

@@ -52,8 +52,8 @@ def _why_made_again(flow: Flow, loader: Loader) -> Reason | None:
 
     One that a loop makes, over splits, folds or runs, may be read in each of the epochs of a pass of that loop.
     """
-    loops = [each for each in _repeating(flow, loader.module, loader.call) if not isinstance(each, _COMPREHENSIONS)]
-    if loops and not any(_is_read_again(flow, each, loops, loader) for each in loader.passes):
+    loops = _loops_that_make(flow, loader)
+    if is_made_for_each_reading(flow, loader):
         return Reason("made-in-loop", f"it is made anew in each pass of a loop ({HERE})", (loader.at(loops[0]),))
     is_replaced = _is_named_anew(flow, loader.module, loader.call)
     within = [each for each in loader.module.ancestors(loader.call) if isinstance(each, _COMPREHENSIONS)]
@@ -62,6 +62,17 @@ def _why_made_again(flow: Flow, loader: Loader) -> Reason | None:
         return None
     text = f"one is made for each item of a list, and the workers of all would stay ({HERE})"
     return Reason("made-in-loop", text, (loader.at(loader.call),))
+
+
+def is_made_for_each_reading(flow: Flow, loader: Loader) -> bool:
+    """Whether loops make the loader anew, and no other loop reads it again."""
+    loops = _loops_that_make(flow, loader)
+    return bool(loops) and not any(_is_read_again(flow, each, loops, loader) for each in loader.passes)
+
+
+def _loops_that_make(flow: Flow, loader: Loader) -> list[ast.AST]:
+    """The loops that make the loader anew in each pass, from the inside out."""
+    return [each for each in _repeating(flow, loader.module, loader.call) if not isinstance(each, _COMPREHENSIONS)]
 
 
 def _is_named_anew(flow: Flow, module: Module, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
@@ -91,11 +102,11 @@ def _repeating(flow: Flow, module: Module, node: ast.AST, given: Value | None = 
         for above, below in around(flow, module, node, given=given)
         if isinstance(above, REPEATING)
         and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ()))
-        and not _is_once(above, below)
+        and not is_once(above, below)
     ]
 
 
-def _is_once(loop: ast.AST, statement: ast.AST) -> bool:
+def is_once(loop: ast.AST, statement: ast.AST) -> bool:
     """Whether the statement of a loop runs in one pass alone: ``if epoch > 5 and not done: …; done = True``."""
     if not isinstance(statement, ast.If) or statement not in getattr(loop, "body", ()):
         return False
