@@ -13,14 +13,17 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from autotune_rewrite.project import search_paths
 from autotune_rewrite.project.files import ENVIRONMENT_MARKS, SKIPPED, is_command
+from autotune_rewrite.project.imports import ALL, imports
 from codemods.library.kinds import FRAMEWORKS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+
+    from autotune_rewrite.project.imports import Import
 
 _MARKS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
 """What the top directory of a project holds."""
@@ -34,25 +37,7 @@ _LIBRARIES = {each.partition(".")[0] for each in FRAMEWORKS} | {
     *("torch", "torchvision", "torchaudio", "torchtext", "timm", "transformers", "numpy", "scipy", "sklearn"),
     *("pandas", "tqdm", "PIL", "yaml", "hydra", "omegaconf", "tensorboard", "wandb", "apex", "torch_geometric"),
 }
-_IMPORT = re.compile(
-    # In the text of a notebook each line is in quotes.
-    rb'(?m)(?:^|[;:"])[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n;#]*)|import[ \t]+([\w., \t]+))'
-)
-_DYNAMIC = re.compile(rb"""(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
-_DYNAMIC_BELOW = re.compile(
-    # `f"models.{name}"`, `"pkg.models" f".{kind}.{name}"`
-    rb"""(?:import_module|__import__)\(\s*(?:["']([\w.]*)["']\s*)?[fF]["']([\w.]*)\{"""
-)
-_DYNAMIC_CHOSEN = re.compile(rb"""(?:import_module|__import__)\(\s*[\w.]+\s*[),]""")
-_OPTION = re.compile(rb"add_argument\([^()]*\)")
-_TEXT = re.compile(rb"""["']([A-Za-z_][\w.]*)["']""")
-_ALL = "*"
-"""Stands for each module of a package."""
-_NAME = re.compile(rb"\w+")
 _GUARD = re.compile(rb"^if[ \t(]+__name__[ \t]*==", re.MULTILINE)
-
-_Import: TypeAlias = "tuple[int, tuple[str, ...], tuple[str, ...]]"
-"""Dots in front, the parts of the dotted name, and what is imported from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +191,8 @@ class _Tree:
         return self._data[path]
 
     @cached_property
-    def _imports(self) -> dict[str, tuple[_Import, ...]]:
-        return {path: tuple(dict.fromkeys(_imports(self._read(path)))) for path in self._files}
+    def _imports(self) -> dict[str, tuple[Import, ...]]:
+        return {path: tuple(dict.fromkeys(imports(self._read(path)))) for path in self._files}
 
     @cached_property
     def _added(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -301,7 +286,7 @@ class _Tree:
                     place = os.path.join(place, part)  # noqa: PTH118
                     yield from self._run(place, head)
             for name in names:
-                if name == _ALL:
+                if name == ALL:
                     below = (each for each in self._files if each.startswith(place + os.sep))
                     yield from ((each, head) for each in below)
                 else:
@@ -440,41 +425,6 @@ def _place(path: str) -> str:
 def _name(place: str, base: str) -> str:
     """The dotted name of a module, of which no import can be the same by chance."""
     return "/" + ".".join(part.replace(".", "/") for part in Path(os.path.relpath(place, base)).parts)
-
-
-def _imports(data: bytes) -> Iterator[_Import]:
-    """The imports in a file's text."""
-    for source, names, modules in _statements(data):
-        if modules:
-            for module in modules.split(b","):
-                dotted = module.split()
-                if dotted:
-                    yield 0, tuple(dotted[0].decode().split(".")), ()
-        else:
-            bare = source.lstrip(b".")
-            parts = tuple(bare.decode().split(".")) if bare else ()
-            if parts or source:
-                yield len(source) - len(bare), parts, tuple(each.decode() for each in _NAME.findall(names))
-    for first, second in _DYNAMIC_BELOW.findall(data):
-        package, dot, _ = (first + second).rpartition(b".")
-        if dot and package.strip(b"."):
-            yield 0, tuple(package.decode().split(".")), (_ALL,)
-    if _DYNAMIC_CHOSEN.search(data):
-        for option in _OPTION.findall(data):
-            yield from ((0, tuple(text.decode().split(".")), ()) for text in _TEXT.findall(option))
-
-
-def _statements(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """What the pattern finds in the lines that hold the word; most of a notebook is pictures."""
-    end = 0
-    while (at := data.find(b"import", end)) >= 0:
-        start = data.rfind(b"\n", 0, at) + 1
-        end = data.find(b"\n", at)
-        if b"(" in data[at : end if end >= 0 else None]:
-            end = data.find(b")", at) + 1
-        end = end if end > at else len(data)
-        yield from _IMPORT.findall(data, start, end)
-        yield from ((b"", b"", name) for name in _DYNAMIC.findall(data, start, end))
 
 
 def _walk(top: str) -> Iterator[str]:

@@ -17,21 +17,29 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
+    from codemods.facts.precision.dtypes import Formats
     from codemods.facts.reach import Reach
 
 _BELOW_ONE = {"bf16": 2.0**-9, "fp16": 2.0**-12}
 """How far below 1 a number is at most that is 1 in the format."""
 
 
-def vanishing(
+def _code(
     reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
-) -> Hazard | None:
-    """Where a number that fp16 takes for zero is to keep a 16-bit tensor from being zero: ``x / (x.std() + 1e-8)``.
+) -> Iterator[tuple[Module, ast.AST, Formats]]:
+    """All code that runs with the nodes, and the formats in it.
 
     Of what a function is given it is not known, so it counts as 16 bits wide.
     """
     for where, node in reach.code(module, nodes):
-        formats = formats_in(reach.flow, calls_model, node, nodes)
+        yield where, node, formats_in(reach.flow, calls_model, node, nodes)
+
+
+def vanishing(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> Hazard | None:
+    """Where a number that fp16 takes for zero is to keep a 16-bit tensor from being zero: ``x / (x.std() + 1e-8)``."""
+    for where, node, formats in _code(reach, calls_model, module, nodes):
         for kept, number in _kept_from_zero(node):
             if is_tiny(where, number) and formats.of(kept) is not Format.OTHER:
                 return Hazard(where, number, f"{where.code(number)} is zero in fp16", only_fp16=True)
@@ -41,12 +49,8 @@ def vanishing(
 def rounded_bound(
     reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
 ) -> Hazard | None:
-    """Where a 16-bit tensor is kept off 1 by a bound that is 1 in 16 bits: ``p.clamp(1e-4, 1 - 1e-4)``.
-
-    Of what a function is given it is not known, so it counts as 16 bits wide.
-    """
-    for where, node in reach.code(module, nodes):
-        formats = formats_in(reach.flow, calls_model, node, nodes)
+    """Where a 16-bit tensor is kept off 1 by a bound that is 1 in 16 bits: ``p.clamp(1e-4, 1 - 1e-4)``."""
+    for where, node, formats in _code(reach, calls_model, module, nodes):
         for kept, bound in _kept_below(node):
             distance = min((1 - each for each in _differences(where, bound) if 0 < each < 1), default=1.0)
             if distance <= _BELOW_ONE["bf16"] and formats.of(kept) is not Format.OTHER:
