@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
-from autotune_rewrite.verify.child import profiled
+from autotune_rewrite.verify.child import profiled, tables
 from autotune_rewrite.verify.child.profiled import (
     BACKWARD,
     COPIES,
@@ -23,6 +23,8 @@ from autotune_rewrite.verify.child.profiled import (
     ZEROING,
     Marks,
 )
+from autotune_rewrite.verify.child.reads import Reads
+from autotune_rewrite.verify.child.reads import target as device_told
 
 
 class Event:
@@ -185,7 +187,7 @@ def test_an_error_leaves_the_phase() -> None:
 def test_the_target_of_a_move_is_read_from_its_arguments(
     args: tuple[Any, ...], kwargs: dict[str, Any], target: str | None
 ) -> None:
-    assert profiled._target(args, kwargs) == target
+    assert device_told(args, kwargs) == target
 
 
 class TestReads:
@@ -217,7 +219,7 @@ def train(reads):
         return found
 
     def test_are_counted_at_the_user_s_own_lines_and_confirmed_by_cuda(self, modes: list[str]) -> None:
-        reads = profiled.Reads({"/copy": "/home/user"}, simulated=False)
+        reads = Reads({"/copy": "/home/user"}, simulated=False)
         with warnings.catch_warnings(record=True) as others:
             warnings.simplefilter("ignore")  # as the script may have it
             reads.open()
@@ -238,7 +240,7 @@ def train(reads):
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = lambda message, *_, **__: shown.append(str(message))
-            reads = profiled.Reads({"/copy": "/home/user"}, simulated=False)
+            reads = Reads({"/copy": "/home/user"}, simulated=False)
             reads.open()
             self.sites(reads)
             reads.close()
@@ -246,7 +248,7 @@ def train(reads):
         assert shown == ["of the script"]
 
     def test_nobody_confirms_them_on_a_simulated_device(self) -> None:
-        reads = profiled.Reads({"/copy": "/home/user"}, simulated=True)
+        reads = Reads({"/copy": "/home/user"}, simulated=True)
         reads.is_open = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -266,16 +268,16 @@ def test_the_device_is_busy_where_kernels_run_at_once_or_one_after_the_other() -
 
     events = [event(0, 100, "CPU"), event(10, 30), event(20, 40), event(60, 70), event(0, 100, marked=True)]
 
-    assert profiled._busy(events) == pytest.approx(0.4)
-    assert profiled._busy(events[:1]) is None
+    assert tables.busy(events) == pytest.approx(0.4)
+    assert tables.busy(events[:1]) is None
 
 
 def test_adding_to_gradients_is_a_part_of_backward_by_the_device_s_time_where_there_is_one() -> None:
     def node(name: str, host: float, device: float) -> Any:
-        return SimpleNamespace(key=f"{profiled.ENGINE}{name}", cpu_time_total=host, device_time_total=device)
+        return SimpleNamespace(key=f"{tables.ENGINE}{name}", cpu_time_total=host, device_time_total=device)
 
     adds = "torch::autograd::AccumulateGrad"
 
-    assert profiled._accumulation([node(adds, 1, 0), node("MmBackward0", 3, 0)]) == 0.25
-    assert profiled._accumulation([node(adds, 1, 1), node("MmBackward0", 3, 1)]) == 0.5
-    assert profiled._accumulation([]) is None
+    assert tables.accumulation([node(adds, 1, 0), node("MmBackward0", 3, 0)]) == 0.25
+    assert tables.accumulation([node(adds, 1, 1), node("MmBackward0", 3, 1)]) == 0.5
+    assert tables.accumulation([]) is None

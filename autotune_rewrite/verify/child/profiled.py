@@ -17,23 +17,19 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import sys
 import threading
 import time
-import warnings
 from array import array
-from collections import Counter
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 if TYPE_CHECKING:
-    import types
     from collections.abc import Callable, Iterable
 
-    from autotune_rewrite.verify.child import harness, measures, recorder
+    from autotune_rewrite.verify.child import harness, measures, reads, recorder, tables
 else:
     NAME = "__torchfast_watch__"
     """Of the loaded ``harness.py``, which takes no name that a script may want."""
@@ -42,9 +38,9 @@ else:
     spec.loader.exec_module(harness)
     recorder = harness.beside("recorder")
     measures = recorder.measures
+    reads, tables = harness.beside("reads"), harness.beside("tables")
 
 import torch
-from torch.autograd import DeviceType  # type: ignore[attr-defined]
 
 VERSION = 1
 """Of what is written."""
@@ -62,21 +58,10 @@ READS = ("item", "tolist", "cpu", "numpy", "__bool__", "__int__", "__float__", "
 """Methods that want a tensor's values on the host."""
 COPIED_BY = ("to", "cuda")
 """Methods that copy a tensor to a device, or back."""
-SYNCHRONIZES = "synchronizing CUDA operation"
-"""In each warning of ``torch.cuda.set_sync_debug_mode("warn")``."""
-PREFIX = "torchfast: "
-"""Before the name of a phase in a trace."""
-ENGINE = "autograd::engine::evaluate_function: "
-"""Before the name of each node that a backward evaluates."""
-ACCUMULATES = f"{ENGINE}torch::autograd::AccumulateGrad"
-MOST_OPERATORS = 30
-"""That are written down."""
 FEWEST = {"marks": 3, "operators": 1, "reads": 1}
 """Iterations that are measured even if the time is over: three show a spread."""
 TRIES = 2000
 """Of marks, to tell what one costs."""
-OWN = tuple(f"{Path(file).parent}{os.sep}" for file in (torch.__file__, __file__))
-"""Where frames lie that nobody asks for."""
 
 
 class Asked(TypedDict):
@@ -97,26 +82,6 @@ class Asked(TypedDict):
     trace: str
     memory: str
     """Files for a Chrome trace and for a snapshot of CUDA memory, or empty."""
-
-
-class Site(TypedDict):
-    """A line of the script that makes the host wait for the device."""
-
-    path: str
-    line: int
-    calls: dict[str, int]
-    """How often each method wanted values there."""
-    confirmed: int | None
-    """How often CUDA said that it waited; None where nobody asked it."""
-
-
-class Operator(TypedDict):
-    """What one operator took in all, without those that it called."""
-
-    name: str
-    calls: int
-    host_seconds: float
-    device_seconds: float
 
 
 class Seen(TypedDict):
@@ -140,12 +105,12 @@ class Seen(TypedDict):
     """Seconds of an iteration that the marks take, by a trial."""
     watched: int
     """Iterations in which operators and sites were counted."""
-    operators: list[Operator]
+    operators: list[tables.Operator]
     accumulation: float | None
     """The part of the backward that adds to gradients, from 0 to 1."""
     busy: float | None
     """The part of the time, from 0 to 1, in which the device computed or copied, under torch.profiler."""
-    sites: list[Site]
+    sites: list[reads.Site]
 
 
 class Marks:
@@ -180,7 +145,7 @@ class Marks:
         """The phase begins."""
         self._stack.append(phase)
         if self._named:
-            self._ranges.append(torch.profiler.record_function(f"{PREFIX}{PHASES[phase]}"))
+            self._ranges.append(torch.profiler.record_function(f"{tables.PREFIX}{PHASES[phase]}"))
             self._ranges[-1].__enter__()
         self.mark()
 
@@ -237,13 +202,17 @@ class Marks:
         def marked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on as it came
             if self.is_inside(phase):
                 return function(*args, **kwargs)
-            self.enter(phase)
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.leave()
+            return self.run(phase, function, args, kwargs)
 
         return marked
+
+    def run(self, phase: int, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever it returns
+        """Calls the function, as a phase."""
+        self.enter(phase)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self.leave()
 
     def stop(self) -> None:
         """This is a fork of the script, which is another process."""
@@ -282,7 +251,7 @@ class Profiler(recorder.Recorder):
         self.end = math.inf
         named = self._asked["watch"] == "operators"
         self.marks = Marks(on_device=torch.cuda.is_available() and not self._simulated, named=named)
-        self._reads = Reads(self._places, simulated=self._simulated)
+        self._reads = reads.Reads(self._places, simulated=self._simulated)
         self._profile: Any = None
         self._closed = False
         self._watched = 0
@@ -419,11 +388,7 @@ class Profiler(recorder.Recorder):
         def marked(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on as it came
             if marks.deep or marks.is_inside(FORWARD):
                 return call(module, *args, **kwargs)
-            marks.enter(FORWARD)
-            try:
-                return call(module, *args, **kwargs)
-            finally:
-                marks.leave()
+            return marks.run(FORWARD, call, (module, *args), kwargs)
 
         return marked
 
@@ -433,16 +398,12 @@ class Profiler(recorder.Recorder):
 
         @functools.wraps(move)
         def marked(tensor: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on as it came
-            target = "cuda" if name == "cuda" else _target(args, kwargs)
-            if target is None or is_on_host(tensor) == (target == "cpu") or marks.is_inside(COPIES):
+            target = "cuda" if name == "cuda" else reads.target(args, kwargs)
+            if target is None or reads.is_on_host(tensor) == (target == "cpu") or marks.is_inside(COPIES):
                 return move(tensor, *args, **kwargs)
             if target == "cpu":
                 self._reads.count("to")
-            marks.enter(WAITING if target == "cpu" else COPIES)
-            try:
-                return move(tensor, *args, **kwargs)
-            finally:
-                marks.leave()
+            return marks.run(WAITING if target == "cpu" else COPIES, move, (tensor, *args), kwargs)
 
         return marked
 
@@ -452,16 +413,12 @@ class Profiler(recorder.Recorder):
 
         @functools.wraps(read)
         def marked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on as it came
-            if args and isinstance(args[0], torch.Tensor) and is_on_host(args[0]):
+            if args and isinstance(args[0], torch.Tensor) and reads.is_on_host(args[0]):
                 return read(*args, **kwargs)
             if marks.is_inside(WAITING):
                 return read(*args, **kwargs)
             self._reads.count(name.strip("_"))
-            marks.enter(WAITING)
-            try:
-                return read(*args, **kwargs)
-            finally:
-                marks.leave()
+            return marks.run(WAITING, read, args, kwargs)
 
         return marked
 
@@ -479,9 +436,9 @@ class Profiler(recorder.Recorder):
         operators, accumulation, busy = [], None, None
         if self._profile is not None:
             table = self._profile.key_averages()
-            operators = _operators(table)
-            accumulation = _accumulation(table)
-            busy = _busy(self._profile.events())
+            operators = tables.operators(table)
+            accumulation = tables.accumulation(table)
+            busy = tables.busy(self._profile.events())
         return Seen(
             version=VERSION,
             phases=PHASES,
@@ -510,151 +467,6 @@ class Profiler(recorder.Recorder):
             if not on_device:
                 raise
             return None
-
-
-class Reads:
-    """Where the script waits for values, while that is counted."""
-
-    def __init__(self, places: dict[str, str], *, simulated: bool) -> None:
-        self.is_open = False
-        self._places = places
-        self._asks_cuda = torch.cuda.is_available() and not simulated
-        self._calls: Counter[tuple[str, int, str]] = Counter()
-        self._confirmed: Counter[tuple[str, int]] = Counter()
-        self._show: Callable[..., None] = warnings.showwarning
-
-    def open(self) -> None:
-        """Counts from now on."""
-        self.is_open = True
-        if self._asks_cuda:
-            warnings.filterwarnings("always", message=f".*{SYNCHRONIZES}")
-            self._show, warnings.showwarning = warnings.showwarning, self._warned
-            torch.cuda.set_sync_debug_mode("warn")
-
-    def close(self) -> None:
-        """Counts no more."""
-        self.is_open = False
-        if self._asks_cuda:
-            torch.cuda.set_sync_debug_mode("default")
-            warnings.showwarning = self._show
-
-    def count(self, name: str) -> None:
-        """A method wants a value; its caller is the script, or something that the script called."""
-        place = self._place() if self.is_open else None
-        if place is not None:
-            self._calls[(*place, name)] += 1
-
-    def _warned(self, message: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as the standard library has it
-        if SYNCHRONIZES not in str(message):
-            self._show(message, *args, **kwargs)
-            return
-        place = self._place()
-        if place is not None:
-            self._confirmed[place] += 1
-
-    def sites(self) -> list[Site]:
-        """The lines, in the user's own files, the ones that wait most often first."""
-        found: dict[tuple[str, int], dict[str, int]] = {place: {} for place in self._confirmed}
-        for (path, line, name), calls in self._calls.items():
-            found.setdefault((path, line), {})[name] = calls
-        sites = [
-            Site(
-                path=self._own(path) or path,
-                line=line,
-                calls=calls,
-                confirmed=self._confirmed[path, line] if self._asks_cuda else None,
-            )
-            for (path, line), calls in found.items()
-        ]
-        return sorted(sites, key=lambda site: (-max(site["confirmed"] or 0, 0, *site["calls"].values()), site["line"]))
-
-    def _place(self) -> tuple[str, int] | None:
-        """The innermost line of the script that is running, or else of a library which is not torch."""
-        frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to it
-        other = None
-        while frame is not None:
-            name, line = frame.f_code.co_filename, frame.f_lineno
-            if self._own(name) is not None:
-                return name, line
-            if other is None and not name.startswith((*OWN, "<")):
-                other = name, line
-            frame = frame.f_back
-        return other
-
-    def _own(self, path: str) -> str | None:
-        """The user's own file of which this is a copy; None of another one."""
-        for copy, own in self._places.items():
-            if path.startswith(f"{copy}{os.sep}"):
-                return own + path[len(copy) :]
-        return None
-
-
-def is_on_host(tensor: Any) -> bool:  # noqa: ANN401 - a tensor, or what takes its place
-    """Whether its values are there already; a simulated device says so by ``is_cuda`` alone."""
-    return bool(tensor.device.type in ("cpu", "meta") and not tensor.is_cuda)
-
-
-def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """The type of the device that ``Tensor.to`` is told; None where it is told none."""
-    given = args[0] if args else kwargs.get("other")
-    given = kwargs.get("device", given)
-    if isinstance(given, torch.Tensor):
-        return "cpu" if is_on_host(given) else given.device.type.replace("cpu", "cuda")
-    if isinstance(given, str):
-        return given.partition(":")[0]
-    if isinstance(given, torch.device):
-        return given.type
-    return "cuda" if type(given) is int else None
-
-
-def _operators(table: Iterable[Any]) -> list[Operator]:
-    """The operators that took most, by the device's time where there is any."""
-    found = [
-        Operator(
-            name=row.key,
-            calls=row.count,
-            host_seconds=row.self_cpu_time_total / 1e6,
-            device_seconds=_device_time(row, "self_device_time_total") / 1e6,
-        )
-        for row in table
-        if row.device_type == DeviceType.CPU and not row.key.startswith((PREFIX, ENGINE))
-    ]
-    found.sort(key=lambda one: (-one["device_seconds"], -one["host_seconds"]))
-    return found[:MOST_OPERATORS]
-
-
-def _accumulation(table: Iterable[Any]) -> float | None:
-    """The part of what backward evaluates that adds to gradients."""
-    nodes = [row for row in table if row.key.startswith(ENGINE)]
-    for total in ("device_time_total", "cpu_time_total"):
-        spent = {row.key: _device_time(row, total) for row in nodes}
-        if sum(spent.values()):
-            return float(spent.get(ACCUMULATES, 0.0) / sum(spent.values()))
-    return None
-
-
-def _device_time(row: Any, name: str) -> float:  # noqa: ANN401 - a row of torch.profiler's table
-    """A time of a row; before torch 2.4 the device's was named after CUDA."""
-    return float(getattr(row, name, 0.0) or getattr(row, name.replace("device", "cuda"), 0.0))
-
-
-def _busy(events: Iterable[Any]) -> float | None:
-    """The part of the time in which kernels and copies ran on the device; they may overlap."""
-    events = list(events)
-    ran = [
-        (event.time_range.start, event.time_range.end)
-        for event in events
-        if event.device_type == DeviceType.CUDA and not event.is_user_annotation and not event.name.startswith(PREFIX)
-    ]
-    if not ran:
-        return None
-    every = [(event.time_range.start, event.time_range.end) for event in events]
-    whole = max(end for _, end in every) - min(start for start, _ in every)
-    seconds = reached = 0.0
-    for start, end in sorted(ran):
-        seconds += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return seconds / whole if whole else None
 
 
 def _cost_of_mark(*, on_device: bool) -> float:
