@@ -47,6 +47,30 @@ def of(body: str) -> tuple[bool, bool, str]:
         pytest.param("p = torch.softmax(model(x), 1)", (True, False, ""), id="softmax is computed in 32 bits"),
         pytest.param("p = model(x).tanh()", (False, False, ""), id="no probabilities"),
         pytest.param("p = gate(x)\nq = torch.log(1 - p)", (True, True, "torch.log(1 - p)"), id="the rest"),
+        pytest.param(
+            "a = torch.tanh(model(x))\nq = torch.log(1 - a ** 2 + 1e-6)",
+            (False, False, "torch.log(1 - a ** 2 + 1e-06)"),
+            id="the rest of a square",
+        ),
+        pytest.param(
+            "a = model(x).tanh()\nq = torch.log(2 * (1 - a.pow(2)) + 1e-6)",
+            (False, False, "torch.log(2 * (1 - a.pow(2)) + 1e-06)"),
+            id="the rest of a power",
+        ),
+        pytest.param(
+            "a = nn.Tanh()(model(x))\nq = torch.log1p(-a.pow(2))",
+            (False, False, "torch.log1p(-a.pow(2))"),
+            id="the rest of a square, of one more",
+        ),
+        pytest.param(
+            "a = torch.tanh(model(x))\nq = torch.log(1 - torch.square(a.float()))",
+            (False, False, "torch.log(1 - torch.square(a.float()))"),
+            id="the rest of what was rounded before",
+        ),
+        pytest.param(
+            "a = torch.tanh(model(x).float())\nq = torch.log(1 - a ** 2)", (False, False, ""), id="a square of 32 bits"
+        ),
+        pytest.param("a = torch.cos(model(x))\nq = torch.log(1 - a ** 2)", (False, False, ""), id="no tanh"),
         pytest.param("p = gate(x)\nq = torch.log(p)", (True, True, ""), id="the probability itself"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Probabilities that 16 bits round to 1: what a logarithm makes of the rest has no gradient.
+"""Probabilities and squares that 16 bits round to 1: what a logarithm makes of the rest has no gradient.
 
-bf16 keeps 8 bits, so that a sigmoid of more than 6.2 is exactly 1; in fp16 it is one of more than 8.3. Autocast
-computes a sigmoid in the format of what it is given, and a softmax in 32 bits.
+bf16 keeps 8 bits, so that a sigmoid of more than 6.2 is exactly 1, and a tanh of more than 3.4; in fp16 those of more
+than 8.3 and 4.5. Autocast computes both in the format of what they are given, and a softmax in 32 bits.
 """
 
 from __future__ import annotations
@@ -25,25 +25,39 @@ if TYPE_CHECKING:
 _SIGMOID_LAYER = "torch.nn.Sigmoid"
 _SIGMOIDS = frozenset({"torch.sigmoid", "torch.sigmoid_", "torch.nn.functional.sigmoid", "torch.special.expit"})
 _SOFTMAXES = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.nn.Softmax", "torch.nn.Softmax2d"})
+_TANH_LAYER = "torch.nn.Tanh"
+_TANHS = frozenset({"torch.tanh", "torch.tanh_", "torch.nn.functional.tanh"})
+_SATURATING = {_SIGMOID_LAYER: _SIGMOIDS, _TANH_LAYER: _TANHS}
+_METHODS = frozenset({"sigmoid", "sigmoid_", "softmax", "tanh", "tanh_"})
 _LOGARITHMS = frozenset({"log", "log_", "log2", "log10"})
 _OF_ONE_MORE = frozenset({"log1p", "log1p_"})
 _REMEDY = "F.logsigmoid of the logits needs no sigmoid"
+_REMEDY_OF_SQUARES = "2 * (math.log(2) - x - F.softplus(-2 * x)) is the same of what tanh is given"
 
 
 def rounds_probabilities(
     reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
 ) -> bool:
     """Whether the nodes, or the code they reach, compute a sigmoid in 16 bits under autocast."""
+    return _SIGMOID_LAYER in _rounded(reach, calls_model, module, nodes)
+
+
+def _rounded(
+    reach: Reach, calls_model: Callable[[ast.Call], bool], module: Module, nodes: Sequence[ast.AST]
+) -> set[str]:
+    """Which layers, sigmoid and tanh, the nodes or the code they reach compute in 16 bits, be it as a function."""
+    found: set[str] = set()
     for _, node in reach.code(module, nodes):
         for call in own(node, ast.Call):
             names = _names(reach.flow, call)
-            if names == {_SIGMOID_LAYER} or names & _SIGMOIDS:
-                formats = formats_in(reach.flow, calls_model, node, nodes)
-                if any(formats.of(each) is not Format.OTHER for each in operands(reach.flow, call)[:1]):
-                    return True
-            elif _SIGMOID_LAYER in names:
-                return True
-    return False
+            for layer, functions in _SATURATING.items():
+                if names == {layer} or names & functions:
+                    formats = formats_in(reach.flow, calls_model, node, nodes)
+                    if any(formats.of(each) is not Format.OTHER for each in operands(reach.flow, call)[:1]):
+                        found.add(layer)
+                elif layer in names:
+                    found.add(layer)
+    return found
 
 
 def makes_probabilities(reach: Reach, module: Module, nodes: Sequence[ast.AST]) -> bool:
@@ -65,14 +79,37 @@ def log_of_rest(
             scope = where.function(call) or where.tree
             probabilities = list(_left_of_one(reach.flow, scope, call))
             formats = formats_in(reach.flow, calls_model, node, nodes) if probabilities else None
-            if (
-                formats is not None
-                and any(formats.of(each) is not Format.OTHER for each in probabilities)
-                and rounds_probabilities(reach, calls_model, module, nodes)
+            if formats is None:
+                continue
+            roots = [root for each in probabilities for root in _roots(each)]
+            squared = [_unconverted(one) for root in roots for one in (root, *_assigned(scope, root))]
+            for layer, rounded, bound, remedy in (
+                (_SIGMOID_LAYER, probabilities, "sigmoid is 1 in 16 bits, as it is above 6", _REMEDY),
+                (_TANH_LAYER, squared, "tanh is 1 in 16 bits, as it is above 4.6", _REMEDY_OF_SQUARES),
             ):
-                text = f"{where.code(call)} has no gradient where a sigmoid is 1 in 16 bits, as it is above 6:"
-                return Hazard(where, call, text, remedy=_REMEDY, code="loss-of-probabilities")
+                if any(formats.of(each) is not Format.OTHER for each in rounded) and layer in _rounded(
+                    reach, calls_model, module, nodes
+                ):
+                    text = f"{where.code(call)} has no gradient where a {bound}:"
+                    return Hazard(where, call, text, remedy=remedy, code="loss-of-probabilities")
     return None
+
+
+def _roots(node: ast.expr) -> list[ast.expr]:
+    """``a`` of ``a ** 2``, ``a * a``, ``a.pow(2)``, ``torch.square(a)`` and the like."""
+    match node:
+        case ast.BinOp(base, ast.Pow(), ast.Constant(2)):
+            return [base]
+        case ast.BinOp(one, ast.Mult(), other) if ast.dump(one) == ast.dump(other):
+            return [one]
+        case (
+            ast.Call(ast.Attribute(ast.Name("torch"), "pow"), [base, ast.Constant(2)], [])
+            | ast.Call(ast.Attribute(ast.Name("torch"), "square"), [base], [])
+            | ast.Call(ast.Attribute(base, "pow"), [ast.Constant(2)], [])
+            | ast.Call(ast.Attribute(base, "square"), [], [])
+        ):
+            return [base]
+    return []
 
 
 def _left_of_one(flow: Flow, scope: ast.AST, call: ast.Call) -> Iterator[ast.expr]:
@@ -106,7 +143,7 @@ def _unconverted(node: ast.expr) -> ast.expr:
 
 def _names(flow: Flow, call: ast.Call) -> set[str]:
     """The qualified names of torch's functions and layers that the call runs, a tensor's methods among them."""
-    if isinstance(call.func, ast.Attribute) and call.func.attr in {"sigmoid", "sigmoid_", "softmax"}:
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
         names = names_of_layers(flow, call)
         is_projects = bool(list(project_functions(flow.values(call.func))))
         return names if names or is_projects else {f"torch.{call.func.attr}"}
