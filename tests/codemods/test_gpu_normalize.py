@@ -423,6 +423,30 @@ def test_parts_of_a_data_set_are_read_by_loaders_of_their_own() -> None:
             "the script sets the number format that images are made tensors of (line 9)",
             id="floats of 64 bits",
         ),
+        pytest.param(
+            "Normalize((0.1307,), (0.3081,))",
+            "Normalize(*[(0.1307,), (0.3081,)])",
+            "the arguments of Normalize cannot be seen (line 6)",
+            id="arguments that are not written out",
+        ),
+        pytest.param(
+            "for x, y in loader",
+            "for pair in enumerate(loader)",
+            "how its batches are read is not followed (line 10)",
+            id="a batch beside its number",
+        ),
+        pytest.param(
+            "        x, y = x.to(device), y.to(device)\n",
+            "        for _ in range(2):\n            x = x.cuda()\n",
+            "other tensors than batches may be moved at the same place (line 12)",
+            id="moved again and again",
+        ),
+        pytest.param(
+            "        x, y = x.to(device), y.to(device)\n",
+            "        y = y.to(device)\n",
+            "no images of its batches are moved to a device",
+            id="labels are moved alone",
+        ),
         pytest.param("to(device)", "to('cpu')", "its batches stay on the CPU", id="the CPU"),
         pytest.param(
             "        x, y = x.to(device), y.to(device)\n",
@@ -443,11 +467,50 @@ def test_channels_that_are_flattened_are_normalised_before() -> None:
     left(TRANSFORM.replace(GREY, COLOUR) + DATA.replace("MNIST", "CIFAR10") + LOADER + read, text)
 
 
-def test_what_else_is_moved_there_decides() -> None:
+@pytest.mark.parametrize(
+    ("transform", "text"),
+    [
+        pytest.param(
+            "transform=transforms.ToTensor()",
+            "images that are transformed otherwise, by torchvision.transforms.ToTensor() (line 11), are moved at the same"
+            " place",
+            id="another transform",
+        ),
+        pytest.param(
+            "transform=transforms.Compose([transforms.ToTensor()])",
+            "images that are not normalised (line 11) are moved at the same place",
+            id="no Normalize",
+        ),
+        pytest.param("train=True", "images that are not transformed (line 11) are moved at the same place", id="none"),
+    ],
+)
+def test_what_else_is_moved_there_decides(transform: str, text: str) -> None:
     function = "def train(loader):\n    for x, y in loader:\n        x = x.to(device)\n"
-    plain = 'plain = DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()))\n'
-    text = "images that are transformed otherwise, by torchvision.transforms.ToTensor() (line 11), are moved at the same place"
+    plain = f'plain = DataLoader(datasets.MNIST("data", {transform}))\n'
     left(f"{function}{TRANSFORM}{DATA}{plain}{LOADER}train(plain)\ntrain(loader)\n", text)
+
+
+def test_numbers_for_which_no_names_are_free_are_left() -> None:
+    taken = "mean = image_mean = pixel_mean = 1\n"
+    colours = TRANSFORM.replace(GREY, COLOUR) + DATA.replace("MNIST", "CIFAR10") + LOADER
+    left(taken + colours + READ, "no name is free for the means and standard deviations of the channels")
+
+
+def test_numbers_on_a_device_that_is_computed_in_the_loop_are_left() -> None:
+    colours = TRANSFORM.replace(GREY, COLOUR) + DATA.replace("MNIST", "CIFAR10") + LOADER
+    read = READ.replace("x.to(device)", "x.to(torch.device('cuda'))")
+    left(colours + read, "the device of the move cannot be named before the loop (line 10)")
+
+
+def test_numbers_on_a_device_that_is_written_out() -> None:
+    colours = TRANSFORM.replace(GREY, "transforms.Normalize((0.49, 0.48, 0.45), (0.2, 0.2, 0.2))")
+    data = DATA.replace("MNIST", "CIFAR10")
+    read = "while True:\n    for x, y in loader:\n        x = {}\n"
+    line = "        x = x.float().div_(255).sub_(mean).div_(0.2)\n"
+    for move, device in (("x.cuda()", '"cuda"'), ("x.to('cuda:1')", "'cuda:1'")):
+        made = f"mean = torch.tensor((0.49, 0.48, 0.45), device={device}).view(-1, 1, 1)\n"
+        before = f"{colours}{data}{LOADER}{read.format(move)}"
+        rewrites(before, f"{BYTES}{data}{LOADER}{made}{read.format(move)}{line}")
 
 
 def test_a_data_set_of_the_project_s_own() -> None:
