@@ -382,6 +382,13 @@ def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> N
             id="other images from then on",
         ),
         pytest.param(
+            "list = ['a', 'b']\n"
+            + MADE.replace("=transform)", "=transforms.Compose([transforms.Resize(28), transforms.ToTensor()]))")
+            + LOADER,
+            "list is not Python's own where the data set is made, which is to list its items",
+            id="another list",
+        ),
+        pytest.param(
             f"{MADE}{LOADER}labels = data.targets\nlabels[0] = 3\n",
             "'.targets' of it is used (line 8), and a TensorDataset has none",
             id="other labels from then on, under another name",
