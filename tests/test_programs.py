@@ -173,7 +173,10 @@ def test_what_is_not_right_for_all_who_run_a_module_is_left(torchfast: Callable[
     answer = torchfast("check", "train.py", "--select", "loader-pin")
 
     assert before == [("shared.py", 6, "loader-pin", "rewrites")]
-    assert answer.out == "shared.py:6 loader-pin  left: its data set already holds tensors on a device (other.py, line 7)\n"
+    assert (
+        answer.out
+        == "shared.py:6 loader-pin  left: its data set already holds tensors on a device (other.py, line 7)\n"
+    )
 
 
 def test_what_stands_under_a_module_s_main_guard_is_not_run_with_who_imports_it(

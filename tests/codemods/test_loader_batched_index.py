@@ -144,6 +144,11 @@ NO_PARTS = "what the indices of its Subset are is not known (line 6), and a list
             id="workers",
         ),
         pytest.param(
+            "loader = DataLoader(Subset(data, range(50)), batch_size=64)",
+            "its data set has no name, by which its sampler could ask for its length: give it a name",
+            id="a part without a name, which is shorter than the whole",
+        ),
+        pytest.param(
             "loader = DataLoader(data, batch_size=64, collate_fn=lambda items: items)",
             "its batches are made by a collate_fn of its own",
             id="collate_fn",

@@ -162,7 +162,9 @@ def _written(loader: Loader) -> Batches | Reason:
     given, data = loader.arguments, loader.arguments["dataset"].node
     rows = innermost(loader.flow, data) or data
     if rows is data and isinstance(data, ast.Call) and data.args:
-        rows = data.args[0]
+        made = {each.name for each in loader.flow.values(data.func)}
+        # A Subset has fewer items than what it is a part of.
+        rows = data.args[0] if made == {_TENSORS} else data
     if rows is None or not _is_name(rows):
         text = "its data set has no name, by which its sampler could ask for its length:"
         return Reason("no-name", text, remedy="give it a name")
