@@ -11,6 +11,7 @@ from codemods.facts.data.rebuilding import build_once, rebuilt
 from codemods.facts.reason import Reason
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
@@ -117,11 +118,13 @@ for epoch in range(10):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every statement of a loop that builds loaders which are read once, and those that functions build so."""
+        told: set[ast.AST] = set()
         for found in rebuilt(script):
             loader = found.first
             module, node = (found.module, found.statement) if found.names_them else (loader.module, loader.call)
-            if module is not script.module:
+            if module is not script.module or node in told:
                 continue
+            told.add(node)
             once = build_once(script, found)
             if isinstance(once, Reason):
                 yield self.left(module, node, once)

@@ -322,8 +322,8 @@ def test_a_loader_is_left_for_what_it_is_built_of(code: str, because: str) -> No
         ),
         pytest.param(
             f"def train():\n{LOADER}    total = 0\n{READ}{EPOCHS}    train()\n",
-            "each call of train() builds it anew, and a loop makes these (line 12): build it above the loop, and pass it "
-            "on",
+            "a function builds it anew each time that a loop calls it, or calls what does (line 12): build it above the "
+            "loop, and pass it on",
             id="in a function that also reads it",
         ),
         pytest.param(
@@ -379,6 +379,16 @@ def test_a_loader_is_left_for_what_it_is_built_of(code: str, because: str) -> No
 )
 def test_a_loader_is_left_where_it_stands(code: str, because: str) -> None:
     left(code, because)
+
+
+def test_one_that_two_loops_build_by_a_function_of_a_function_is_one_site() -> None:
+    build = "def build():\n    loader = DataLoader(data, 8)\n    print(len(loader))\n    return loader\n\n\n"
+    train = f"def train():\n    loader = build()\n{READ}\n\n"
+    result = run(LoaderHoist, f"{TOP}{build}{train}{EPOCHS}    train()\n{EPOCHS}    train()\n")
+
+    (site,) = result.sites
+    assert site.line == 7
+    assert "a function builds it anew each time that a loop calls it, or calls what does (line 19)" in site.message
 
 
 def test_one_that_accelerate_prepares_is_left() -> None:

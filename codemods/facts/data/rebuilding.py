@@ -114,10 +114,7 @@ def build_once(script: Script, found: Rebuilt) -> Once | Reason:
 
 
 def _why_in_function(found: Rebuilt) -> Reason:
-    loader = found.first
-    function = loader.module.function(loader.call)
-    name = getattr(function, "name", "a lambda")
-    text = f"each call of {name}() builds it anew, and a loop makes these ({HERE}):"
+    text = f"a function builds it anew each time that a loop calls it, or calls what does ({HERE}):"
     return Reason(_LOOP, text, (at(found.module, found.statement),), "build it above the loop, and pass it on")
 
 
