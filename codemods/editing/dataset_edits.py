@@ -129,7 +129,7 @@ class DatasetEdits:
             return None
         (tensors, *others), imports = named
         labels = f"{others[0]}({data}.targets)" if others else f"{data}.targets"
-        call = (f"{images} = {transform}(", how.tall.format(data=data), f"){how.cut}")
+        call = (f"{images} = {transform}(", how.tall.format(data=data), f"){how.cut.format(data=data)}")
         fits = len(leading(self._module, self._module.statement(node))) + len("".join(call)) <= width(self._module)
         code = "".join(call) if fits else "{}\n    {}\n{}".format(*call)
         return f"# all images at once, as one tall image\n{code}", f"{tensors}({images}, {labels})", imports

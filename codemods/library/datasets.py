@@ -62,13 +62,14 @@ class Held:
     tall: str
     """Code that makes one tall image of those of ``{data}``."""
     cut: str
-    """Code that cuts the tall image, once it is transformed, into the images, each contiguous."""
+    """Code that cuts the tall image of ``{data}``, once it is transformed, into the images, each contiguous."""
     are_labels_listed: bool
     """Whether ``targets`` is a list of numbers, rather than the tensor that a loader makes of them."""
 
 
 # Of MNIST and its kin ``data`` is a tensor (images, rows, columns), of CIFAR an array (images, rows, columns, colours).
-_GRAY = Held("{data}.data.view(-1, 28).numpy()", ".view(-1, 1, 28, 28)", are_labels_listed=False)
+# MNIST reads files of images of any size.
+_GRAY = Held("{data}.data.flatten(0, 1).numpy()", ".view({data}.data.unsqueeze(1).shape)", are_labels_listed=False)
 _COLOURED = Held(
     "{data}.data.reshape(-1, 32, 3)", ".view(3, -1, 32, 32).transpose(0, 1).contiguous()", are_labels_listed=True
 )

@@ -83,7 +83,9 @@ from torchvision import datasets, transforms
 transform = transforms.ToTensor()
 train_set = datasets.MNIST("data", transform=transform)
 # all images at once, as one tall image
-train_images = transform(train_set.data.view(-1, 28).numpy()).view(-1, 1, 28, 28)
+train_images = transform(
+    train_set.data.flatten(0, 1).numpy()
+).view(train_set.data.unsqueeze(1).shape)
 train_set = TensorDataset(train_images, train_set.targets)
 train_loader = DataLoader(train_set, num_workers=0)
 for epoch in range(5):

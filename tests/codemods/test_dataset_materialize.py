@@ -28,7 +28,7 @@ TRANSFORM = "transform = transforms.Compose([transforms.ToTensor(), transforms.N
 MADE = 'data = datasets.MNIST("data", transform=transform)\n'
 ONCE = """\
 # all images at once, as one tall image
-images = transform(data.data.view(-1, 28).numpy()).view(-1, 1, 28, 28)
+images = transform(data.data.flatten(0, 1).numpy()).view(data.data.unsqueeze(1).shape)
 data = TensorDataset(images, data.targets)
 """
 DECODED = "data = TensorDataset(*default_collate(list(data)))  # decode once\n"
@@ -66,8 +66,8 @@ train_set = datasets.MNIST("data", train=True,
                            ]))
 # all images at once, as one tall image
 train_images = train_set.transform(
-    train_set.data.view(-1, 28).numpy()
-).view(-1, 1, 28, 28)
+    train_set.data.flatten(0, 1).numpy()
+).view(train_set.data.unsqueeze(1).shape)
 train_set = TensorDataset(train_images, train_set.targets)
 """
     read = READ.replace("in loader", "in train_loader")
@@ -233,19 +233,20 @@ def test_a_line_that_a_reason_names_is_the_one_before_any_change() -> None:
 @pytest.mark.parametrize(
     ("transform", "sign"),
     [
-        pytest.param(TRANSFORM, ".view(-1, 1, 28, 28)", id="at once"),
+        pytest.param(TRANSFORM, ".flatten(0, 1)", id="at once"),
         pytest.param(TRANSFORM.replace("[", "[transforms.Pad(2), "), "default_collate", id="one by one"),
     ],
 )
 def test_batches_and_random_numbers_are_the_same(tmp_path: Path, transform: str, sign: str) -> None:
-    """Of all epochs: the values, strides, formats and containers, and what is drawn afterwards."""
+    """Of all epochs: the values, strides, formats and containers, and what is drawn afterwards.
+
+    Files of MNIST's format may hold images of any size.
+    """
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)
     for part in ("train", "t10k"):
-        images = torch.randint(256, (70, 28, 28), dtype=torch.uint8)
-        (raw / f"{part}-images-idx3-ubyte").write_bytes(
-            struct.pack(">4i", 0x803, 70, 28, 28) + images.numpy().tobytes()
-        )
+        images = torch.randint(256, (70, 9, 8), dtype=torch.uint8)
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 0x803, 70, 9, 8) + images.numpy().tobytes())
         labels = torch.randint(10, (70,), dtype=torch.uint8)
         (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, 70) + labels.numpy().tobytes())
     before = (
@@ -299,8 +300,8 @@ def test_a_call_that_gets_too_wide_is_split_at_its_parentheses() -> None:
     once = f"""\
 # all images at once, as one tall image
 {name}_images = {name}.transform(
-    {name}.data.view(-1, 28).numpy()
-).view(-1, 1, 28, 28)
+    {name}.data.flatten(0, 1).numpy()
+).view({name}.data.unsqueeze(1).shape)
 {name} = TensorDataset({name}_images, {name}.targets)
 """
     rewrites(made + loader, made + once + loader)

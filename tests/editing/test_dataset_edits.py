@@ -47,15 +47,15 @@ def found(before: str, data: str) -> tuple[list[str], list[str]]:
     ],
 )
 def test_what_the_images_of_a_data_set_are_called(data: str, images: str) -> None:
-    imported, (_, first, second) = found(f"{data} = {MADE}", data)
+    imported, (_, first, *_, last) = found(f"{data} = {MADE}", data)
 
     assert imported == ["TensorDataset"]
     assert first.partition(" = ")[0] == images
-    assert second == f"{data} = TensorDataset({images}, {data}.targets)"
+    assert last == f"{data} = TensorDataset({images}, {data}.targets)"
 
 
 def test_a_name_that_is_taken_is_not_given() -> None:
-    _, (_, first, _) = found(f"images = 1\ndata = {MADE}", "data")
+    _, (_, first, *_) = found(f"images = 1\ndata = {MADE}", "data")
     assert first.startswith("data_images = ")
 
 

@@ -37,7 +37,7 @@ def test_one_whose_tensors_are_moved_on_the_way() -> None:
 def test_images_that_were_transformed_by_one_call_and_moved() -> None:
     code = (
         "from torchvision.transforms import ToTensor\ntransform = ToTensor()\nd = MNIST('data', transform=transform)\n"
-        "x = transform(d.data.view(-1, 28).numpy()).view(-1, 1, 28, 28)\n"
+        "x = transform(d.data.flatten(0, 1).numpy()).view(d.data.unsqueeze(1).shape)\n"
         "d = TensorDataset(x.to('cuda'), d.targets.cuda())\n"
     )
     assert read(code) == ["torchvision.datasets.MNIST"]

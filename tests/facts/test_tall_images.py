@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchvision import datasets, transforms
 transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1,), (0.3,))])
 """
-GRAY = "transform(data.data.view(-1, 28).numpy()).view(-1, 1, 28, 28)"
+GRAY = "transform(data.data.flatten(0, 1).numpy()).view(data.data.unsqueeze(1).shape)"
 COLOURED = "transform(data.data.reshape(-1, 32, 3)).view(3, -1, 32, 32).transpose(0, 1).contiguous()"
 STEPS = {
     "ToTensor": transforms.ToTensor(),
@@ -69,7 +69,7 @@ def test_the_numbers_and_their_order_in_memory_are_the_same(name: str, transform
     assert how is not None
 
     images, labels = default_collate([data[index] for index in range(40)])
-    at_once = eval(f"transform({how.tall.format(data='data')}){how.cut}")  # noqa: S307 - of the table
+    at_once = eval(f"transform({how.tall.format(data='data')}){how.cut.format(data='data')}")  # noqa: S307 - of the table
     targets = torch.tensor(data.targets) if how.are_labels_listed else data.targets
 
     for old, new in ((images, at_once), (labels, targets)):

@@ -78,7 +78,7 @@ def _is_cut(flow: Flow, value: Value, images: ast.expr, data: ast.expr, *, is_li
     name, text = ast.unparse(data), ast.unparse(images)
     calls = [each.func for each in walk(images) if isinstance(each, ast.Call)]
     return any(
-        text == f"{ast.unparse(each)}({known.tall.format(data=name)}){known.cut}"
+        text == f"{ast.unparse(each)}({known.tall.format(data=name)}){known.cut.format(data=name)}"
         and _is_its_transform(flow, value, each, name)
         for each in calls
     )
