@@ -34,6 +34,7 @@ from codemods.editing.listed import (
     quoted,
     without_items,
 )
+from codemods.editing.positions import leading
 from codemods.editing.suites import (
     Around,
     Indented,
@@ -45,7 +46,6 @@ from codemods.editing.suites import (
     blank_lines_before,
     filled,
     fold,
-    leading,
     lines_of,
     with_less_space,
 )

@@ -10,8 +10,8 @@ from codemods.dataflow.source import FUNCTIONS
 from codemods.editing import problems
 from codemods.editing.lifting import can_stand_before, lifted, purpose
 from codemods.editing.naming import all_written, taken_names
+from codemods.editing.positions import leading
 from codemods.editing.splitting import width
-from codemods.editing.suites import leading
 from codemods.editing.values import Insert, Replace, Surround
 from codemods.facts.data.datasets import given_transform
 from codemods.facts.data.tall_images import as_tall_image

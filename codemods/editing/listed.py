@@ -9,7 +9,7 @@ import libcst as cst
 
 from codemods.editing.docstrings import with_parameter
 from codemods.editing.expressions import value
-from codemods.editing.suites import leading
+from codemods.editing.positions import leading
 from codemods.editing.values import (
     AddArgument,
     Edit,

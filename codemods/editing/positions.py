@@ -17,6 +17,12 @@ REST_OF_LINE = re.compile(r"[ \t\f]*(;[ \t\f]*)?(#.*)?")
 DECORATED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
+def leading(module: Module, node: ast.stmt) -> str:
+    """The blanks before a statement that is the first in its line."""
+    line = module.lines[node.lineno - 1]
+    return line[: len(line) - len(line.lstrip())]
+
+
 def index_in(suite: Sequence[ast.stmt], statement: ast.stmt) -> int:
     """At which place of its suite the statement stands."""
     return next(index for index, each in enumerate(suite) if each is statement)

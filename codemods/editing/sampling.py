@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from codemods.editing import problems
 from codemods.editing.lifting import can_stand_before, purpose
-from codemods.editing.listed import columns
 from codemods.editing.naming import all_written, taken_names
 from codemods.editing.splitting import width
 from codemods.editing.values import AddArgument, Insert, RemoveArgument, Replace
@@ -61,6 +60,8 @@ def in_batches(script: Script, loader: Loader, found: Batches) -> list[Edit] | R
 
 def _given(script: Script, loader: Loader, found: Batches, sampler: str, edits: Sequence[Edit]) -> list[Edit]:
     """The sampler as an argument or, where its line would be wider than the file's, with a name before the loader."""
+    from codemods.editing.listed import columns  # which LibCST is for: a check does without
+
     module, call = loader.module, loader.call
     added = AddArgument(module, call, "sampler", sampler)
     removed = [each.argument for each in edits if isinstance(each, RemoveArgument)]

@@ -22,12 +22,6 @@ _CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)")
 _BEFORE_COMMENT = "  "
 
 
-def leading(module: Module, node: ast.stmt) -> str:
-    """The blanks before a statement that is the first in its line."""
-    line = module.lines[node.lineno - 1]
-    return line[: len(line) - len(line.lstrip())]
-
-
 @dataclass(frozen=True, slots=True)
 class Around:
     """A wrap, by the indices of its first and last statement."""

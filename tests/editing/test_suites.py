@@ -9,7 +9,8 @@ import libcst as cst
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing.suites import blank_lines_before, filled, fold, leading, lines_of, with_less_space
+from codemods.editing.positions import leading
+from codemods.editing.suites import blank_lines_before, filled, fold, lines_of, with_less_space
 
 BLOCK = "if a:\n    # above\n\n    x = 1\n    y = 2  # behind\n    # below\n"
 
