@@ -15,6 +15,7 @@ from autotune_rewrite.rewriting.results import Rewrite, Site, Span
 from codemods.catalogue import ROUNDS, RULES
 from codemods.dataflow.source import Module
 from codemods.editing import conflicts
+from codemods.editing.splitting import width
 from codemods.facts import failures
 from codemods.facts.describe import facts_by_line
 from codemods.facts.reason import Reason
@@ -194,6 +195,7 @@ class _Work:
             modules[text] = module if self._is_original(text) else text.parsed(self._current[text])
             if modules[text] is not module:
                 modules[text].earlier = _original_lines(module, modules[text])
+                modules[text].earlier_width = width(module)
         return modules
 
     def _unreadable(self) -> Mapping[str, str]:

@@ -140,6 +140,8 @@ class Module:
     """Columns of a line that changes make longer: a wider one is broken, where that can be done."""
     earlier: tuple[int, ...] | None = None
     """For each line the one that it was before earlier changes; None where there were none."""
+    earlier_width: int = 0
+    """Columns of its widest line of code before earlier changes; 0 where there were none."""
     tree: ast.Module = field(init=False)
 
     def __post_init__(self) -> None:

@@ -62,10 +62,11 @@ def _may_follow(value: ast.expr, names: Collection[str], calls: Collection[ast.C
 
 @lasting
 def width(module: Module) -> int:
-    """How wide the file's lines of code are: its widest, within what its formatter allows."""
+    """How wide the file's lines of code are, or were before it was changed, within what its formatter allows."""
     texts = (
         each for each in module.nodes(ast.Constant) if isinstance(each.value, str) and len(each.value) > _LONG_TEXT
     )
     aside = {row for each in texts for row in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
     code = {each.lineno for each in module.nodes(ast.Name, ast.Attribute)} - aside
-    return min(module.widest, max([_USUAL, *(len(module.lines[row - 1].rstrip()) for row in code)]))
+    widest = max((len(module.lines[row - 1].rstrip()) for row in code), default=0)
+    return min(module.widest, max(_USUAL, module.earlier_width, widest))

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing.splitting import split
+from codemods.editing.splitting import split, width
 
 
 def lines(text: str, added: int, known: str = "to") -> list[str] | None:
@@ -40,3 +40,9 @@ def lines(text: str, added: int, known: str = "to") -> list[str] | None:
 )
 def test_what_is_split(text: str, added: int, expected: list[str] | None) -> None:
     assert lines(text, added) == expected
+
+
+def test_lines_may_be_as_wide_as_one_that_an_earlier_change_took_away() -> None:
+    assert width(Module("train.py", "x = 1\n")) == 88
+    assert width(Module("train.py", "x = 1\n", earlier_width=104)) == 104
+    assert width(Module("train.py", "x = 1\n", widest=100, earlier_width=104)) == 100
