@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.dataflow.values import Value
     from codemods.editing.values import Edit
+    from codemods.facts.data.materializing import ReadOnce
     from codemods.facts.script import Script
 
 _TENSORS = "torch.utils.data.TensorDataset"
@@ -48,23 +49,24 @@ class DatasetEdits:
         self._taken = taken_names(module)
         self._given: set[tuple[Callee | None, str]] = set()
 
-    def reading_once(self, value: Value, node: ast.expr) -> list[Edit] | Reason:
-        """What makes rows of tensors of the data set, which the node is; why it cannot be done."""
+    def reading_once(self, value: Value, found: ReadOnce) -> list[Edit] | Reason:
+        """What makes rows of tensors of the data set; why it cannot be done."""
+        node, is_singly = found.node, found.why_not_singly is None
         name = self._own_name(node)
         if name is not None:
-            found = self._below(value, node, name)
+            edits = self._below(value, node, name, is_singly=is_singly)
         elif isinstance(node, ast.Call):
-            found = self._named(value, node)
+            edits = self._named(value, node, is_singly=is_singly)
         else:
-            found = self._beside(value, node)
-        return found or self._around(node)
+            edits = self._beside(value, node)
+        return edits or found.why_not_singly or self._around(node)
 
-    def _below(self, value: Value, node: ast.expr, name: str) -> list[Edit] | None:
+    def _below(self, value: Value, node: ast.expr, name: str, *, is_singly: bool) -> list[Edit] | None:
         """Statements below the one that gives the data set its name."""
-        lines, imports = self._lines(value, node, name, _transform(value, name))
+        lines, imports = self._lines(value, node, name, is_singly=is_singly)
         return self._placed([*imports, Insert(self._module, self._module.statement(node), lines, "after")])
 
-    def _named(self, value: Value, call: ast.Call) -> list[Edit] | None:
+    def _named(self, value: Value, call: ast.Call, *, is_singly: bool) -> list[Edit] | None:
         """Statements before the one that makes a loader of a data set without a name, which get it one."""
         module, holder = self._module, self._module.parent(call)
         name = self._free(_names_of_data(purpose(module, call)), call)
@@ -72,8 +74,8 @@ class DatasetEdits:
         is_given = isinstance(holder, (ast.Call, ast.keyword)) and can_stand_before(self._script.flow, module, call)
         if name is None or made is None or not is_given:
             return None
-        lines, imports = self._lines(value, call, name, _transform(value, name))
-        insert = Insert(module, module.statement(call), f"{made}\n{lines}", "before")
+        lines, imports = self._lines(value, call, name, is_singly=is_singly)
+        insert = Insert(module, module.statement(call), f"{made}\n{lines}" if lines else "", "before")
         return self._placed([*imports, insert, Replace(module, call, name, comments_go_along=True)])
 
     def _beside(self, value: Value, node: ast.expr) -> list[Edit] | None:
@@ -106,13 +108,20 @@ class DatasetEdits:
         is_empty = any(isinstance(each, Insert) and not each.code for each in edits)
         return None if is_empty or any(map(problems.problem, edits)) else edits
 
-    def _lines(self, value: Value, node: ast.expr, data: str, transform: str) -> tuple[str, list[Edit]]:
-        """Statements that make tensors of the data set of that name; none where they cannot be named."""
-        tall = self._at_once(value, node, data, transform)
+    def _lines(self, value: Value, node: ast.expr, data: str, *, is_singly: bool) -> tuple[str, list[Edit]]:
+        """Statements that make tensors of the data set of that name; none where they cannot be named.
+
+        Args:
+            value: The data set.
+            node: What it is made by, or given to a loader as.
+            data: Its name.
+            is_singly: Whether its images may be transformed one by one.
+        """
+        tall = self._at_once(value, node, data, _transform(value, data))
         if tall is not None:
             return f"{tall[0]}\n{data} = {tall[1]}", tall[2]
         named = all_written(self._script, self._module, (_TENSORS, _COLLATE), node)
-        if named is None or not self._has_list(node):
+        if named is None or not is_singly or not self._has_list(node):
             return "", []
         (tensors, collate), imports = named
         return f"{data} = {tensors}(*{collate}(list({data})))  # decode once", imports

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from codemods.codemod import Finding
     from codemods.facts.script import Script
 
-_MESSAGE = "each epoch decodes and transforms the same images again"
+_ANEW = "each epoch decodes and transforms the same images again"
+_SINGLY = "each image is decoded and transformed by itself"
 
 
 class DatasetMaterialize(Codemod):
@@ -35,11 +36,12 @@ class DatasetMaterialize(Codemod):
         Data sets whose images have one size, and are known by number, are seen: MNIST and its kin, CIFAR, SVHN, STL10.
 
     When it is left:
-        A transform draws, or it is not known whether it does. The images take more than 1 GiB. They are read once, or
-        it is not known how often; or a loop ends before their last batch. Something else of the data set is used than
-        its length, such as ``targets``, and more than one loader reads it, or the use is through the loader. A loader
-        of it has workers, a sampler or a ``collate_fn``, or reads a part of it that is no ``random_split``, or has no
-        batches. The script says which number format tensors have by default. A framework runs the loop.
+        A transform draws, or it is not known whether it does. The images take more than 1 GiB. They are read once, and
+        not transformed at once, or it is not known how often; or a loop ends before their last batch. Something else of
+        the data set is used than its length, such as ``targets``, and more than one loader reads it, or the use is
+        through the loader. A loader of it has workers, a sampler or a ``collate_fn``, or reads a part of it that is no
+        ``random_split``, or has no batches. The script says which number format tensors have by default. A framework
+        runs the loop.
 
     Results:
         The same batches, bit for bit. No random numbers are drawn. The first epoch begins later: by little where all
@@ -111,11 +113,12 @@ for epoch in range(5):
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
-test_loader = DataLoader(datasets.MNIST("data", train=False, transform=transforms.ToTensor()), batch_size=64)
+transform = transforms.Compose([transforms.Resize(32), transforms.ToTensor()])
+test_loader = DataLoader(datasets.MNIST("data", train=False, transform=transform), batch_size=64)
 for images, labels in test_loader:
     print(images.mean(), labels.sum())
 """,
-            because="it is read once (line 5), and nothing would read it again",
+            because="it is read once (line 6), and nothing would read it again",
         ),
     )
 
@@ -124,8 +127,11 @@ for images, labels in test_loader:
         writing = DatasetEdits(script, script.module)
         for module, call, value in image_sets(script):
             found = read_once(script, module, value)
-            edits = found if isinstance(found, Reason) else writing.reading_once(value, found)
+            if isinstance(found, Reason):
+                yield self.left(module, call, found)
+                continue
+            edits = writing.reading_once(value, found)
             if isinstance(edits, Reason):
                 yield self.left(module, call, edits)
             else:
-                yield self.rewrites(module, call, _MESSAGE, *edits)
+                yield self.rewrites(module, call, _ANEW if found.why_not_singly is None else _SINGLY, *edits)

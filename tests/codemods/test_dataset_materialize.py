@@ -458,14 +458,39 @@ def test_a_data_set_is_left(code: str, because: str) -> None:
     left(code, because)
 
 
-def test_one_that_is_read_once_is_left() -> None:
-    left(
-        MADE + LOADER,
-        "it is read once (line 8), and nothing would read it again",
-        "for a, b in loader:\n    print(a)\n",
-    )
-    one_epoch = "for epoch in range(1):\n    for a, b in loader:\n        print(a)\n"
-    left(MADE + LOADER, "it is read once (line 9), and nothing would read it again", one_epoch)
+RESIZING = "transform = transforms.Compose([transforms.Resize(32), transforms.ToTensor()])\n"
+PASSES = {
+    "a pass": "for a, b in loader:\n    print(a)\n",
+    "one epoch": "for epoch in range(1):\n    for a, b in loader:\n        print(a)\n",
+}
+
+
+@pytest.mark.parametrize(("read", "line"), [(PASSES["a pass"], 8), (PASSES["one epoch"], 9)], ids=list(PASSES))
+def test_one_that_is_read_once_and_image_by_image_is_left(read: str, line: int) -> None:
+    left(MADE + LOADER, f"it is read once (line {line}), and nothing would read it again", read, RESIZING)
+
+
+@pytest.mark.parametrize("read", PASSES.values(), ids=list(PASSES))
+def test_one_that_is_read_once_is_transformed_by_one_call(read: str) -> None:
+    before, after = f"{TRANSFORM}{MADE}{LOADER}{read}", f"{TRANSFORM}{MADE}{ONCE}{LOADER}{read}"
+
+    check_rewrites(DatasetMaterialize, IMPORTS + before, AFTER + after)
+
+    (site,) = run(DatasetMaterialize, IMPORTS + before).sites
+    assert site.message == "each image is decoded and transformed by itself"
+
+
+@pytest.mark.parametrize(
+    ("before", "data"),
+    [
+        pytest.param("dataset = data_set = 1\n", MADE.removeprefix("data = ").strip(), id="no name is free"),
+        pytest.param("images = data_images = 1\n" + MADE, "data", id="its images cannot have a name"),
+    ],
+)
+def test_one_that_is_read_once_is_left_where_one_call_cannot_be_written(before: str, data: str) -> None:
+    loader = f"loader = DataLoader({data}, batch_size=64)\n"
+    line = 7 + before.count("\n")
+    left(before + loader, f"it is read once (line {line}), and nothing would read it again", PASSES["a pass"])
 
 
 def test_a_test_set_is_left_that_the_function_reads_once_that_validates_in_each_epoch() -> None:
@@ -474,7 +499,7 @@ def test_a_test_set_is_left_that_the_function_reads_once_that_validates_in_each_
     loaders = "valid_loader, test_loader = DataLoader(valid, batch_size=64), DataLoader(test, batch_size=64)\n"
     read = "for epoch in range(5):\n    validate(valid_loader)\nvalidate(test_loader)\n"
 
-    first, second = run(DatasetMaterialize, f"{IMPORTS}{function}{TRANSFORM}{sets}\n{loaders}{read}").sites
+    first, second = run(DatasetMaterialize, f"{IMPORTS}{function}{RESIZING}{sets}\n{loaders}{read}").sites
 
     assert first.rewrites
     assert second.message == "it is read once (line 6), and nothing would read it again"

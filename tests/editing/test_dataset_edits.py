@@ -7,7 +7,7 @@ import pytest
 from codemods.dataflow.source import Module
 from codemods.editing.dataset_edits import DatasetEdits
 from codemods.editing.values import ImportName, Insert, Replace, Surround
-from codemods.facts.data.materializing import image_sets
+from codemods.facts.data.materializing import ReadOnce, image_sets
 from codemods.facts.reason import Reason
 from codemods.facts.script import Script
 
@@ -28,7 +28,7 @@ def found(before: str, data: str) -> tuple[list[str], list[str]]:
     """The names that are imported, and the lines that are inserted or put around."""
     asked = Script.of(Module("train.py", SCRIPT.format(before, data)))
     ((module, call, value),) = image_sets(asked)
-    made = DatasetEdits(asked, module).reading_once(value, call)
+    made = DatasetEdits(asked, module).reading_once(value, ReadOnce(call, None))
     assert not isinstance(made, Reason)
     lines = [line for each in made if isinstance(each, Insert) for line in each.code.splitlines()]
     around = [each.before for each in made if isinstance(each, Surround)]
@@ -82,7 +82,7 @@ def test_where_all_names_are_taken_items_are_read_one_by_one() -> None:
 def test_what_the_data_set_of_a_loader_is_called(loader: str, data: str) -> None:
     asked = Script.of(Module("train.py", SCRIPT.format("", MADE).replace("loader", loader)))
     ((module, call, value),) = image_sets(asked)
-    made = DatasetEdits(asked, module).reading_once(value, call)
+    made = DatasetEdits(asked, module).reading_once(value, ReadOnce(call, None))
     assert not isinstance(made, Reason)
     assert [each.template for each in made if isinstance(each, Replace)] == [data]
 

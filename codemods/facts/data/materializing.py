@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import LOOPS, walk
 from codemods.dataflow.values import NONE, Literal, Sort, without_none
@@ -12,6 +12,7 @@ from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.looking import is_only_looked_at
 from codemods.facts.data.reads import How
+from codemods.facts.data.tall_images import as_tall_image
 from codemods.facts.loops import loop_around, module_of, place
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.datasets import sizes
@@ -52,25 +53,28 @@ def image_sets(script: Script) -> Iterator[tuple[Module, ast.Call, Value]]:
                 yield script.module, call, value
 
 
-def read_once(script: Script, module: Module, value: Value) -> ast.expr | Reason:
-    """The expression whose data set can be read once before the first epoch; why it cannot, or should not.
+class ReadOnce(NamedTuple):
+    """A data set that can be read once before the first epoch."""
 
-    That is the call that makes the data set or, where something else of it is used than its items, what its only loader
-    is given.
-    """
+    node: ast.expr
+    """The call that makes it or, where something else of it is used than its items, what its only loader is given."""
+    why_not_singly: Reason | None
+    """Why that gains nothing where its images are transformed one by one."""
+
+
+def read_once(script: Script, module: Module, value: Value) -> ReadOnce | Reason:
+    """How a data set can be read once before the first epoch; why it cannot, or should not."""
     call = value.site
     assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
     reason = _why_items_differ(script, call, value) or _why_too_large(script, value)
     otherwise = _why_used_otherwise(script, value) if reason is None else None
     node = call if otherwise is None else _only_given(script, module, value)
-    return (
+    reason = (
         reason
         or (otherwise if node is None else None)
         or next((reason for each in _readers(script, value) if (reason := _why_reader(script, each, value))), None)
-        or _why_not_again(script, module, node or call, value)
-        or node
-        or call
     )
+    return reason or _if_worth_it(script, module, node or call, value)
 
 
 def _readers(script: Script, value: Value) -> Iterator[Loader]:
@@ -250,8 +254,8 @@ def _why_reader(script: Script, loader: Loader, value: Value) -> Reason | None:
 # How often it is read.
 
 
-def _why_not_again(script: Script, module: Module, node: ast.expr, value: Value) -> Reason | None:
-    """Why it is not known to be read from the start to the end more often than the node would read it."""
+def _if_worth_it(script: Script, module: Module, node: ast.expr, value: Value) -> ReadOnce | Reason:
+    """The data set where it is read from the start to the end more often than the node would, or faster by it."""
     lengths = worth(script).lengths
     loop = loop_around(script.flow, module, node)
     if loop is not None:
@@ -267,10 +271,11 @@ def _why_not_again(script: Script, module: Module, node: ast.expr, value: Value)
         repeats = loop_around(script.flow, each.module, each.node, given=loader.value) is not None
         total += times if times is not None else 2 if repeats else 1
     if total > 1:
-        return None
-    return Reason(
+        return ReadOnce(node, None)
+    once = Reason(
         "read-once", f"it is read once ({HERE}), and nothing would read it again", (whole[0][0].at(whole[0][1].node),)
     )
+    return ReadOnce(node, once) if total == 1 and as_tall_image(script.flow, value) is not None else once
 
 
 def _is_left_early(reading: Pass) -> bool:
