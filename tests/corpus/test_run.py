@@ -84,7 +84,8 @@ def test_what_is_said_where_a_model_is_made(imported: str, line: int, silent: li
         "import torch\nnet(1).backward()\ntorch.device('cuda')\n"
     )
     nets = "import torch\ndef create_net(device):\n    return torch.nn.Linear(1, 1)\n\ndef other():\n    return 1\n"
-    found = repository(finding("compile", line, path="nets.py"), finding("amp", 5), train=train, nets=nets)
+    said = finding("compile", line, path="nets.py"), finding("amp", 5), finding("fused-optimizer", 3)
+    found = repository(*said, train=train, nets=nets)
 
     assert list(run.silent_sites([found])) == silent
 

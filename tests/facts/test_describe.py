@@ -19,7 +19,12 @@ HEAD = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoa
             id="a model",
         ),
         pytest.param(
-            "optimizer = torch.optim.SGD([torch.zeros(3)], lr=1)", ["optimizer: torch.optim.SGD"], id="an optimizer"
+            "optimizer = torch.optim.SGD([torch.zeros(3)], lr=1)",
+            [
+                "optimizer: torch.optim.SGD",
+                "parameters: not all that it steps is known to be parameters of models: it is given a value",
+            ],
+            id="an optimizer",
         ),
         pytest.param("device = torch.device('cuda')", ["device: torch.device('cuda') is always CUDA"], id="a device"),
         pytest.param("x = torch.zeros(3).cuda()", ["transfer: torch.zeros(3) (host) to always CUDA"], id="a move"),
