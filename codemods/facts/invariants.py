@@ -147,13 +147,17 @@ class Invariants:
         if name in self._own_names:
             return None
         home = module_of(self._flow, node)
-        is_of_loop = self._inside is None or (home is self.module and self.module.function(self.loop) is None)
-        if is_of_loop and name in self._bound:
+        if name in self._bound and home is self.module and self._reads_of_loop():
             return self._why_bound(name)
         for function in home.nodes(ast.FunctionDef):
             if name in scope_of(function).outer_bound:
                 return self._varies(function, f"'{name}' is given a value by {function.name}()")
         return None
+
+    def _reads_of_loop(self) -> bool:
+        """Whether what is looked into reads the variables of the loop, as a function beside it does."""
+        function = self.module.function(self.loop)
+        return self._inside is None or function is None or function in self.module.ancestors(self._inside)
 
     def _why_bound(self, name: str) -> Reason | None:
         """Why a name that the loop binds is not the same in each pass; None where its assignment can go above, too."""
@@ -176,12 +180,26 @@ class Invariants:
                 if function.name == node.attr and "property" in decorators(function):
                     return self._varies(function, f"'{ast.unparse(node)}' is computed each time that it is read")
         for _, code in self._code:
+            unnamed = self._sets_unnamed(code)
+            if unnamed is not None:
+                return self._varies(unnamed, f"'{ast.unparse(node)}' may be written in the loop")
             for each in own(code, ast.Attribute, ast.Call):
                 is_set = isinstance(each, ast.Call) and self.script.sets_attribute(each, node.attr)
                 is_stored = isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load)
                 if is_set or (is_stored and getattr(each, "attr", "") == node.attr):
                     return self._varies(each, f"'{ast.unparse(node)}' is written in the loop")
         return None
+
+    def _sets_unnamed(self, code: ast.AST) -> ast.expr | None:
+        """What sets attributes without their names: ``vars(args).update(…)``, ``parse_args(namespace=args)``."""
+        for _, node in changes(code):
+            owner = _owner(node)
+            called = self._flow.values(owner.func) if isinstance(owner, ast.Call) else ()
+            is_dict = isinstance(owner, ast.Attribute) and owner.attr == "__dict__"
+            if is_dict or any(each.name == "builtins.vars" for each in called):
+                return node
+        calls = own(code, ast.Call)
+        return next((each for each in calls if any(given.arg == "namespace" for given in each.keywords)), None)
 
     def _why_content(self, node: ast.expr) -> Reason | None:
         """Why what a list or dictionary holds may change in the loop."""
@@ -193,6 +211,9 @@ class Invariants:
     def why_changed(self, values: Values) -> Reason | None:
         """Why one of the lists, dictionaries or tensors is changed by what runs in the loop; None where none is."""
         for _, code in self._code:
+            for each in own(code, ast.AugAssign):
+                if isinstance(each.target, ast.Name) and self._flow.values(each.target) & values:
+                    return self._varies(each, f"'{each.target.id}' is changed in the loop")
             for path, node in changes(code):
                 if self._flow.values(_owner(node)) & values:
                     return self._varies(node, f"'{path}' is changed in the loop")
@@ -209,6 +230,15 @@ class Invariants:
     # Calls.
 
     def _why_call(self, call: ast.Call) -> Reason | None:
+        return self._why_called(call.func) or self._why_made(call)
+
+    def _why_called(self, called: ast.expr) -> Reason | None:
+        """Why what is called may be something else, or have no name yet: it may be imported in the loop."""
+        while isinstance(called, ast.Attribute):
+            called = called.value
+        return self._why_name(called) if isinstance(called, ast.Name) else None
+
+    def _why_made(self, call: ast.Call) -> Reason | None:
         callees = self._flow.values(call.func)
         names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
         functions = self._flow.called(call)

@@ -206,6 +206,37 @@ def test_workers_that_stay_shuffle_otherwise_where_the_loader_does() -> None:
     ("code", "because"),
     [
         pytest.param(
+            f"{EPOCHS}    import torch.utils.data as source\n    loader = source.DataLoader(data, 8)\n{READ}",
+            "'source' changes from one pass of the loop to the next (line 6)",
+            id="its class is imported in the loop",
+        ),
+        pytest.param(
+            "def train():\n    def size():\n        return n\n\n    n = 8\n    for epoch in range(3):\n"
+            "        loader = DataLoader(data, size())\n        for x, y in loader:\n            print(x)\n"
+            "        n += 8\n\n\ntrain()\n",
+            "'n' changes from one pass of the loop to the next (line 15)",
+            id="a function beside the loop reads what that changes",
+        ),
+        pytest.param(
+            f"options = {{'size': 8}}\nalso = options\n{EPOCHS}    loader = DataLoader(data, options['size'])\n{READ}"
+            "    also |= {'size': 16}\n",
+            "'also' is changed in the loop (line 12)",
+            id="a dictionary is joined by another name",
+        ),
+        *(
+            pytest.param(
+                f"class Options:\n    size = 8\n\n\nargs = Options()\n{EPOCHS}"
+                f"    loader = DataLoader(data, args.size)\n{READ}    {change}\n",
+                "'args.size' may be written in the loop (line 15)",
+                id=change,
+            )
+            for change in (
+                "vars(args)['size'] = 16",
+                "args.__dict__.update(size=16)",
+                "parse(namespace=args)",
+            )
+        ),
+        pytest.param(
             f"{EPOCHS}    loader = DataLoader(data, 8 + epoch)\n{READ}",
             "'epoch' changes from one pass of the loop to the next (line 6)",
             id="the epoch",
