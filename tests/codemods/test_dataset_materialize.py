@@ -458,6 +458,30 @@ def test_a_data_set_is_left(code: str, because: str) -> None:
     left(code, because)
 
 
+LISTED = "steps = [transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))]\n"
+CHANGED = {
+    "a step is added": "transform.transforms.append(transforms.Normalize((0.5,), (0.5,)))",
+    "a step has other numbers": "steps[1].mean = (0.5,)",
+    "a step is another one": "steps[1] = transforms.Normalize((0.5,), (0.5,))",
+    "the list of steps gets one": "steps.append(transforms.Normalize((0.5,), (0.5,)))",
+    "the list of steps is extended": "steps += [transforms.Normalize((0.5,), (0.5,))]",
+}
+
+
+@pytest.mark.parametrize("change", CHANGED.values(), ids=list(CHANGED))
+def test_one_whose_transform_changes_later_is_left(change: str) -> None:
+    transform = f"{LISTED}transform = transforms.Compose(steps)\n"
+    because = "what its images are made with is changed (line 9), and images made before would not follow"
+    left(f"{MADE}{LOADER}{change}\n", because, transform=transform)
+
+
+def test_steps_may_be_listed_one_by_one_before() -> None:
+    listed = "steps = [transforms.ToTensor()]\nsteps.append(transforms.Normalize((0.1307,), (0.3081,)))\n"
+    transform = f"{listed}transform = transforms.Compose(steps)\n"
+    before, after = f"{transform}{MADE}{LOADER}{READ}", f"{transform}{MADE}{ONCE}{LOADER}{READ}"
+    check_rewrites(DatasetMaterialize, IMPORTS + before, AFTER + after)
+
+
 RESIZING = "transform = transforms.Compose([transforms.Resize(32), transforms.ToTensor()])\n"
 PASSES = {
     "a pass": "for a, b in loader:\n    print(a)\n",

@@ -15,6 +15,8 @@ from codemods.facts.data.reads import How
 from codemods.facts.data.tall_images import as_tall_image
 from codemods.facts.loops import loop_around, module_of, place
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.workers.payload import worker_code
+from codemods.facts.workers.shared_state import changes_of_what_is_sent, changes_owner
 from codemods.library.datasets import sizes
 from codemods.library.kinds import argument, described
 from codemods.library.transforms import is_repeatable, makes_tensors
@@ -73,6 +75,7 @@ def read_once(script: Script, module: Module, value: Value) -> ReadOnce | Reason
         reason
         or (otherwise if node is None else None)
         or next((reason for each in _readers(script, value) if (reason := _why_reader(script, each, value))), None)
+        or next((reason for each in _readers(script, value) if (reason := _why_changed(script, call, each))), None)
     )
     return reason or _if_worth_it(script, module, node or call, value)
 
@@ -101,6 +104,38 @@ def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | 
     if not any(makes_tensors(each.name) for each in steps):
         return Reason("unknown-transform", "its transform is not seen to make tensors of its images")
     return None
+
+
+def _why_changed(script: Script, call: ast.Call, loader: Loader) -> Reason | None:
+    """Where something changes that its images are made with, such as ``transform.transforms.append(crop)``."""
+    code = worker_code(script.flow, loader)
+    lists = frozenset(each for each in code.objects if each.sort is Sort.CONTAINER)
+    changed = (each for each in _changes_of_lists(script, lists) if not _is_before(script, each[1], call))
+    for module, node in (*changes_of_what_is_sent(code), *changed):
+        text = f"what its images are made with is changed ({HERE}), and images made before would not follow"
+        return Reason("dataset-changes", text, (at(module, node),))
+    return None
+
+
+def _changes_of_lists(script: Script, lists: Values) -> Iterator[tuple[Module, ast.expr]]:
+    """Where the script changes one of the lists: ``steps.append(crop)``, ``steps[0] = crop``, ``steps += [crop]``."""
+    for module in script.flow.modules:
+        for node in module.nodes(ast.Attribute, ast.Subscript):
+            if lists & script.flow.values(node.value):
+                is_method = isinstance(node, ast.Attribute) and changes_owner(node.attr)
+                if is_method or not isinstance(node.ctx, ast.Load):
+                    yield module, node
+        for statement in module.nodes(ast.AugAssign):
+            if lists & script.flow.values(statement.target):
+                yield module, statement.target
+
+
+def _is_before(script: Script, node: ast.expr, call: ast.Call) -> bool:
+    """Whether the node runs before the call does, as it stands above it in the same function and in no loop."""
+    module = module_of(script.flow, call)
+    if not module.holds(node) or module.function(node) is not module.function(call):
+        return False
+    return node.lineno < call.lineno and loop_around(script.flow, module, call) is None
 
 
 def _why_transformed_anew(script: Script, step: Value) -> Reason:
