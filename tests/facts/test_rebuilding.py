@@ -36,6 +36,13 @@ def test_statements_are_found_where_the_loop_stands() -> None:
     assert [ast.unparse(each) for each in once.statements] == ["loader = build(data)"]
 
 
+def test_a_loader_may_be_chosen_by_an_expression() -> None:
+    text = f"{TOP}for epoch in range(3):\n    loader = DataLoader(data, 3) if epoch else DataLoader(data, 2)\n{READ}"
+    asked = script(text)
+    (one,) = rebuilt(asked)
+    assert isinstance(build_once(asked, one), Reason)
+
+
 def test_two_loaders_of_one_statement_are_one() -> None:
     found = script(
         f"{TOP}for epoch in range(3):\n    loader, other = DataLoader(data, 2), DataLoader(data, 3)\n{READ}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
@@ -217,8 +217,7 @@ class Lengths:
             if isinstance(above, FUNCTIONS):
                 calls = self._calls(above, node, given)
                 return None if calls is None else count * calls
-            is_repeated = below not in (getattr(above, "iter", None), *getattr(above, "orelse", ()))
-            if isinstance(above, (ast.For, ast.AsyncFor, ast.While)) and is_repeated:
+            if isinstance(above, LOOPS) and below not in (getattr(above, "iter", None), *above.orelse):
                 rounds = self.rounds(above)
                 if rounds is None:
                     return None

@@ -84,10 +84,11 @@ def _built_at(
     for above in module.ancestors(node):
         if above is function:
             break
-        outside = (getattr(above, "iter", None), *getattr(above, "orelse", ()))
-        if isinstance(above, LOOPS) and below not in outside and not is_once(above, below):
-            yield module, node, above
-            return
+        if isinstance(above, LOOPS):
+            outside = (getattr(above, "iter", None), *above.orelse)
+            if below not in outside and not is_once(above, below):
+                yield module, node, above
+                return
         below = above
     if function is not None and function not in seen:
         seen.add(function)
