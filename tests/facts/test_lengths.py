@@ -58,6 +58,7 @@ def test_the_batches_of_a_loader_at_the_most(data: str, options: str, batches: i
         pytest.param("def f():\n    MARK\nf()\nf()", 2, id="two calls"),
         pytest.param("def f():\n    MARK\nfor i in range(3):\n    f()", 3, id="calls in a loop"),
         pytest.param("while True:\n    MARK", None, id="a loop without an end"),
+        pytest.param("x = 1 if unknown else MARK", 1, id="what an expression chooses"),
         pytest.param("for x in unknown:\n    MARK", None, id="a loop over what is not known"),
         pytest.param("def f():\n    MARK\nlibrary(f)", None, id="a library may call it"),
     ],
