@@ -127,9 +127,14 @@ def loop_around(
         given: What it has to run with, where its function may be given that, or something else.
     """
     for above, below in around(flow, module, node, given=given):
-        if isinstance(above, kinds) and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ())):
+        if isinstance(above, kinds) and repeats(above, below):
             return above
     return None
+
+
+def repeats(loop: ast.AST, part: ast.AST) -> bool:
+    """Whether a loop runs the part directly in it in each pass: not what it iterates over, nor its ``else``."""
+    return isinstance(loop, REPEATING) and part not in (getattr(loop, "iter", None), *getattr(loop, "orelse", ()))
 
 
 def may_run(flow: Flow, entry: Module, module: Module, node: ast.AST) -> bool:

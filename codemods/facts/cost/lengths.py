@@ -9,7 +9,7 @@ from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
-from codemods.facts.loops import may_give, module_of, runs
+from codemods.facts.loops import may_give, module_of, repeats, runs
 from codemods.library.datasets import sizes
 from codemods.library.kinds import LOADER, PROGRESS, Kind, argument, kind
 from codemods.library.transforms import Size, transform
@@ -217,7 +217,7 @@ class Lengths:
             if isinstance(above, FUNCTIONS):
                 calls = self._calls(above, node, given)
                 return None if calls is None else count * calls
-            if isinstance(above, LOOPS) and below not in (getattr(above, "iter", None), *above.orelse):
+            if isinstance(above, LOOPS) and repeats(above, below):
                 rounds = self.rounds(above)
                 if rounds is None:
                     return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import FUNCTIONS, lasting
 from codemods.dataflow.values import Sort, instance
 from codemods.facts.data.number_likes import makes_items
-from codemods.facts.loops import REPEATING, around
+from codemods.facts.loops import around, repeats
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
@@ -101,10 +101,7 @@ def _is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: as
 
 def _is_looped(flow: Flow, module: Module, call: ast.Call) -> bool:
     """Whether a loop runs the call; one that makes layers or data sets runs what they keep a few times at most."""
-    for above, below in around(flow, module, call, set(_constructors(flow))):
-        if isinstance(above, REPEATING) and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ())):
-            return True
-    return False
+    return any(repeats(above, below) for above, below in around(flow, module, call, set(_constructors(flow))))
 
 
 @lasting

@@ -11,7 +11,7 @@ from codemods.dataflow.source import LOOPS
 from codemods.dataflow.values import Literal, Sort
 from codemods.facts.data.reads import How
 from codemods.facts.invariants import Invariants, names_of
-from codemods.facts.loops import around, module_of, runs
+from codemods.facts.loops import around, module_of, repeats, runs
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.payload import worker_code
@@ -84,11 +84,9 @@ def _built_at(
     for above in module.ancestors(node):
         if above is function:
             break
-        if isinstance(above, LOOPS):
-            outside = (getattr(above, "iter", None), *above.orelse)
-            if below not in outside and not is_once(above, below):
-                yield module, node, above
-                return
+        if isinstance(above, LOOPS) and repeats(above, below) and not is_once(above, below):
+            yield module, node, above
+            return
         below = above
     if function is not None and function not in seen:
         seen.add(function)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import LOOPS, is_name, walk
 from codemods.dataflow.values import NONE, Literal, Sort
 from codemods.facts.data.reads import How, generator_of, loop_over, runs_meanwhile, tops
-from codemods.facts.loops import REPEATING, around, loop_around, may_give, module_of, runs
+from codemods.facts.loops import around, loop_around, may_give, module_of, repeats, runs
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.obstacles import why_unknown
@@ -100,9 +100,7 @@ def _repeating(flow: Flow, module: Module, node: ast.AST, given: Value | None = 
     return [
         above
         for above, below in around(flow, module, node, given=given)
-        if isinstance(above, REPEATING)
-        and below not in (getattr(above, "iter", None), *getattr(above, "orelse", ()))
-        and not is_once(above, below)
+        if repeats(above, below) and not is_once(above, below)
     ]
 
 
