@@ -14,7 +14,7 @@ from codemods.dataflow.values import Sort, without_none
 from codemods.facts.loops import module_of, place
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason
-from codemods.facts.workers.shared_state import changes, changes_owner
+from codemods.facts.workers.shared_state import changed_by, changes
 from codemods.library.constructors import computes_of_numbers, is_the_same_again, reads_archives
 from codemods.library.drawing import call_draws
 from codemods.library.transforms import is_torchvisions
@@ -193,7 +193,7 @@ class Invariants:
     def _sets_unnamed(self, code: ast.AST) -> ast.expr | None:
         """What sets attributes without their names: ``vars(args).update(…)``, ``parse_args(namespace=args)``."""
         for _, node in changes(code):
-            owner = _owner(node)
+            owner = changed_by(node)
             called = self._flow.values(owner.func) if isinstance(owner, ast.Call) else ()
             is_dict = isinstance(owner, ast.Attribute) and owner.attr == "__dict__"
             if is_dict or any(each.name == "builtins.vars" for each in called):
@@ -215,7 +215,7 @@ class Invariants:
                 if isinstance(each.target, ast.Name) and self._flow.values(each.target) & values:
                     return self._varies(each, f"'{each.target.id}' is changed in the loop")
             for path, node in changes(code):
-                if self._flow.values(_owner(node)) & values:
+                if self._flow.values(changed_by(node)) & values:
                     return self._varies(node, f"'{path}' is changed in the loop")
         return None
 
@@ -316,13 +316,3 @@ def _is_of_library(value: Value) -> bool:
 
 def _children(node: ast.AST) -> list[ast.expr]:
     return [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-
-
-def _owner(node: ast.expr) -> ast.expr:
-    """What one of ``changes`` changes."""
-    match node:
-        case ast.Call(ast.Attribute(owner, method)) if changes_owner(method):
-            return owner
-        case ast.Call(_, [first, *_]):
-            return first
-    return getattr(node, "value", node)

@@ -16,7 +16,7 @@ from codemods.facts.data.tall_images import as_tall_image
 from codemods.facts.loops import loop_around, module_of, place
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.payload import worker_code
-from codemods.facts.workers.shared_state import changes_of_what_is_sent, changes_owner
+from codemods.facts.workers.shared_state import changed_by, changes, changes_of_what_is_sent
 from codemods.library.datasets import sizes
 from codemods.library.kinds import argument, described
 from codemods.library.transforms import is_repeatable, makes_tensors
@@ -120,11 +120,9 @@ def _why_changed(script: Script, call: ast.Call, loader: Loader) -> Reason | Non
 def _changes_of_lists(script: Script, lists: Values) -> Iterator[tuple[Module, ast.expr]]:
     """Where the script changes one of the lists: ``steps.append(crop)``, ``steps[0] = crop``, ``steps += [crop]``."""
     for module in script.flow.modules:
-        for node in module.nodes(ast.Attribute, ast.Subscript):
-            if lists & script.flow.values(node.value):
-                is_method = isinstance(node, ast.Attribute) and changes_owner(node.attr)
-                if is_method or not isinstance(node.ctx, ast.Load):
-                    yield module, node
+        for _, change in changes(module.tree):
+            if lists & script.flow.values(changed_by(change)):
+                yield module, change
         for statement in module.nodes(ast.AugAssign):
             if lists & script.flow.values(statement.target):
                 yield module, statement.target

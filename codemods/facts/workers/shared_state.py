@@ -142,6 +142,16 @@ def _changes(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
                 yield _path(node.args[0]), node
 
 
+def changed_by(change: ast.expr) -> ast.expr:
+    """What one of ``changes`` changes: ``steps`` of ``steps.append(crop)`` and of ``steps[0] = crop``."""
+    match change:
+        case ast.Call(ast.Attribute(owner, method)) if changes_owner(method):
+            return owner
+        case ast.Call(_, [first, *_]):
+            return first
+    return getattr(change, "value", change)
+
+
 def changes_owner(method: str) -> bool:
     """Whether a method of that name changes the list, set, dictionary, array or tensor that it belongs to."""
     row = operator(method)
