@@ -11,6 +11,7 @@ from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.dataset_on_device import DatasetOnDevice
+from codemods.rules.debug_off import DebugOff
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
+    # What only looks into a run, or waits, goes before anything is put around it.
+    (DebugOff,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
     (LoaderHoist,),
     (DatasetMaterialize,),

@@ -61,6 +61,11 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "framework": "A framework runs the training loop, and has a switch of its own for this.",
         "script-decides": "The script, or its user by an option, says otherwise. Change what it says.",
         "unread-option": "The script has an option for this that nothing reads. Use its value.",
+        "error-caught": "The script goes on after an error that the code raises, and would do otherwise without it. "
+        "Let the error end the script.",
+        "profile-used": "A profiler outside of the script may use what the code does for it. Take the code away where "
+        "there is none.",
+        "timing": "The script measures times, which would be other ones. Take the clock away where nobody looks at it.",
         # The device.
         "batches-not-moved": "The batches are not seen to be moved to a device. Without a GPU there is nothing to "
         "gain.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import lasting
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.reason import HERE, Place, Reason, at
+from codemods.library.streams import CAPTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,12 +17,6 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
-
-
-_CAPTURES = frozenset(
-    {"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"}
-    | {"torch.cuda.graphs.graph", "torch.cuda.graphs.CUDAGraph"}
-)
 
 
 def unknown_device(script: Script, moves: Iterable[Transfer]) -> Reason | None:
@@ -66,4 +61,4 @@ def _capture_in(flow: Flow, module: Module) -> ast.AST | None:
     if "graph" not in module.text.lower() or "cuda" not in module.text:
         return None
     nodes = module.nodes(ast.Name, ast.Attribute)
-    return next((each for each in nodes if any(one.name in _CAPTURES for one in flow.values(each))), None)
+    return next((each for each in nodes if any(one.name in CAPTURES for one in flow.values(each))), None)

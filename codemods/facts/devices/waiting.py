@@ -1,0 +1,70 @@
+"""What in a script may rely on the host waiting for the device?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.values import Sort
+from codemods.facts.devices.devices import DeviceKind, device
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.processes import starts_training, threads_and_processes
+from codemods.library.streams import CAPTURES, ENTERS_STREAM, SETS_STREAM, has_own_streams
+
+if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
+    from codemods.facts.script import Script
+
+_CODE = "other-stream"
+
+
+def why_wait(script: Script) -> Reason | None:
+    """Why the script may read or write memory too early where the host does not wait for the device."""
+    for module in script.modules:
+        for call in module.nodes(ast.Call):
+            what = _needs_wait(script, call)
+            if what is not None and script.may_run(module, call):
+                return Reason(_CODE, f"{what} ({HERE}), and may rely on the host waiting", (at(module, call),))
+        package = _other_queue(module)
+        if package is not None:
+            text = f"another library than torch queues work on the device ({HERE}), and may rely on the host waiting"
+            return Reason(_CODE, text, (at(module, package),))
+    return None
+
+
+def _needs_wait(script: Script, call: ast.Call) -> str | None:
+    """What a call does that is ordered by nothing but the host waiting."""
+    names = {each.name for each in script.flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}}
+    if names & (ENTERS_STREAM | SETS_STREAM):
+        return "work is queued on another stream"
+    if names & CAPTURES:
+        return "a CUDA graph is captured"
+    if any(starts_training(each) for each in names) or names & threads_and_processes():
+        return "other processes or threads are started"
+    return "a copy to the host does not block" if _copies_to_host(script, call) else None
+
+
+def _copies_to_host(script: Script, call: ast.Call) -> bool:
+    """``x.to("cpu", non_blocking=True)``, ``buffer.copy_(x, non_blocking=True)`` where that is not seen to be CUDA."""
+    given = next((each.value for each in call.keywords if each.arg == "non_blocking"), None)
+    if given is None or (isinstance(given, ast.Constant) and not given.value):
+        return False
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if method == "cuda":
+        return False
+    if method == "to":
+        target = next((each.value for each in call.keywords if each.arg == "device"), next(iter(call.args), None))
+        kind = device(script.flow, target).kind if target is not None else DeviceKind.UNKNOWN
+        return kind not in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
+    return True
+
+
+def _other_queue(module: Module) -> ast.AST | None:
+    """Where a package is imported that queues work on streams of its own."""
+    for statement in module.nodes(ast.Import, ast.ImportFrom):
+        names = [each.name for each in statement.names]
+        if isinstance(statement, ast.ImportFrom):
+            names = [statement.module or ""] if not statement.level else []
+        if any(map(has_own_streams, names)):
+            return statement
+    return None
