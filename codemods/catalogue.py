@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.codemod import Default
 from codemods.rules.amp import Amp
+from codemods.rules.amp_migrate import AmpMigrate
 from codemods.rules.as_tensor import AsTensor
 from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
-    # What only looks into a run, or waits, goes before anything is put around it.
-    (DebugOff,),
+    # What only looks into a run, or waits, goes before anything is put around it; and what is named as it is now is what
+    # the other rules know best.
+    (DebugOff, AmpMigrate),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
     (LoaderHoist,),
     (DatasetMaterialize,),

@@ -88,7 +88,7 @@ class Replace:
     template: str
     holes: tuple[tuple[str, ast.expr], ...] = ()
     comments_go_along: bool = False
-    """The comments inside stand, with the node, in a statement that another edit inserts."""
+    """The comments inside stand in the template, or with the node in a statement that another edit inserts."""
 
 
 @dataclass(frozen=True, slots=True)

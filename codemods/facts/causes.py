@@ -117,8 +117,7 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "not-normalized-last": "Other steps stand between ToTensor and Normalize or behind them, and would get bytes. "
         "Put them before ToTensor, where they take images of PIL's.",
         "other-images": "Other images get to the same place, which are not normalised, or by other numbers.",
-        "other-module": "The transform and the loop over the batches stand in different files, and change together. "
-        "Make the change by hand.",
+        "other-module": "What has to change together stands in different files. Make the change by hand.",
         "unknown-images": "Whether the images have 8 bits for each channel, and are the first part of each item, is "
         "not known.",
         "unknown-transform": "What a transform does to an image is not known, and it may draw random numbers. Use "
@@ -184,18 +183,36 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "bootstrapped-target": "A network learns from targets that are made of what it estimates itself, as in "
         "Q-learning and actor-critic methods: large numbers that differ by little, of which bf16 keeps 8 bits. Put "
         "autocast by hand around layers that estimate no values, such as those that encode images.",
+        "apex": "Apex's mixed precision patches PyTorch's functions, or keeps the weights in fp16 beside copies of 32 "
+        "bits. Put `torch.autocast` around the forward pass and the loss, and scale with `torch.amp.GradScaler`.",
+        "autocast-over-steps": "An optimizer steps more than once within one block of autocast, which casts the "
+        "weights to 16 bits once and keeps these copies until it ends: later iterations compute with old weights. "
+        "Enter the block in each iteration.",
+        "backward-in-autocast": "The backward runs within the block of autocast. PyTorch advises against it: the block "
+        "is meant for the forward pass and the loss.",
         "breaks-in-16-bits": "An operation has no 16-bit kernel, needs 32 bits, or is not cast by autocast.",
+        "clipped-scaled": "Gradients are clipped while they are scaled, by 65,536 at first, and so to next to nothing. "
+        "Call `scaler.unscale_(optimizer)` before.",
         "computes-in-fp16": "Under autocast cuDNN's recurrent layers compute in fp16, also where it is told bf16, and "
         "gradients in fp16 need a `GradScaler`: `--amp fp16`.",
         "custom-autograd": "A custom `autograd.Function` would get mixed number formats. Decorate it with "
         "`torch.amp.custom_fwd` and `custom_bwd`, which are in `torch.cuda.amp` before torch 2.4.",
         "fp16-range": "A number does not fit fp16. `--amp bf16` has the range of 32 bits.",
+        "handed-on": "The class or function itself is stored or handed on, so that it is called elsewhere, with the "
+        "arguments of the old one. Hand on the new one, and call it with the device.",
+        "idle-scaler": "A gradient scaler is made, and scales no loss: in fp16, small gradients become zero. Scale "
+        "the loss, step by it and update it, or take it away.",
         "leaves-in-16-bits": "What is computed in 16 bits is used where 32 bits are expected. Write `.float()` there.",
         "loss-of-probabilities": "Probabilities near 1 are 1 in 16 bits, where the logarithm in the loss has no "
         "gradient. Return the logits, and use `binary_cross_entropy_with_logits`.",
         "no-place-for-scaler": "No place is found where a `GradScaler` is seen by all that has to use it. Make the "
         "optimizer in the function that trains; `--amp bf16` needs no scaler.",
         "other-precision": "The script chooses another number format itself.",
+        "scale-not-updated": "Nothing calls `scaler.update()`, without which the scaler steps only once.",
+        "scaled-step": "The loss is scaled, and the optimizer steps with the scaled gradients. Call "
+        "`scaler.step(optimizer)`, which divides them by the scale.",
+        "several-meanings": "The name may stand for something else, by another import or assignment. Import one thing "
+        "by that name.",
         "several-optimizers": "Several optimizers step in one iteration in an order, or with parameters, that one "
         "scaler cannot follow. `--amp bf16` needs no scaler.",
         "step-closure": "`optimizer.step(closure)` is not supported by `GradScaler`. `--amp bf16` needs no scaler.",

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort
+from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
+from codemods.library.renamed import AUTOCAST, DEFAULT_FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
@@ -85,3 +89,54 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
             if call.func.attr == "double" and of_model:
                 return call, "float64 model"
     return None
+
+
+_SETTERS = frozenset(f"torch.set_autocast_{each}dtype" for each in ("", "cpu_", "gpu_"))
+_SAME = {"half": "float16"}
+
+
+def sets_format(script: Script, device: str) -> bool:
+    """Whether the script may set another number format for autocast on a device than it has from the start.
+
+    Args:
+        script: The script.
+        device: The type of the device, ``cuda`` or ``cpu``.
+    """
+    calls = (each for module in script.modules if "autocast" in module.text for each in module.nodes(ast.Call))
+    return any(_sets_format(script.flow, each, device) for each in calls)
+
+
+def _sets_format(flow: Flow, call: ast.Call, device: str) -> bool:
+    names = {each.name for each in flow.values(call.func)}
+    if names & _SETTERS:
+        return True
+    if not names & AUTOCAST:
+        return False
+    devices = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "device_type")]
+    if any(isinstance(each, ast.Constant) and str(each.value) in DEFAULT_FORMATS.keys() - {device} for each in devices):
+        return False
+    formats = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "dtype")]
+    default = DEFAULT_FORMATS[device]
+    found = {_SAME.get(last, last) for each in formats for last in _last_parts(flow, each)}
+    return bool(found - {default})
+
+
+def _last_parts(flow: Flow, node: ast.expr) -> Iterator[str]:
+    """The last part of the name of each library's thing that the expression may be; empty of what is something else."""
+    values = flow.values(node)
+    yield from (each.name.rpartition(".")[2] if each.sort is Sort.EXTERNAL else "" for each in values)
+    if not values:
+        yield ""
+
+
+def apex_calls(script: Script) -> Iterator[tuple[ast.Call, Reason]]:
+    """Where the module starts Apex's mixed precision, and why autocast is not put in its place."""
+    module, flow = script.module, script.flow
+    for call in module.nodes(ast.Call) if "apex" in module.text else ():
+        if not any(each.name == "apex.amp.initialize" for each in flow.values(call.func)):
+            continue
+        level = next((ast.unparse(each.value) for each in call.keywords if each.arg == "opt_level"), "'O1'")
+        how = "it patches PyTorch's functions" if level == "'O1'" else f"opt_level={level} may keep weights in 16 bits"
+        text = f"Apex computes in 16 bits its own way here ({HERE}), and {how}:"
+        remedy = "torch.autocast and torch.amp.GradScaler, put in by hand, take its place"
+        yield call, Reason("apex", text, (at(module, call),), remedy)
