@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
-    # What only looks into a run, or waits, goes before anything is put around it; and what is named as it is now is what
-    # the other rules know best.
+    # What only looks into a run, or waits, goes before anything is put around it, and names are those of today.
     (DebugOff, AmpMigrate),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
     (LoaderHoist,),
