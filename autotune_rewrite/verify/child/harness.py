@@ -2,7 +2,7 @@
 
 This file is executed inside the measured child process, where alone torch is imported. It stands on torch and the
 standard library only, so that it runs wherever the script runs; so do the files beside it, which it loads by itself:
-``recorder.py`` with ``measures.py``, and ``simulated.py`` on demand.
+``recorder.py`` with ``measures.py``, and the package ``simulated`` on demand.
 
 It observes through hooks and never waits for the device: a loss is copied, on the device, into a buffer that was
 allocated before, and read when the script has ended. ``CONFIG`` is a JSON object with the keys of ``Config``. The
@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 
 
 def beside(name: str) -> Any:  # noqa: ANN401 - its names are known where types are checked
-    """The module of a file that lies beside this one; its own name is one that no script may want."""
+    """The module or package that lies beside this one; its own name is one that no script may want."""
     known = f"__torchfast_{name}__"
     if known not in sys.modules:
-        spec = spec_from_file_location(known, Path(__file__).with_name(f"{name}.py"))
+        path = Path(__file__).with_name(name)
+        spec = spec_from_file_location(known, path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
         assert spec is not None  # noqa: S101 - the file is there; for the type checker
         assert spec.loader is not None  # noqa: S101 - likewise
         module = sys.modules[known] = module_from_spec(spec)

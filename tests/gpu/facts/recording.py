@@ -7,11 +7,10 @@ import statistics
 import sys
 import time
 import traceback
-import types
 import warnings
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 SIMULATED = "__torchfast_simulated__"
 """The name under which the simulated device is loaded, as the verifier's harness loads it."""
-SIMULATION = Path(__file__).parents[3] / "autotune_rewrite" / "verify" / "child" / "simulated.py"
+SIMULATION = Path(__file__).parents[3] / "autotune_rewrite" / "verify" / "child" / "simulated" / "__init__.py"
 LONGEST = 480
 """Characters of an exception's text: torch appends stacks of C++ to some."""
 UNEXPECTED = (
@@ -37,9 +36,10 @@ def simulate(capability: str) -> None:
     Args:
         capability: Of the device, as "9.0".
     """
-    module: Any = types.ModuleType(SIMULATED)
+    spec: Any = spec_from_file_location(SIMULATED, SIMULATION)
+    module: Any = module_from_spec(spec)
     sys.modules[SIMULATED] = module
-    SourceFileLoader(SIMULATED, str(SIMULATION)).exec_module(module)
+    spec.loader.exec_module(module)
     module.install(capability)
     import_module("torch").set_num_threads(1)  # of small tensors; more threads would only wait for each other
 
