@@ -2,7 +2,7 @@
 
 This file is executed inside the measured child process, where alone torch is imported. It stands on torch and the
 standard library only, so that it runs wherever the script runs; so do the files beside it, which it loads by itself:
-``recorder.py`` with ``measures.py``, and the package ``simulated`` on demand.
+``recorder.py`` with ``measures.py`` and ``passes.py``, and the package ``simulated`` on demand.
 
 It observes through hooks and never waits for the device: a loss is copied, on the device, into a buffer that was
 allocated before, and read when the script has ended. ``CONFIG`` is a JSON object with the keys of ``Config``. The
@@ -318,7 +318,7 @@ def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: 
                 "samples": one.samples,
                 "iterations": one.iterations,
             }
-            for one in recorder.passes
+            for one in recorder.passes.all
         ],
         scalars=[(tag, step, number(value)) for tag, step, value in (recorder.scalars() if whole else ())],
         losses=[number(loss) for loss in (recorder.losses() if whole else ())],

@@ -160,18 +160,6 @@ def number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def rows(batch: Any) -> int:  # noqa: ANN401 - whatever a loader yields
-    """How many samples a batch has: the first dimension of its first tensor; 0 where that is not to be seen."""
-    while not isinstance(batch, torch.Tensor):
-        if isinstance(batch, dict):
-            batch = next(iter(batch.values()), None)
-        elif isinstance(batch, (list, tuple)) and batch:
-            batch = batch[0]
-        else:
-            return 0
-    return batch.shape[0] if batch.dim() else 1
-
-
 def length(parameter: torch.Tensor) -> torch.Tensor | None:
     """The norm of a parameter, computed on its device without waiting for it; None where it has none yet."""
     try:

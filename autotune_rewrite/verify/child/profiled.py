@@ -260,11 +260,15 @@ class Profiler(recorder.Recorder):
 
     def install(self) -> None:
         """Puts all hooks into torch."""
+        from torch.utils.data import dataloader  # torch has imported it
+
         super().install()
         untyped: Any = torch
         module, tensor, scaler = untyped.nn.Module, untyped.Tensor, untyped.amp.GradScaler
         module.__call__ = self._marked_call(module.__call__)
         for owner, name, phase in (
+            (dataloader.DataLoader, "__iter__", DATA),
+            (dataloader._BaseDataLoaderIter, "__next__", DATA),  # noqa: SLF001 - all iterators of loaders come from it
             (untyped.autograd, "grad", BACKWARD),
             (untyped.optim.Optimizer, "zero_grad", ZEROING),
             (module, "zero_grad", ZEROING),
@@ -308,12 +312,6 @@ class Profiler(recorder.Recorder):
         watched = super()._watched_backward(self.marks.around(BACKWARD, backward))
         self._hooks = (*self._hooks, Profiler._iteration, Profiler._begun, Marks.mark, _event)
         return watched
-
-    def _watched_iter(self, begin: Callable[..., Any]) -> Callable[..., Any]:
-        return self.marks.around(DATA, super()._watched_iter(begin))
-
-    def _watched_next(self, following: Callable[..., Any]) -> Callable[..., Any]:
-        return self.marks.around(DATA, super()._watched_next(following))
 
     def _watched_creation(self, create: Callable[..., None]) -> Callable[..., None]:
         """Marks the steps of each class of optimizers when the first of them is made."""
@@ -431,7 +429,7 @@ class Profiler(recorder.Recorder):
         if rows is None:
             on_device, rows = False, self._rows(starts, on_device=False) or []
         span = (marks.times[starts[0]], marks.times[starts[-1]]) if starts else (0.0, 0.0)
-        passes = [one for one in self.passes if span[0] <= one.start < span[1]]
+        passes = [one for one in self.passes.all if span[0] <= one.start < span[1]]
         each = max(1, len(starts) - 1)
         operators, accumulation, busy = [], None, None
         if self._profile is not None:
@@ -460,7 +458,7 @@ class Profiler(recorder.Recorder):
         """The seconds of each phase, iteration by iteration; None where the device cannot tell: there are several."""
         if on_device:
             self._cuda.synchronize()
-        evaluations = [(one.start, one.end) for one in self.passes if one.iterations == 0 and one.batches > 0]
+        evaluations = [(one.start, one.end) for one in self.passes.all if one.iterations == 0 and one.batches > 0]
         try:
             return [list(self.marks.row(*ends, evaluations, on_device=on_device)) for ends in pairwise(starts)]
         except RuntimeError:

@@ -5,14 +5,12 @@ It stands on torch and the standard library only, as ``harness.py`` does, which 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import json
 import math
 import os
 import sys
-import threading
 import time
 from array import array
 from collections import deque
@@ -29,13 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from importlib.machinery import ModuleSpec
 
-    from autotune_rewrite.verify.child import measures
+    from autotune_rewrite.verify.child import measures, passes
     from autotune_rewrite.verify.child.harness import Config
 else:
     # As the harness loads this file: what lies beside it takes a name that no script may want.
-    spec = spec_from_file_location("__torchfast_measures__", Path(__file__).with_name("measures.py"))
-    measures = sys.modules[spec.name] = module_from_spec(spec)
-    spec.loader.exec_module(measures)
+    def beside(name: str) -> types.ModuleType:
+        spec = spec_from_file_location(f"__torchfast_{name}__", Path(__file__).with_name(f"{name}.py"))
+        module = sys.modules[spec.name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    measures, passes = beside("measures"), beside("passes")
 
 WINDOW = 0.5
 """Seconds of what was seen that may be lost when the process is killed."""
@@ -45,8 +47,6 @@ KEPT_OPTIMIZERS = 8
 """The last optimizers, whose parameters are kept alive for the digest; older models may be freed by the script."""
 SCALE = "_torchfast_scale"
 """The attribute of a scaled loss that holds its factor."""
-SEEN = "_torchfast_pass"
-"""The attribute of a data loader's iterator that holds what was seen of the pass."""
 WRITERS = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
 """The modules whose ``SummaryWriter`` is watched, as soon as the script imports them."""
 
@@ -102,24 +102,14 @@ class Enough(SystemExit):
     """Ends a run that was asked to end after some iterations."""
 
 
-class Pass:
-    """A pass through a data loader. Times are those of ``time.perf_counter``."""
-
-    __slots__ = ("batches", "end", "iterations", "samples", "start", "waited")
-
-    def __init__(self, start: float, waited: float) -> None:
-        self.start, self.end, self.waited = start, start + waited, waited
-        self.batches = self.samples = self.iterations = 0
-
-
 class Recorder:
     """The hooks, and what they have seen."""
 
     def __init__(self, config: Config) -> None:
-        self.limit, self.batches = config["iterations"], config["batches"]
+        self.limit = config["iterations"]
         self.end = math.inf if config["seconds"] is None else time.perf_counter() + config["seconds"]
         self.times, self.waits, self.compiles = array("d"), array("d"), array("d")
-        self.passes: list[Pass] = []
+        self.passes = passes.Passes(config["batches"])
         self.cut: float | None = None
         """When the run was ended because it had its iterations."""
         self._start = 0.0
@@ -130,9 +120,6 @@ class Recorder:
         self._told = 0
         """How many iterations the windows have told."""
         self._next_window = math.inf
-        self._waited = 0.0
-        self._fresh: list[Pass] = []
-        """The passes that gave a batch since the last backward call."""
         self._losses, self._scalars = measures.Buffers(), measures.Buffers()
         self._tags: list[tuple[str, int | None]] = []
         self._parameters: deque[list[dict[str, Any]]] = deque(maxlen=KEPT_OPTIMIZERS)
@@ -145,8 +132,6 @@ class Recorder:
         self._captured: WeakKeyDictionary[Any, list[torch.Tensor | float | None]] = WeakKeyDictionary()
         """For each CUDA graph the losses of the backward calls in it, in memory that each replay fills anew."""
         self._depth = 0
-        self._loading = False
-        self._thread = threading.get_ident()
         self.forked = False
         """Whether this is a fork of the script: it is not the run. To compare process ids takes longer each time."""
         self._reports_compiles = False
@@ -167,13 +152,13 @@ class Recorder:
         scaler.scale = self._watched_scale(scaler.scale)
         torch.compile = self._watched_compile(torch.compile)
         loader: Any = dataloader.DataLoader
-        loader.__iter__ = self._watched_iter(loader.__iter__)
+        loader.__iter__ = self.passes.watched_iter(loader.__iter__)
         batches: Any = dataloader._BaseDataLoaderIter  # noqa: SLF001 - all iterators of loaders come from it
-        batches.__next__ = self._watched_next(batches.__next__)
+        batches.__next__ = self.passes.watched_next(batches.__next__)
         sys.meta_path.insert(0, AfterImport(WRITERS, self._watch_writer))
 
     def _fork(self) -> None:
-        self.forked = True
+        self.forked = self.passes.off = True
 
     def begin(self, record: str | None) -> float:
         """The script starts now.
@@ -239,6 +224,7 @@ class Recorder:
             Recorder._iteration,
             Recorder._capture,
             Recorder._begun,
+            passes.Passes.trained,
             Recorder._value,
             Recorder._window,
             measures.Buffers.add,
@@ -282,11 +268,8 @@ class Recorder:
             self.cut = now
             raise Enough(0)
         self.times.append(now)
-        self.waits.append(self._waited)
-        if self._fresh:
-            for one in self._fresh:
-                one.iterations += 1
-            self._fresh.clear()
+        self.waits.append(self.passes.waited)
+        self.passes.trained()
         return iteration
 
     def _watched_capture(self, begin: Callable[..., None]) -> Callable[..., None]:
@@ -350,64 +333,6 @@ class Recorder:
         if value.dim():
             value = value.sum()
         return value if scale is None else value / scale.to(value.device, non_blocking=True)
-
-    def _watched_iter(self, begin: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(begin)
-        def watched(loader: Any) -> Any:  # noqa: ANN401 - a data loader, and its iterator
-            if not self._is_training():
-                return begin(loader)
-            start = time.perf_counter()
-            self._loading = True
-            try:
-                batches = begin(loader)
-            finally:
-                self._loading = False
-            waited = time.perf_counter() - start
-            self._waited += waited
-            self.passes.append(Pass(start, waited))
-            with contextlib.suppress(AttributeError):  # an iterator of the script's own may take no attributes
-                setattr(batches, SEEN, self.passes[-1])
-            return batches
-
-        return watched
-
-    def _watched_next(self, following: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(following)
-        def watched(batches: Any) -> Any:  # noqa: ANN401 - a loader's iterator, and a batch
-            seen: Pass | None = getattr(batches, SEEN, None)
-            if seen is None or not self._is_training():
-                return following(batches)
-            if self.batches is not None and seen.batches >= self.batches:
-                self._end(seen)
-                raise StopIteration
-            start = time.perf_counter()
-            self._loading = True
-            try:
-                batch = following(batches)
-            except StopIteration:
-                self._end(seen)
-                raise
-            finally:
-                self._loading = False
-                seen.end = time.perf_counter()
-                seen.waited += seen.end - start
-                self._waited += seen.end - start
-            seen.batches += 1
-            seen.samples += measures.rows(batch)
-            if seen not in self._fresh:
-                self._fresh.append(seen)
-            return batch
-
-        return watched
-
-    def _end(self, seen: Pass) -> None:
-        """The last batch of a pass was not trained on if no backward call came after it."""
-        if seen in self._fresh:
-            self._fresh.remove(seen)
-
-    def _is_training(self) -> bool:
-        """Whether this is the script's main thread, and not within the loading of another batch."""
-        return not (self._loading or self.forked) and threading.get_ident() == self._thread
 
     def _watch_writer(self, module: types.ModuleType) -> None:
         writer: Any = getattr(module, "SummaryWriter", None)
