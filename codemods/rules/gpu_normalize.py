@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.editing.values import Edit
-    from codemods.facts.data.normalizing import Moved, Normalized, Together
+    from codemods.facts.data.normalize_steps import Normalized
+    from codemods.facts.data.normalizing import Moved, Together
     from codemods.facts.script import Script
 
 _MESSAGE = "each image is converted and normalised on the host, and is four times as large on its way to the device"
