@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codemods.codemod import Finding
     from codemods.dataflow.source import Module
     from codemods.editing.values import Edit
-    from codemods.facts.data.arrays import Array
+    from codemods.facts.data.array_values import Array
     from codemods.facts.data.conversions import Conversion
     from codemods.facts.script import Script
 

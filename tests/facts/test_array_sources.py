@@ -8,7 +8,9 @@ import pytest
 from probe import script
 
 from codemods.facts.data.array_sources import (
+    drawn,
     format_of,
+    from_file,
     is_archive,
     is_frame,
     is_image,
@@ -16,6 +18,7 @@ from codemods.facts.data.array_sources import (
     is_vector_environment,
     joins_arrays,
 )
+from codemods.facts.data.array_values import Array
 
 HEAD = """\
 import gymnasium as gym
@@ -124,3 +127,40 @@ def test_functions_that_join_arrays(text: str, expected: bool) -> None:  # noqa:
 
     assert isinstance(node, ast.expr)
     assert joins_arrays(flow, node) is expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("np.random.rand(3)", Array("float64", is_new=True, has_axes=True, is_dense=True), id="a size"),
+        pytest.param("np.random.rand()", None, id="a number"),
+        pytest.param("np.random.normal(size=())", Array("float64", is_new=True, is_dense=True), id="perhaps a number"),
+        pytest.param("np.random.normal(size=None)", None, id="no size"),
+    ],
+)
+def test_what_is_drawn(text: str, expected: Array | None) -> None:
+    flow, _, node = last(text)
+
+    assert isinstance(node, ast.Call)
+    assert drawn(flow, f"random.{node.func.attr}", node) == expected  # type: ignore[attr-defined, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("np.load('a.npy')", Array(None, is_new=True, is_dense=True, is_read=True), id="load"),
+        pytest.param("np.load('a.npy', mmap_mode='r')", None, id="mapped"),
+        pytest.param("np.load('a.npy', 'r')", None, id="mapped, by position"),
+        pytest.param("np.loadtxt('a')", Array("float64", is_new=True, is_dense=True, is_read=True), id="by default"),
+        pytest.param(
+            "np.loadtxt('a', dtype=np.float32)",
+            Array("float32", is_new=True, is_dense=True, is_read=True),
+            id="as told",
+        ),
+    ],
+)
+def test_what_is_read_from_a_file(text: str, expected: Array | None) -> None:
+    flow, _, node = last(text)
+
+    assert isinstance(node, ast.Call)
+    assert from_file(flow, node.func.attr, node) == expected  # type: ignore[attr-defined, arg-type]

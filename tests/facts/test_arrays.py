@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from probe import script
 
-from codemods.facts.data.arrays import Array, Arrays
+from codemods.facts.data.arrays import Arrays
+
+if TYPE_CHECKING:
+    from codemods.facts.data.array_values import Array
 
 HEAD = """\
 import numpy as np

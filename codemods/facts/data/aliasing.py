@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
-    from codemods.facts.data.arrays import Array, Arrays
+    from codemods.facts.data.array_values import Array
+    from codemods.facts.data.arrays import Arrays
     from codemods.facts.data.loaders import Loader
 
 _METADATA = frozenset({"shape", "dtype", "ndim", "size", "nbytes"})

@@ -13,7 +13,7 @@ from codemods.facts.loops import place as place_of
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
-    from codemods.facts.data.arrays import Array
+    from codemods.facts.data.array_values import Array
     from codemods.facts.data.conversions import Conversion
 
 _LONG = 40

@@ -1,4 +1,4 @@
-"""Which objects of libraries hand out arrays: tables, images, archives and environments that step together."""
+"""Where arrays come from: objects of libraries that hand them out, files that are read, numbers that are drawn."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.values import NOTHING, Literal, Sort, without_none
-from codemods.library.ndarrays import ALIASES, CONSTANTS, CONSTRUCTORS, FORMATS
+from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, without_none
+from codemods.facts.data.array_values import Array
+from codemods.library.ndarrays import (
+    ALIASES,
+    CONSTANTS,
+    CONSTRUCTORS,
+    FORMATS,
+    RANDOM_FLOATS,
+    RANDOM_OTHERS,
+    READERS_OF_PARTS,
+)
 from codemods.library.packages import steps_arrays, wraps_environments
 
 if TYPE_CHECKING:
@@ -108,3 +117,47 @@ def format_of(flow: Flow, node: ast.expr) -> str | None:
         name = ALIASES.get(name, name)
         return name if name in FORMATS else None
     return None
+
+
+def drawn(flow: Flow, name: str, call: ast.Call) -> Array | None:
+    """The array of random numbers, where it is one and no number."""
+    position = (RANDOM_FLOATS | RANDOM_OTHERS)[name]
+    sizes = [*call.args[position : position + 1], *(each.value for each in call.keywords if each.arg == "size")]
+    draws_number = not sizes or any(flow.values(each) & {NONE} for each in sizes)
+    other = any(each.arg in {"dtype", "out"} for each in call.keywords)
+    if draws_number or other:
+        return None
+    axes = not is_no_shape(sizes[0]) or is_number(flow, sizes[0])
+    return Array("float64" if name in RANDOM_FLOATS else None, is_new=True, has_axes=axes, is_dense=True)
+
+
+def from_file(flow: Flow, name: str, call: ast.Call) -> Array | None:
+    """An array that is read from a file: an archive's are new, too, but not what is mapped from the file."""
+    keywords = {each.arg for each in call.keywords}
+    is_mapped = name == "load" and ("mmap_mode" in keywords or len(call.args) > 1)
+    given = None if name == "load" else given_format(flow, call, 1, "float64")
+    return None if is_mapped or not call.args else Array(given, is_new=True, is_dense=True, is_read=True)
+
+
+def recording(flow: Flow, name: str, call: ast.Call, index: int) -> Array | None:
+    """A recording, beside its sampling rate; not one that is mapped from its file, or whose memory is a file's."""
+    position, format_ = READERS_OF_PARTS[name]
+    asked = {each.arg: each.value for each in call.keywords}
+    if index != position or not call.args or asked.keys() & {"mmap", "out", None} or is_of(flow, call.args[0], "io."):
+        return None
+    given = format_of(flow, asked["dtype"]) if "dtype" in asked else format_
+    return Array(given, is_new=True, has_axes=True, is_dense=True, is_read=True)
+
+
+def given_format(flow: Flow, call: ast.Call, position: int | None, default: str | None) -> str | None:
+    """The number format that a call is given as ``dtype``, by position or by name."""
+    given = [each.value for each in call.keywords if each.arg == "dtype"]
+    if position is not None:
+        given += call.args[position : position + 1]
+    return format_of(flow, given[0]) if given else default
+
+
+def is_no_shape(node: ast.expr) -> bool:
+    """Whether a shape may be that of a single number: only ``()`` is, or what is not seen."""
+    shape = isinstance(node, ast.Tuple) and bool(node.elts)
+    return not (shape or (isinstance(node, ast.Constant) and isinstance(node.value, int)))

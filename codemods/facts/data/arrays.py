@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, without_none
+from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
 from codemods.facts.data.array_sources import (
-    format_of,
+    drawn,
+    from_file,
+    given_format,
     is_archive,
     is_frame,
     is_image,
+    is_no_shape,
     is_number,
     is_of,
     is_vector_environment,
     joins_arrays,
+    recording,
 )
+from codemods.facts.data.array_values import Array, all_dense, any_axes, any_of, computed, is_laid_out, same_float
 from codemods.facts.data.bindings import Bindings, is_empty, item_of
 from codemods.facts.loops import module_of
 from codemods.library.ndarrays import (
@@ -29,7 +34,6 @@ from codemods.library.ndarrays import (
     FROM_FILES,
     GENERATORS,
     GIVE_FLOATS,
-    LAID_OUT,
     METHODS,
     NEW_METHODS,
     RANDOM_FLOATS,
@@ -42,8 +46,6 @@ from codemods.library.ndarrays import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
 
@@ -51,28 +53,6 @@ if TYPE_CHECKING:
 _SEQUENCES = (ast.List, ast.Tuple, ast.ListComp)
 _MANY = 6
 """Names that are bound more often are not followed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """A NumPy array."""
-
-    format: str | None = None
-    """Its number format, where that is known: ``float32``."""
-    is_new: bool = False
-    """Whether its memory was made for it by the very expression, so that nothing else holds it."""
-    owner: ast.AST | None = None
-    """The attribute or name whose memory it shares."""
-    has_axes: bool = False
-    """Whether it has one dimension or more for certain, and is no single number."""
-    is_dense: bool = False
-    """Whether its elements lie without gaps, as those of a copy do: those of a slice may not."""
-    is_read: bool = False
-    """Whether its numbers come from a file, of which there may be gigabytes."""
-    is_locked: bool = False
-    """Whether it cannot be written to, as the array of an image's memory: tensors of it warn."""
-    is_float: bool = False
-    """Whether its numbers are floats, of whichever format."""
 
 
 class Arrays:
@@ -138,14 +118,14 @@ class Arrays:
         if keywords & {"out", "copy", "order", "like", None}:
             return None
         if name in FROM_FILES:
-            return self._from_file(name, call, keywords)
+            return from_file(self._flow, name, call)
         if name in RANDOM_FLOATS or name in RANDOM_OTHERS:
-            return self._drawn(name, call)
+            return drawn(self._flow, name, call)
         if not call.args:
             return None
         if name in FLOATS:
-            given = self._given_format(call, FLOATS[name], "float64")
-            return Array(given, is_new=True, has_axes=not _is_no_shape(call.args[0]), is_dense=True)
+            given = given_format(self._flow, call, FLOATS[name], "float64")
+            return Array(given, is_new=True, has_axes=not is_no_shape(call.args[0]), is_dense=True)
         if name == "asarray" and self._is_list(module, call.args[0]):
             name = "array"
         if name in CONSTRUCTORS:
@@ -154,7 +134,7 @@ class Arrays:
             axes = name not in {"array", "full"} or self._is_list(module, call.args[0])
             axes = axes or (name == "array" and inner is not None and inner.has_axes)
             is_read = inner is not None and inner.is_read
-            given = self._given_format(call, CONSTRUCTORS[name], default)
+            given = given_format(self._flow, call, CONSTRUCTORS[name], default)
             axes = axes or is_image(self._flow, call.args[0])
             return Array(given, is_new=True, has_axes=axes, is_dense=True, is_read=is_read)
         if name in FORMATS:
@@ -165,45 +145,22 @@ class Arrays:
             return Array(name, is_new, call.args[0], axes, is_dense)
         return self._of_arrays(module, name, call, keywords)
 
-    def _drawn(self, name: str, call: ast.Call) -> Array | None:
-        """The array of random numbers, where it is one and no number."""
-        position = (RANDOM_FLOATS | RANDOM_OTHERS)[name]
-        sizes = [*call.args[position : position + 1], *(each.value for each in call.keywords if each.arg == "size")]
-        draws_number = not sizes or any(self._flow.values(each) & {NONE} for each in sizes)
-        other = any(each.arg in {"dtype", "out"} for each in call.keywords)
-        if draws_number or other:
-            return None
-        axes = not _is_no_shape(sizes[0]) or is_number(self._flow, sizes[0])
-        return Array("float64" if name in RANDOM_FLOATS else None, is_new=True, has_axes=axes, is_dense=True)
-
-    def _from_file(self, name: str, call: ast.Call, keywords: set[str | None]) -> Array | None:
-        """An array that is read from a file: an archive's are new, too, but not what is mapped from the file."""
-        is_mapped = name == "load" and ("mmap_mode" in keywords or len(call.args) > 1)
-        given = None if name == "load" else self._given_format(call, 1, "float64")
-        return None if is_mapped or not call.args else Array(given, is_new=True, is_dense=True, is_read=True)
-
     def _of_arrays(self, module: Module, name: str, call: ast.Call, keywords: set[str | None]) -> Array | None:
         """What a function makes of arrays: a new one, or the same memory in another shape."""
         if name == "asarray" and is_image(self._flow, call.args[0]):
             converts = "dtype" in keywords or len(call.args) > 1
-            given = self._given_format(call, 1, None)
+            given = given_format(self._flow, call, 1, None)
             return Array(given, is_new=True, has_axes=True, is_dense=True, is_locked=not converts)
         arrays = [self.array(module, each) for each in call.args if not isinstance(each, ast.Constant)]
         if name == "asarray" and arrays == [None]:
             # An array, whatever it is given: perhaps in the memory of that.
-            return Array(self._given_format(call, 1, None), owner=call.args[0])
+            return Array(given_format(self._flow, call, 1, None), owner=call.args[0])
         if not arrays or any(each is None for each in arrays) or "dtype" in keywords:
             return None
         if name in COMPUTE:
-            return replace(self._new(_same_float(arrays), arrays), is_float=name in GIVE_FLOATS)
+            return replace(computed(same_float(arrays), arrays), is_float=name in GIVE_FLOATS)
         (viewed,) = arrays if name in VIEWS and len(arrays) == 1 else (None,)
-        return None if viewed is None else replace(viewed, is_dense=_is_laid_out(name, viewed))
-
-    @staticmethod
-    def _new(format_: str | None, parts: Sequence[Array | None]) -> Array:
-        """The array that is computed from some others."""
-        is_read = any(each is not None and each.is_read for each in parts)
-        return Array(format_, is_new=True, has_axes=_any_axes(parts), is_dense=True, is_read=is_read)
+        return None if viewed is None else replace(viewed, is_dense=is_laid_out(name, viewed))
 
     def _result(self, call: ast.Call, index: int | None = None) -> Array | None:
         """What the project's functions return that may be called there; they may keep hold of that.
@@ -217,7 +174,7 @@ class Arrays:
         ending = [each for each in functions if not isinstance(each, ast.FunctionDef) or self._ends(each)]
         found = [self._returned(each, call, index) if isinstance(each, ast.FunctionDef) else None for each in ending]
         known = [each for each in found if each is not None]
-        return _any_of(known, call) if known and len(known) == len(found) else None
+        return any_of(known, call) if known and len(known) == len(found) else None
 
     def _handed_on(self, call: ast.Call, index: int) -> Array | None:
         """An item of what a function returns as another one returns it; none where that is the function itself."""
@@ -252,7 +209,7 @@ class Arrays:
             if array is None:
                 return None
             found.append(array)
-        return _any_of(found, call)
+        return any_of(found, call)
 
     def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
         if func.attr == "numpy" and not call.args:
@@ -262,7 +219,7 @@ class Arrays:
         if func.attr == "to_numpy" and is_frame(self._flow, func.value):
             return Array(owner=call, has_axes=True, is_dense=True, is_read=True)
         if f"random.{func.attr}" in RANDOM_FLOATS and is_of(self._flow, func.value, tuple(GENERATORS)):
-            return self._drawn(f"random.{func.attr}", call)
+            return drawn(self._flow, f"random.{func.attr}", call)
         if func.attr not in METHODS:
             if all(each.sort is not Sort.EXTERNAL for each in self._flow.values(func)):
                 self._note(module, call)
@@ -273,20 +230,14 @@ class Arrays:
         if func.attr == "astype":
             # Without ``copy=False`` the result is always new.
             kept = any(each.arg == "copy" for each in call.keywords) or len(call.args) > 1
-            given = self._given_format(call, 0, None)
-            return None if kept else self._new(given, [inner])
+            given = given_format(self._flow, call, 0, None)
+            return None if kept else computed(given, [inner])
         if func.attr in REDUCING and not any(each.arg in {"dtype", "out"} for each in call.keywords):
-            return Array(_same_float([inner]), is_new=True, is_dense=True)
-        is_dense = _is_laid_out(func.attr, inner)
+            return Array(same_float([inner]), is_new=True, is_dense=True)
+        is_dense = is_laid_out(func.attr, inner)
         if func.attr in VIEW_METHODS:
             return replace(inner, has_axes=func.attr == "ravel", is_dense=is_dense)
         return replace(inner, is_new=True, owner=None, is_dense=True, is_locked=False)
-
-    def _given_format(self, call: ast.Call, position: int | None, default: str | None) -> str | None:
-        given = [each.value for each in call.keywords if each.arg == "dtype"]
-        if position is not None:
-            given += call.args[position : position + 1]
-        return format_of(self._flow, given[0]) if given else default
 
     # Operators, items, names.
 
@@ -299,7 +250,7 @@ class Arrays:
                 return None  # of an array and a tensor, PyTorch makes a tensor
         # A Python number keeps the format of floats; that of integers may change.
         both = [each for node, each in ((left, one), (right, other)) if not isinstance(node, ast.Constant)]
-        return replace(self._new(_same_float(both), [one, other]), has_axes=_any_axes([one, other]))
+        return replace(computed(same_float(both), [one, other]), has_axes=any_axes([one, other]))
 
     def _is_list(self, module: Module, node: ast.expr) -> bool:
         """Whether it is a list or a tuple for certain, and no array."""
@@ -337,26 +288,12 @@ class Arrays:
         if only is not None and only.name == "builtins.map" and joins_arrays(self._flow, call.args[0]):
             return Array(is_new=True, has_axes=True, is_dense=True)
         if only is not None and only.sort is Sort.EXTERNAL and only.name in READERS_OF_PARTS:
-            return self._read_part(only.name, call, index)
+            return recording(self._flow, only.name, call, index)
         arrays = ENVIRONMENT_ARRAYS.get(only.name, 0) if only is not None and only.sort is Sort.METHOD else 0
         # The last of what a step returns is a dictionary.
         if only is not None and index < min(arrays, self.bound.items_taken(call, arrays + 1) - 1):
             return Array(owner=call, has_axes=True) if is_vector_environment(self._flow, only.of) else None
         return None
-
-    def _read_part(self, name: str, call: ast.Call, index: int) -> Array | None:
-        """A recording, beside its sampling rate; not one that is mapped from its file, or whose memory is a file's."""
-        position, format_ = READERS_OF_PARTS[name]
-        asked = {each.arg: each.value for each in call.keywords}
-        if (
-            index != position
-            or not call.args
-            or asked.keys() & {"mmap", "out", None}
-            or is_of(self._flow, call.args[0], "io.")
-        ):
-            return None
-        given = format_of(self._flow, asked["dtype"]) if "dtype" in asked else format_
-        return Array(given, is_new=True, has_axes=True, is_dense=True, is_read=True)
 
     def _made(self, node: ast.expr) -> Array | None:
         """What the expression is given on every way that leads to it, where NumPy made all of that; it may be kept."""
@@ -365,7 +302,7 @@ class Arrays:
         calls = [each for each in made if isinstance(each, ast.Call)]
         found = [self.array(module_of(self._flow, each), each) for each in calls]
         known = [each for each in found if each is not None]
-        return _any_of(known, node) if known and len(known) == len(values) else None
+        return any_of(known, node) if known and len(known) == len(values) else None
 
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
         """What all assignments of the name say, or those that reach it; it is held by the name."""
@@ -390,7 +327,7 @@ class Arrays:
         if not found:
             return None
         shared = next((each.owner for each in found if each.owner is not None), None)
-        return _any_of(found, shared or node)
+        return any_of(found, shared or node)
 
     def times_bound(self, module: Module, node: ast.expr) -> int:
         """How often the name is bound, where that is more often than is followed; else 0."""
@@ -441,7 +378,7 @@ class Arrays:
         formats = {each.format for each in known}
         if not known or len(known) < len(found):
             return None
-        return Array(formats.pop() if len(formats) == 1 else None, is_dense=_all_dense(known))
+        return Array(formats.pop() if len(formats) == 1 else None, is_dense=all_dense(known))
 
     def made_by_methods(self, module: Module, node: ast.expr) -> ast.expr | None:
         """An item of a list that a method of arrays made of something else: ``observation.copy()``."""
@@ -458,45 +395,6 @@ class Arrays:
         methods = NEW_METHODS | {"astype"}
         return next((each for each in found if _method_name(each) in methods), None)
 
-
-def _same_float(arrays: list[Array | None]) -> str | None:
-    """The floating-point format that all of the arrays have."""
-    formats = {each.format if each is not None else None for each in arrays}
-    (only,) = formats if len(formats) == 1 else (None,)
-    return only if only is not None and only.startswith("float") else None
-
-
-def _any_of(arrays: Sequence[Array], owner: ast.AST) -> Array:
-    """What is one of some arrays, whichever it is."""
-    formats = {each.format for each in arrays}
-    return Array(
-        formats.pop() if len(formats) == 1 else None,
-        owner=owner,
-        has_axes=all(each.has_axes for each in arrays),
-        is_dense=_all_dense(arrays),
-        is_read=any(each.is_read for each in arrays),
-        is_locked=any(each.is_locked for each in arrays),
-        is_float=all(each.is_float for each in arrays),
-    )
-
-
-def _is_laid_out(name: str, array: Array) -> bool:
-    """Whether what the function or method makes of the array has no gaps."""
-    return name in LAID_OUT or array.is_dense
-
-
-def _all_dense(arrays: Iterable[Array | None]) -> bool:
-    return all(each is not None and each.is_dense for each in arrays)
-
-
-def _any_axes(arrays: Iterable[Array | None]) -> bool:
-    return any(each is not None and each.has_axes for each in arrays)
-
-
-def _is_no_shape(node: ast.expr) -> bool:
-    """Whether a shape may be that of a single number: only ``()`` is, or what is not seen."""
-    shape = isinstance(node, ast.Tuple) and bool(node.elts)
-    return not (shape or (isinstance(node, ast.Constant) and isinstance(node.value, int)))
 
 
 def _method_name(node: ast.expr) -> str:
