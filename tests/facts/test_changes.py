@@ -98,3 +98,16 @@ def test_a_cache_serves_workers_that_stay() -> None:
     assert changes(body)
     assert not changes(body, stay=True)
     assert changes(body + "\nself.count += 1", stay=True)
+
+
+def test_what_is_shared_is_followed_through_any_number_of_functions() -> None:
+    last = 12
+    links = [f"def f{each}(x):\n    f{each + 1}(x)\n" for each in range(last)]
+    functions = "".join([*links, f"def f{last}(x):\n    x[0] = 1\n"])
+    # The last function is met first, so that each look at all of them follows the array into one more.
+    calls = "".join(f"        f{each}(np.zeros(3))\n" for each in reversed(range(last + 1)))
+    text = f"{functions}{HEAD}{calls}        f0(self.array[index])\n        return index\n"
+    known = script(f"{text}loader = DataLoader(Data(), num_workers=2)\n")
+    (loader,) = known.loaders
+
+    assert why_changed(worker_code(known.flow, loader)) is not None

@@ -47,7 +47,6 @@ _OF_DICTIONARIES = frozenset({"items", "values"})
 _IMMUTABLE = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.EXTERNAL, Sort.FUNCTION, Sort.CLASS})
 _COPIED_BY = frozenset({Sort.MADE, Sort.TENSOR, Sort.HOST, Sort.BATCH, Sort.MOVED, Sort.CONTAINER})
 """Indices that are arrays, masks or lists: what they select is copied."""
-_MOST_ROUNDS = 8
 
 
 def why_changed(code: WorkerCode, *, stay: bool = False) -> Reason | None:
@@ -79,7 +78,8 @@ class _Changes:
     def _given(self) -> dict[Callee, frozenset[str]]:
         """The parameters of the functions that are given something that is shared."""
         found: dict[Callee, frozenset[str]] = {}
-        for _ in range(_MOST_ROUNDS):
+        is_done = False
+        while not is_done:
             before = dict(found)
             for function in self.code.functions:
                 outer = _outer_names(self.code, function)
@@ -87,8 +87,7 @@ class _Changes:
                     if isinstance(node, ast.Call):
                         for callee, name in self._passed(node, outer | names):
                             found[callee] = found.get(callee, frozenset()) | {name}
-            if found == before:
-                break
+            is_done = found == before
         return found
 
     def _passed(self, call: ast.Call, names: frozenset[str]) -> Iterator[tuple[Callee, str]]:
