@@ -47,7 +47,7 @@ def around(
         if isinstance(above, FUNCTIONS):
             if above not in seen:
                 seen.add(above)
-                for place in runs(flow, above):
+                for place in places_that_run(flow, above):
                     if given is None or may_give(flow, above, node, place, given):
                         yield from around(flow, module_of(flow, place), place, seen, given)
             return
@@ -81,7 +81,7 @@ def _gives(flow: Flow, function: Callee, call: ast.Call, name: str, value: Value
     return not values or value in values or any(each.sort is Sort.UNKNOWN for each in values)
 
 
-def runs(flow: Flow, function: Callee) -> Iterator[ast.expr]:
+def places_that_run(flow: Flow, function: Callee) -> Iterator[ast.expr]:
     """Where the function runs: its calls, the attributes that a property is, and what is iterated over."""
     yield from flow.callers(function)
     name = getattr(function, "name", "")
@@ -170,7 +170,7 @@ def _needs(flow: Flow, function: Callee) -> list[set[Callee | None]]:
         return []
     owner = flow.owner(function)
     is_called_unseen = bool(function.decorator_list) or (owner is not None and _may_be_hook(flow, owner, function.name))
-    groups = [] if is_called_unseen else [list(runs(flow, function))]
+    groups = [] if is_called_unseen else [list(places_that_run(flow, function))]
     if owner is not None:
         groups.append(list(makings(flow, owner)))
     return [{module_of(flow, each).function(each) for each in group} for group in groups]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.loops import REPEATING, loop_around, makings, may_run, place, runs
+from codemods.facts.loops import REPEATING, loop_around, makings, may_run, place, places_that_run
 
 if TYPE_CHECKING:
     from codemods.dataflow.source import Module
@@ -129,7 +129,7 @@ def test_where_a_function_runs() -> None:
     function = known.module.tree.body[0]
     assert isinstance(function, ast.FunctionDef)
 
-    assert [place(known.flow, each).lines for each in runs(known.flow, function)] == [(3,), (5,)]
+    assert [place(known.flow, each).lines for each in places_that_run(known.flow, function)] == [(3,), (5,)]
 
 
 def test_where_objects_of_a_class_and_its_subclasses_are_made() -> None:

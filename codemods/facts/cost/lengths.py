@@ -9,7 +9,7 @@ from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
-from codemods.facts.loops import may_give, module_of, repeats, runs
+from codemods.facts.loops import may_give, module_of, places_that_run, repeats
 from codemods.library.datasets import sizes
 from codemods.library.kinds import LOADER, PROGRESS, Kind, argument, kind
 from codemods.library.transforms import Size, transform
@@ -236,7 +236,7 @@ class Lengths:
         if not isinstance(function, ast.Lambda) and not self._flow.escapes(function):
             places = [
                 each
-                for each in runs(self._flow, function)
+                for each in places_that_run(self._flow, function)
                 if given is None or may_give(self._flow, function, node, each, given)
             ]
             found = [self.times(module_of(self._flow, each), each, given) for each in places]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.facts.data.reads import How
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.loops import loop_around, runs
+from codemods.facts.loops import loop_around, places_that_run
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ def why_not_in_epochs(script: Script, loader: Loader) -> Reason | None:
     if not whole:
         return ONLY_FIRST
     place = at(whole[0].module, whole[0].module.statement(whole[0].node))
-    functions = [each.module.function(each.node) for each in whole]
-    if len(whole) > 1 or any(each is not None and len(list(runs(script.flow, each))) > 1 for each in functions):
+    functions = [function for each in whole if (function := each.module.function(each.node)) is not None]
+    runs_again = any(len(list(places_that_run(script.flow, each))) > 1 for each in functions)
+    if len(whole) > 1 or runs_again:
         text = f"no loop over epochs reads it, so that its workers are started few times ({HERE})"
         return Reason("read-once", text, (place,))
     return Reason("read-once", f"it is not seen to be read more than once ({HERE})", (place,))

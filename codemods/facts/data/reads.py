@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
 from codemods.dataflow.values import Sort
-from codemods.facts.loops import REPEATING, around, may_give, module_of, runs
+from codemods.facts.loops import REPEATING, around, may_give, module_of, places_that_run
 from codemods.library.kinds import PROGRESS
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _loops(flow: Flow, reading: Pass, seen: frozenset[ast.AST] = frozenset()) ->
     yield reading.node
     generator = generator_of(reading)
     if generator is not None and generator not in seen:
-        for started in runs(flow, generator):
+        for started in places_that_run(flow, generator):
             module = module_of(flow, started)
             loop = started if isinstance(module.parent(started), ast.YieldFrom) else loop_over(module, started)
             if loop is not None:
@@ -190,7 +190,7 @@ def tops(
         if isinstance(above, FUNCTIONS):
             if above not in seen:
                 seen.add(above)
-                for place in runs(flow, above):
+                for place in places_that_run(flow, above):
                     if given is None or may_give(flow, above, node, place, given):
                         yield from tops(flow, module_of(flow, place), place, seen, given)
             return

@@ -11,7 +11,7 @@ from codemods.dataflow.source import LOOPS
 from codemods.dataflow.values import Literal, Sort
 from codemods.facts.data.reads import How
 from codemods.facts.invariants import Invariants, names_of
-from codemods.facts.loops import around, module_of, repeats, runs
+from codemods.facts.loops import around, module_of, places_that_run, repeats
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.payload import worker_code
@@ -90,7 +90,7 @@ def _built_at(
         below = above
     if function is not None and function not in seen:
         seen.add(function)
-        for place in runs(script.flow, function):
+        for place in places_that_run(script.flow, function):
             yield from _built_at(script, module_of(script.flow, place), place, seen)
 
 

@@ -6,7 +6,7 @@ import ast
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from codemods.facts.loops import module_of, runs
+from codemods.facts.loops import module_of, places_that_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _seen_from(
         return
     if function in seen:
         return
-    places = [] if function is None or flow.escapes(function) else list(runs(flow, function))
+    places = [] if function is None or flow.escapes(function) else list(places_that_run(flow, function))
     if not places:
         yield None
     for place in places:

@@ -10,7 +10,7 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import without_none
 from codemods.facts.devices.cuda_condition import of_move
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.loops import module_of, runs
+from codemods.facts.loops import module_of, places_that_run
 from codemods.facts.models.order import may_have_run
 from codemods.facts.models.placement import twins
 from codemods.facts.reason import HERE, Reason, at
@@ -136,7 +136,7 @@ def _ways(
     if module is home.module and function is here:
         yield tuple(_sides(module, node))
     elif function is not None and function not in seen:
-        for place in runs(flow, function):
+        for place in places_that_run(flow, function):
             yield from _ways(flow, module_of(flow, place), place, home, seen | {function})
 
 

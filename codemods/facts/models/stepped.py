@@ -12,7 +12,7 @@ from codemods.dataflow.values import Sort, in_order
 from codemods.facts.devices.cuda_condition import of_move
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
-from codemods.facts.loops import module_of, runs
+from codemods.facts.loops import module_of, places_that_run
 from codemods.facts.models.layers import Model
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.placement import moves, unwrapped
@@ -230,7 +230,7 @@ class _Way:
         if self.module is module and self.module.function(self.anchor) is function:
             return dominates(module, self.anchor, place)
         if function is not None and function not in seen and not self.flow.escapes(function):
-            ways = [(module_of(self.flow, each), each) for each in runs(self.flow, function)]
+            ways = [(module_of(self.flow, each), each) for each in places_that_run(self.flow, function)]
             if ways and all(self.has_run(where, where.statement(each), seen | {function}) for where, each in ways):
                 return True
         mover = self.module.function(self.anchor)

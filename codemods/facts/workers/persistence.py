@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.source import LOOPS, is_name, walk
 from codemods.dataflow.values import NONE, Literal, Sort
 from codemods.facts.data.reads import How, generator_of, loop_over, runs_meanwhile, tops
-from codemods.facts.loops import around, loop_around, may_give, module_of, repeats, runs
+from codemods.facts.loops import around, loop_around, may_give, module_of, places_that_run, repeats
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.obstacles import why_unknown
@@ -188,7 +188,7 @@ def _is_between(
         return True
     if scope is None or scope in seen:
         return False
-    places = [(module_of(flow, each), each) for each in runs(flow, scope)]
+    places = [(module_of(flow, each), each) for each in places_that_run(flow, scope)]
     return any(_is_between(flow, loader, where, each, seen | {scope}) for where, each in places)
 
 
@@ -206,7 +206,7 @@ def _ways(  # noqa: PLR0913, PLR0917 - where it is, where it is seen from, and w
     if module is home and function is scope:
         yield node
     elif function is not None and function not in seen:
-        for place in runs(flow, function):
+        for place in places_that_run(flow, function):
             if may_give(flow, function, node, place, loader):
                 yield from _ways(flow, module_of(flow, place), place, home, scope, loader, seen | {function})
 
@@ -285,7 +285,7 @@ def _is_one_generator(flow: Flow, found: Sequence[Pass]) -> bool:
     generator = generator_of(found[0]) if len(found) == 1 and found[0].how is How.LOOP else None
     if generator is None:
         return False
-    started = list(runs(flow, generator))
+    started = list(places_that_run(flow, generator))
     loops = [loop_over(module_of(flow, each), each) for each in started]
     if not all(loops):
         return len(started) == 1 and loop_around(flow, module_of(flow, started[0]), started[0]) is None
