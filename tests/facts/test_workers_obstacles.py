@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.facts.workers.obstacles import why_not_copied, why_not_sent, why_on_device, why_unknown
+from codemods.facts.workers.obstacles import Start, why_not_copied, why_not_sent, why_on_device, why_unknown
 from codemods.facts.workers.payload import WorkerCode, worker_code
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ CLOSED = "def make():\n    size = [1]\n    def inner(batch):\n        return bat
     ],
 )
 def test_what_cannot_be_sent(made: Callable[[], WorkerCode], spawned: str | None, forked: str | None) -> None:
-    reasons = (why_not_sent(made()), why_not_sent(made(), forked=True))
+    reasons = (why_not_sent(made(), Start.ANYHOW), why_not_sent(made(), Start.FORKED))
 
     assert tuple(None if each is None else each.code for each in reasons) == (spawned, forked)
 

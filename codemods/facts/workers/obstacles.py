@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import sys
 from typing import TYPE_CHECKING
 
@@ -162,24 +163,31 @@ def why_on_device(code: WorkerCode) -> Reason | None:
 # --- what cannot be sent --------------------------------------------------------------------------------------------
 
 
-def why_not_sent(code: WorkerCode, *, forked: bool = False) -> Reason | None:
+class Start(enum.Enum):
+    """How worker processes are started, as far as it matters what is sent to them."""
+
+    ANYHOW = "as the platform does"
+    FORKED = "as forks of the script, and otherwise not at all"
+
+
+def why_not_sent(code: WorkerCode, start: Start) -> Reason | None:
     """What cannot be pickled, and so not be sent to a worker that is not forked; None where nothing is known.
 
     Args:
         code: What runs in the workers.
-        forked: Whether they are forked, which definitions need not be pickled for; what is open or runs is still
+        start: How they are started. Definitions need not be pickled for a fork; what is open or runs is still
             theirs and the script's at once.
     """
-    if forked:
+    if start is Start.FORKED:
         reason = next(filter(None, (_why_closed_over(code, each) for each in code.functions)), None)
         if reason is not None:
             return reason
     for value in code.objects:
-        reason = (None if forked else _undefined_there(code, value)) or _not_pickled(code, value)
+        reason = (None if start is Start.FORKED else _undefined_there(code, value)) or _not_pickled(code, value)
         if reason is not None:
             return reason
     for class_ in code.classes:
-        where = None if forked else _hidden(code.flow, class_)
+        where = None if start is Start.FORKED else _hidden(code.flow, class_)
         if where is not None:
             return _not_importable(code, f"objects of class {class_.name}", where, class_)
         for statement in walk(class_):

@@ -23,7 +23,14 @@ from codemods.facts.workers.arguments import Option, is_given, is_read, namespac
 from codemods.facts.workers.changes import why_changed
 from codemods.facts.workers.drawn_ahead import why_drawn_ahead
 from codemods.facts.workers.main_guard import Unguarded, unguarded
-from codemods.facts.workers.obstacles import why_not_copied, why_not_in_memory, why_not_sent, why_on_device, why_unknown
+from codemods.facts.workers.obstacles import (
+    Start,
+    why_not_copied,
+    why_not_in_memory,
+    why_not_sent,
+    why_on_device,
+    why_unknown,
+)
 from codemods.facts.workers.payload import WorkerCode, worker_code
 from codemods.facts.workers.shared_state import why_changed_while_read, why_not_shared
 
@@ -242,14 +249,15 @@ class WorkerFacts:
             return (
                 reason.followed(f"; the script's option {self._unread.flag} is never read") if self._unread else reason
             )
+        start = Start.ANYHOW if why_forked is None else Start.FORKED
         if not counts:
-            found = self._new_count(loader, argument, forked=why_forked is not None)
+            found = self._new_count(loader, argument, start)
             if isinstance(found, Reason):
                 return found
             counts = (found,)
         others = [each for count in counts for each in self.users(count.site) if each is not loader]
         for other in others:
-            reason = self._why_not(other, forked=why_forked is not None)
+            reason = self._why_not(other, start)
             if reason is not None:
                 return reason.following(SHARES, loader.at(other.call))
         own_order = not all(is_drawn_at_once(loader, name) for name in ("sampler", "batch_sampler"))
@@ -260,7 +268,7 @@ class WorkerFacts:
         """Why workers of the call's loaders have to be forked; None where they need not be, or must not be given."""
         sharing = [each for each in self.script.loaders if each.call is loader.call]
         reasons = [self._why_not(each) for each in sharing]
-        if any(self._why_not(each, forked=True) is not None for each in sharing) or self._chooses_start_method:
+        if any(self._why_not(each, Start.FORKED) is not None for each in sharing) or self._chooses_start_method:
             return None
         return next((each for each in reasons if each is not None), None)
 
@@ -307,7 +315,7 @@ class WorkerFacts:
                 return Reason("script-decides", text, remedy=f"start the script with {option.flag} {self.number}")
         return None
 
-    def _new_count(self, loader: Loader, argument: Argument | None, *, forked: bool) -> Count | Reason:
+    def _new_count(self, loader: Loader, argument: Argument | None, start: Start) -> Count | Reason:
         module, place = loader.module, loader.module.statement(loader.call)
         if argument is not None and argument.node is None:
             return Reason("script-decides", "num_workers is 0 in a dictionary that is given with **")
@@ -325,7 +333,7 @@ class WorkerFacts:
         condition = cuda_condition.of_loader(self.script, with_all_moves(loader), loader.call)
         is_imported = condition is not None
         condition = condition or "torch.cuda.is_available()"
-        if forked:
+        if start is Start.FORKED:
             start_method = self.script.spelled(module, _START_METHOD, place)
             is_imported = is_imported and start_method is not None
             condition = _both(condition, f"{start_method or _START_METHOD}() == {_quoted(self.script, module, 'fork')}")
@@ -333,7 +341,7 @@ class WorkerFacts:
         return Count(loader.call, now, text, condition, is_imported, on_cuda=True)
 
     @lasting
-    def _why_not(self, loader: Loader, *, forked: bool = False) -> Reason | None:
+    def _why_not(self, loader: Loader, start: Start = Start.ANYHOW) -> Reason | None:
         """Why the loader cannot, or should not, have workers; or such as are forked."""
         if loader.unknown_arguments is not None:
             return loader.unknown_arguments
@@ -346,10 +354,10 @@ class WorkerFacts:
             if name in loader.arguments:
                 return Reason("script-decides", f"it is given {name}, which DataLoader refuses without workers")
         code = self.code(loader)
-        in_worker = self._why_not_in_workers(loader, code, forked=forked)
+        in_worker = self._why_not_in_workers(loader, code, start)
         return in_worker or self._why_not_read(loader) or why_not_cuda(self.script, loader)
 
-    def _why_not_in_workers(self, loader: Loader, code: WorkerCode, *, forked: bool) -> Reason | None:
+    def _why_not_in_workers(self, loader: Loader, code: WorkerCode, start: Start) -> Reason | None:
         """Why its data set cannot, or should not, be read in a worker process."""
         if loader.dataset.is_in_memory:
             text = "its data set is in memory: to send its items from a worker takes longer than to index them"
@@ -372,7 +380,7 @@ class WorkerFacts:
                 return not_in_memory
             text = "its items are made of what is in memory: to send one from a worker takes longer than to make it"
             return Reason("data-in-memory", text)
-        reason = why_on_device(code) or why_not_sent(code, forked=forked) or why_not_copied(code)
+        reason = why_on_device(code) or why_not_sent(code, start) or why_not_copied(code)
         return reason or why_changed(code) or why_not_shared(code)
 
     def _why_not_read(self, loader: Loader) -> Reason | None:
