@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import bound_names, words
 from codemods.editing.values import AddElse, Insert, Replace
+from codemods.facts.cost.worth import worth
 from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, candidates
 from codemods.facts.models.compilability import draws
 from codemods.facts.models.in_place import with_one_name
@@ -192,7 +193,7 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
 
     def _findings(self, script: Script) -> Iterator[Finding]:
         said: set[tuple[ast.AST, str]] = set()
-        for candidate in candidates(script, is_weighed=self.is_weighed):
+        for candidate in candidates(script, worth(script) if self.is_weighed else None):
             match candidate:
                 case InPlace():
                     finding = self._in_place(script, candidate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
+from codemods.facts.cost.worth import worth
 from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, candidates
 
 NET = """\
@@ -22,7 +23,7 @@ HEAD = "import torch\nfrom torch import nn\n" + NET.format("Net") + NET.format("
 def found(body: str, *, is_weighed: bool = False) -> list[str]:
     """What is to be done, at which line from the first one of the body on, and with what or why."""
     known = script(HEAD + body)
-    return [_told(each) for each in candidates(known, is_weighed=is_weighed)]
+    return [_told(each) for each in candidates(known, worth(known) if is_weighed else None)]
 
 
 def _told(candidate: InPlace | Unreplicated | SecondName | NotCompiled) -> str:

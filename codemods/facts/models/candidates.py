@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.facts.cost.worth import worth
 from codemods.facts.models.in_place import why_not_there, why_second_name
 from codemods.facts.models.obstacles import why_not_compiled
 from codemods.facts.models.placement import Home, twins
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from codemods.dataflow.values import Value
+    from codemods.facts.cost.worth import Worth
     from codemods.facts.models.trained import TrainedModel
     from codemods.facts.reason import Reason
     from codemods.facts.script import Script
@@ -69,15 +69,15 @@ class NotCompiled:
 Candidate: TypeAlias = "InPlace | Unreplicated | SecondName | NotCompiled"
 
 
-def candidates(script: Script, *, is_weighed: bool) -> Iterator[Candidate]:
+def candidates(script: Script, pays: Worth | None) -> Iterator[Candidate]:
     """What the module trains, or may train, by what is to be done with it.
 
     Args:
         script: Whose.
-        is_weighed: Whether what cannot pay is left.
+        pays: What says whether compiling pays; None where it is wanted anyway.
     """
     sites: set[ast.AST] = set()
-    for each in (*_called(script, is_weighed=is_weighed), *_uncalled(script)):
+    for each in (*_called(script, pays), *_uncalled(script)):
         sites.add(each.site)
         yield each
     yield from (NotCompiled(*each) for each in optimized(script) if each[0] not in sites)
@@ -89,7 +89,7 @@ def _uncalled(script: Script) -> Iterator[NotCompiled]:
     yield from (NotCompiled(*each) for each in unknown(script))
 
 
-def _called(script: Script, *, is_weighed: bool) -> Iterator[Candidate]:
+def _called(script: Script, pays: Worth | None) -> Iterator[Candidate]:
     """The models that training iterations call."""
     ready: list[Placed] = []
     left: dict[Value, ast.AST] = {}
@@ -99,7 +99,7 @@ def _called(script: Script, *, is_weighed: bool) -> Iterator[Candidate]:
         if not each.is_of(script.module):
             continue
         home, reason = each.home, why_not_compiled(script, each)
-        beside = _beside(script, each, reason, is_weighed=is_weighed)
+        beside = _beside(script, each, reason, pays)
         if beside is not None:
             yield beside
         elif reason is not None:
@@ -117,11 +117,11 @@ def _called(script: Script, *, is_weighed: bool) -> Iterator[Candidate]:
     for each in on_cpu:
         if each.model.value not in named:
             yield NotCompiled(each.site(script.module), ON_CPU)
-    yield from _at_home(script, ready, left.keys(), set(left.values()), is_weighed=is_weighed)
+    yield from _at_home(script, ready, left.keys(), set(left.values()), pays)
 
 
 def _at_home(
-    script: Script, ready: Iterable[Placed], left: Collection[Value], reported: set[ast.AST], *, is_weighed: bool
+    script: Script, ready: Iterable[Placed], left: Collection[Value], reported: set[ast.AST], pays: Worth | None
 ) -> Iterator[Candidate]:
     """The models that nothing stands against but, perhaps, the place.
 
@@ -130,12 +130,12 @@ def _at_home(
         ready: The models.
         left: Those that are not compiled.
         reported: Where these are made.
-        is_weighed: Whether what cannot pay is left.
+        pays: What says whether compiling pays; None where it is wanted anyway.
     """
     places: dict[ast.stmt, list[Placed]] = {}
     for each in ready:
         model, home, site = each.model, each.home, each.model.site(script.module)
-        reason = why_not_there(script, model, home, left) or _why_in_vain(script, model, is_weighed=is_weighed)
+        reason = why_not_there(script, model, home, left) or _why_in_vain(model, pays)
         because = why_second_name(script, model, home)
         if reason is not None:
             if site not in reported:
@@ -154,7 +154,7 @@ def _at_home(
         yield InPlace(site, anchor, tuple(group))
 
 
-def _beside(script: Script, trained: TrainedModel, reason: Reason | None, *, is_weighed: bool) -> Unreplicated | None:
+def _beside(script: Script, trained: TrainedModel, reason: Reason | None, pays: Worth | None) -> Unreplicated | None:
     """The model where ``nn.DataParallel`` copies it under a plain ``if``, and nothing else is against it."""
     home = trained.home
     if reason is None or reason.code != "data-parallel" or not isinstance(home, Home):
@@ -165,10 +165,10 @@ def _beside(script: Script, trained: TrainedModel, reason: Reason | None, *, is_
     is_alone = next(twins(script.flow, script.modules, trained.model.value, home), None) is None
     if not is_alone or why_not_there(script, trained, home, ()) or why_second_name(script, trained, home):
         return None
-    if _why_in_vain(script, trained, is_weighed=is_weighed) is not None:
+    if _why_in_vain(trained, pays) is not None:
         return None
     return Unreplicated(trained.site(script.module), choice, Placed(trained, home))
 
 
-def _why_in_vain(script: Script, trained: TrainedModel, *, is_weighed: bool) -> Reason | None:
-    return worth(script).why_compiled_in_vain(trained.model.value) if is_weighed else None
+def _why_in_vain(trained: TrainedModel, pays: Worth | None) -> Reason | None:
+    return None if pays is None else pays.why_compiled_in_vain(trained.model.value)
