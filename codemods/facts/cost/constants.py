@@ -31,8 +31,8 @@ class Constants:
 
     def number(self, node: ast.expr | None) -> int | None:
         """The whole number that an expression comes to."""
-        found = self.of(node) if node is not None else None
-        return found if is_exact(found) and not isinstance(found, bool) else None
+        amount = self.of(node) if node is not None else None
+        return amount if is_exact(amount) and not isinstance(amount, bool) else None
 
     def definition(self, node: ast.expr) -> ast.expr | None:
         """The expression itself, or what the one statement that binds its name gives it."""
@@ -42,5 +42,5 @@ class Constants:
         """The model that a value is, with all of its layers; None where what it is made of is not known."""
         if not isinstance(value.site, ast.Call):
             return None
-        found = self.of(value.site)
-        return found if isinstance(found, (Built, Layer)) else None
+        model = self.of(value.site)
+        return model if isinstance(model, (Built, Layer)) else None

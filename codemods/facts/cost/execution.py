@@ -128,33 +128,33 @@ class Execution:
 
     def _items(self, nodes: Iterable[ast.expr], names: Names) -> list[Any] | None:
         """The items of a display or the arguments of a call; None where ``*`` unpacks what is not known."""
-        found: list[Any] = []
+        items: list[Any] = []
         for node in nodes:
             value = self.value(node, names)
             if not isinstance(node, ast.Starred):
-                found.append(value)
+                items.append(value)
             elif isinstance(value, (list, tuple, range)) and not is_long(value):
-                found.extend(value)
+                items.extend(value)
             elif isinstance(value, Layer) and children(value) is not None:
-                found.extend(children(value) or ())
+                items.extend(children(value) or ())
             else:
                 return None
-        return found
+        return items
 
     def _dictionary(self, node: ast.Dict, names: Names) -> Any:  # noqa: ANN401
-        found: dict[Any, Any] = {}
+        pairs: dict[Any, Any] = {}
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.value(item, names)
             if key is None:
                 if not isinstance(value, dict):
                     return UNKNOWN
-                found.update(value)
+                pairs.update(value)
                 continue
             name = self.value(key, names)
             if not (isinstance(name, str) or is_exact(name)):
                 return UNKNOWN
-            found[name] = value
-        return found
+            pairs[name] = value
+        return pairs
 
     def truth(self, node: ast.expr, names: Names) -> bool | None:
         """Whether a test holds; None where that is not known."""
@@ -267,13 +267,13 @@ class Execution:
         """The shape of a space of gym, where the expression is one, or a name for one."""
         is_one = isinstance(node, ast.Attribute) and node.attr == "shape"
         is_one = is_one or (isinstance(node, ast.Name) and isinstance(names.get(node.id), Shape))
-        found = self.value(node, names) if self._spaces.are_used and is_one else None
-        return found if isinstance(found, Shape) else None
+        shape = self.value(node, names) if self._spaces.are_used and is_one else None
+        return shape if isinstance(shape, Shape) else None
 
     def _attribute(self, node: ast.Attribute, names: Names) -> Any:  # noqa: ANN401
         if self._spaces.are_used and node.attr in SPACES:
-            found = self._held(node, names)
-            return SPACES[node.attr] if found is UNKNOWN and node.attr not in self._spaces.of_the_project else found
+            held = self._held(node, names)
+            return SPACES[node.attr] if held is UNKNOWN and node.attr not in self._spaces.of_the_project else held
         return self._held(node, names)
 
     def _held(self, node: ast.Attribute, names: Names) -> Any:  # noqa: ANN401
@@ -291,8 +291,8 @@ class Execution:
 
     def _of_class(self, class_: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
         """What the class's own body gives the name: ``expansion = 4``."""
-        for each in self._flow.project_bases(class_):
-            for statement in each.body:
+        for base in self._flow.project_bases(class_):
+            for statement in base.body:
                 targets = statement.targets if isinstance(statement, ast.Assign) else []
                 if isinstance(statement, ast.Assign) and [ast.unparse(target) for target in targets] == [name]:
                     return self._elsewhere(statement.value)
@@ -373,10 +373,10 @@ class Execution:
         given = self._items(node.args, names)
         keywords: dict[str, Any] = {}
         is_spread = given is None
-        for each in node.keywords:
-            value = self.value(each.value, names)
-            if each.arg is not None:
-                keywords[each.arg] = value
+        for keyword in node.keywords:
+            value = self.value(keyword.value, names)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
             elif isinstance(value, dict):
                 keywords |= value
             else:

@@ -84,9 +84,9 @@ class Statements:
                 case ast.Return(value):
                     raise _ReturnError(self._expressions.value(value, names) if value is not None else None)
                 case ast.Assign(targets, value):
-                    found = self._expressions.value(value, names)
+                    assigned = self._expressions.value(value, names)
                     for target in targets:
-                        self.bind(target, found, names)
+                        self.bind(target, assigned, names)
                 case ast.AnnAssign(target, _, value) if value is not None:
                     self.bind(target, self._expressions.value(value, names), names)
                 case ast.AugAssign(target, operation, value):

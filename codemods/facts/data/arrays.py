@@ -72,12 +72,12 @@ class Arrays:
         self._busy.add(node)
         before = self.obstacle
         try:
-            found = self._of(module, node)
+            array = self._of(module, node)
         finally:
             self._busy.discard(node)
-        if found is not None:
+        if array is not None:
             self.obstacle = before  # whatever of it is not known is none
-        return found
+        return array
 
     def _of(self, module: Module, node: ast.expr) -> Array | None:
         match node:
@@ -172,9 +172,9 @@ class Arrays:
         functions = [each.site for each in self._flow.values(call.func)]
         # What returns nothing is no array either way: it is there for derived classes.
         ending = [each for each in functions if not isinstance(each, ast.FunctionDef) or self._ends(each)]
-        found = [self._returned(each, call, index) if isinstance(each, ast.FunctionDef) else None for each in ending]
-        known = [each for each in found if each is not None]
-        return any_of(known, call) if known and len(known) == len(found) else None
+        results = [self._returned(each, call, index) if isinstance(each, ast.FunctionDef) else None for each in ending]
+        known = [each for each in results if each is not None]
+        return any_of(known, call) if known and len(known) == len(results) else None
 
     def _handed_on(self, call: ast.Call, index: int) -> Array | None:
         """An item of what a function returns as another one returns it; none where that is the function itself."""
@@ -198,7 +198,7 @@ class Arrays:
         own, ends = self._flow.module_of(function), self._ends(function)
         if function.decorator_list or not isinstance(function.body[-1], ast.Return):
             return None
-        found = []
+        arrays = []
         for end in ends:
             value = end.value if isinstance(end, ast.Return) else None
             if index is not None and isinstance(value, ast.Call):
@@ -208,8 +208,8 @@ class Arrays:
                 array = self.array(own, value) if value is not None else None
             if array is None:
                 return None
-            found.append(array)
-        return any_of(found, call)
+            arrays.append(array)
+        return any_of(arrays, call)
 
     def _method(self, module: Module, call: ast.Call, func: ast.Attribute) -> Array | None:
         if func.attr == "numpy" and not call.args:
@@ -300,8 +300,8 @@ class Arrays:
         values = without_none(self._flow.values(node))
         made = [each.site for each in values if each.sort is Sort.MADE and each.name.startswith("numpy.")]
         calls = [each for each in made if isinstance(each, ast.Call)]
-        found = [self.array(module_of(self._flow, each), each) for each in calls]
-        known = [each for each in found if each is not None]
+        arrays = [self.array(module_of(self._flow, each), each) for each in calls]
+        known = [each for each in arrays if each is not None]
         return any_of(known, node) if known and len(known) == len(values) else None
 
     def _named(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
@@ -309,7 +309,7 @@ class Arrays:
         return self._assigned(module, node) or self._made(node)
 
     def _assigned(self, module: Module, node: ast.Name | ast.Attribute) -> Array | None:
-        found: list[Array] = []
+        arrays: list[Array] = []
         assignments = list(self.bound.assignments(module, node))
         if len(assignments) > _MANY:
             self._note(module, node)
@@ -323,11 +323,11 @@ class Arrays:
                     continue
                 self._note(module, node) if given is None else self._note(where, given)
                 return None
-            found.append(known)
-        if not found:
+            arrays.append(known)
+        if not arrays:
             return None
-        shared = next((each.owner for each in found if each.owner is not None), None)
-        return any_of(found, shared or node)
+        shared = next((each.owner for each in arrays if each.owner is not None), None)
+        return any_of(arrays, shared or node)
 
     def times_bound(self, module: Module, node: ast.expr) -> int:
         """How often the name is bound, where that is more often than is followed; else 0."""
@@ -364,19 +364,19 @@ class Arrays:
         """The array that each item of a list is, of their common format; None where one may be something else."""
         match node:
             case ast.List(items) | ast.Tuple(items) if items:
-                found = [self.array(module, each) for each in items]
+                arrays = [self.array(module, each) for each in items]
             case ast.ListComp(item):
-                found = [self.array(module, item)]
+                arrays = [self.array(module, item)]
             case ast.Name():
-                found = [
+                arrays = [
                     self.list_of(where, each) if each is not None and not is_empty(each) else None
                     for where, each in self.bound.filled(module, node)
                 ]
             case _:
                 return None
-        known = [each for each in found if each is not None]
+        known = [each for each in arrays if each is not None]
         formats = {each.format for each in known}
-        if not known or len(known) < len(found):
+        if not known or len(known) < len(arrays):
             return None
         return Array(formats.pop() if len(formats) == 1 else None, is_dense=all_dense(known))
 
@@ -384,17 +384,16 @@ class Arrays:
         """An item of a list that a method of arrays made of something else: ``observation.copy()``."""
         match node:
             case ast.List(items) | ast.Tuple(items):
-                found: list[ast.expr] = items
+                parts: list[ast.expr] = items
             case ast.ListComp(item):
-                found = [item]
+                parts = [item]
             case ast.Name():
                 lists = [each for _, each in self.bound.filled(module, node) if each is not None and not is_empty(each)]
-                found = [each.elts[0] for each in lists if isinstance(each, ast.List)]
+                parts = [each.elts[0] for each in lists if isinstance(each, ast.List)]
             case _:
                 return None
         methods = NEW_METHODS | {"astype"}
-        return next((each for each in found if _method_name(each) in methods), None)
-
+        return next((each for each in parts if _method_name(each) in methods), None)
 
 
 def _method_name(node: ast.expr) -> str:

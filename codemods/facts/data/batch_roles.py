@@ -41,12 +41,12 @@ def roles_in(script: Script, loader: Loader, reading: Pass) -> dict[str, Role] |
         return Reason("unknown-reading", text, (loader.at(loop),))
     if not isinstance(target, ast.Name):
         return _unpacked(target)
-    found = {target.id: Role.BATCH}
-    for each in walk(loop):
-        if isinstance(each, ast.Assign) and is_name(each.value, target.id):
-            for unpacking in each.targets:
-                found |= _unpacked(unpacking)
-    return found
+    names = {target.id: Role.BATCH}
+    for node in walk(loop):
+        if isinstance(node, ast.Assign) and is_name(node.value, target.id):
+            for unpacking in node.targets:
+                names |= _unpacked(unpacking)
+    return names
 
 
 def role_of(script: Script, node: ast.expr, names: dict[str, Role], *, may_reshape: bool) -> Role | None:

@@ -104,8 +104,8 @@ def normalized(script: Script, value: Value) -> Normalized:
 def _steps(script: Script, call: ast.Call) -> Iterator[tuple[ast.expr, set[str]]]:
     """The steps of a transform that are written out in its list, and the names of what each may be."""
     given = _given(call)
-    for each in given[0].elts if len(given) == 1 and isinstance(given[0], ast.List) else ():
-        yield each, {value.name if value.sort is Sort.MADE else "" for value in script.flow.values(each)}
+    for step in given[0].elts if len(given) == 1 and isinstance(given[0], ast.List) else ():
+        yield step, {value.name if value.sort is Sort.MADE else "" for value in script.flow.values(step)}
 
 
 def _check_steps(script: Script, call: ast.Call, steps: list[tuple[ast.expr, set[str]]], names: list[str]) -> None:
@@ -146,9 +146,9 @@ def _numbers(script: Script, call: ast.Call, name: str, node: ast.expr) -> tuple
     value = next(iter(values)) if len(values) == 1 else NONE
     made = value.site if value.sort is Sort.CONTAINER and not _is_changed(script, value) else node
     items = made.elts if isinstance(made, (ast.List, ast.Tuple)) else [made]
-    found = [_number(each) for each in items]
-    known = tuple(each for each in found if each is not None)
-    if not known or len(known) != len(found) or (name == "std" and not all(known)):
+    numbers = [_number(each) for each in items]
+    known = tuple(each for each in numbers if each is not None)
+    if not known or len(known) != len(numbers) or (name == "std" and not all(known)):
         text = f"the numbers that Normalize is given as {name} are not known ({HERE}):"
         raise LeftError("unknown-arguments", text, _at(script, call), remedy="write them out")
     return known[:1] if len(set(known)) == 1 else known

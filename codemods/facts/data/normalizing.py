@@ -118,8 +118,8 @@ class _Search:
                 raise LeftError("other-precision", text, at(module, call))
 
     def _why_not_moved(self) -> Reason:
-        found = [each for each in self.script.loaders if each.value in self.loaders]
-        reason = next((each.why_not_moved for each in found if each.why_not_moved is not None), None)
+        loaders = [each for each in self.script.loaders if each.value in self.loaders]
+        reason = next((each.why_not_moved for each in loaders if each.why_not_moved is not None), None)
         return reason or Reason("batches-not-moved", "no images of its batches are moved to a device")
 
     # Transforms.
@@ -127,14 +127,14 @@ class _Search:
     def _add_transform(self, value: Value) -> None:
         if value in self.transforms:
             return
-        found = normalized(self.script, value)
-        self.transforms[value] = found
+        transform = normalized(self.script, value)
+        self.transforms[value] = transform
         first = next(iter(self.transforms.values()))
-        if (found.means, found.deviations) != (first.means, first.deviations):
+        if (transform.means, transform.deviations) != (first.means, first.deviations):
             text = f"images that are normalised by other numbers ({HERE}) are moved at the same place"
-            raise LeftError("other-images", text, self._at(found.call))
-        for each in self.script.flow.values(found.normalize):
-            self._add_users(each)
+            raise LeftError("other-images", text, self._at(transform.call))
+        for step in self.script.flow.values(transform.normalize):
+            self._add_users(step)
         for module, node in self.script.flow.places(value):
             self._check_use(module, node, "the transform")
             call = _call_given(module, node)
@@ -168,8 +168,8 @@ class _Search:
         if any(each.arg in {"loader", "transforms", None} for each in call.keywords):
             text = f"the data set reads or transforms its images in a way of its own{where}"
             raise LeftError("unknown-images", text, *place)
-        for each in self._given_transforms(value, call):
-            self._add_transform(each)
+        for transform in self._given_transforms(value, call):
+            self._add_transform(transform)
         self._check_uses(value)
         for loader in self.script.loaders:
             if value in loader.dataset.parts:
@@ -244,8 +244,8 @@ class _Search:
         if collate is not None and collate.values != {NONE}:
             text = f"a loader of the images has a collate_fn of its own ({HERE})"
             raise LeftError("other-arguments", text, loader.at(loader.call))
-        for each in sorted(loader.dataset.parts, key=lambda each: getattr(each.site, "lineno", 0)):
-            self._add_set(each)
+        for part in sorted(loader.dataset.parts, key=lambda each: getattr(each.site, "lineno", 0)):
+            self._add_set(part)
         for value in without_none(loader.dataset.values):
             self._check_uses(value)
         loops: dict[ast.AST, dict[str, Role]] = {}
@@ -334,5 +334,3 @@ def _hands_on(above: ast.AST | None, node: ast.expr) -> bool:
     if isinstance(above, ast.IfExp):
         return above.test is not node
     return isinstance(above, _HANDING_ON)
-
-
