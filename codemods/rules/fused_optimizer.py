@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.dataflow.values import Sort
 from codemods.editing.values import AddArgument
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.cuda_use import no_cuda, unknown_device
 from codemods.facts.models.stepped import stepped
-from codemods.facts.reason import HERE, Reason, at
-from codemods.facts.training.fusing import why_not_fused
-from codemods.library.fused import FORMS, FUSED, NOT_FUSED
-from codemods.library.kinds import Kind, kind
+from codemods.facts.reason import Reason
+from codemods.facts.training.fusing import may_be_scaled, named_form, why_form_unknown, why_not_fused
+from codemods.library.fused import FORMS, FUSED
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
-    from codemods.dataflow.values import Value
     from codemods.facts.script import Made, Script
 
 _MESSAGE = "each step launches a series of kernels over all parameters, where one could do it all"
-_ANY = "torch.optim.?"
 
 
 class FusedOptimizer(Codemod):
@@ -138,14 +134,14 @@ for images in torch.randn(100, 64, 3, 224, 224):
             if made.module is script.module:
                 sites.setdefault(made.call, []).append(made)
         for call, several in sites.items():
-            forms = [_form(script, each.value) for each in several]
+            forms = [named_form(script, each.value) for each in several]
             if any(each is not None for each in forms) and not FORMS & {each.arg for each in call.keywords}:
                 yield self._site(script, several, [each for each in forms if each is not None])
 
     def _site(self, script: Script, several: list[Made], names: list[str]) -> Finding:
         made = several[0]
         module, call = made.module, made.call
-        reason = _why_unknown(several, names) or _why_not_here(script) or why_not_fused(script, made)
+        reason = why_form_unknown(several, names) or _why_not_here(script) or why_not_fused(script, made)
         if reason is not None:
             return self.left(module, call, reason)
         found = stepped(script, made)
@@ -155,7 +151,7 @@ for images in torch.randn(100, 64, 3, 224, 224):
         if in_vain is not None:
             return self.left(module, call, in_vain)
         forms = [FUSED[each] for each in names]
-        is_exact = all(each.is_exact for each in forms) and not _scales(script)
+        is_exact = all(each.is_exact for each in forms) and not may_be_scaled(script)
         return self.rewrites(
             module,
             call,
@@ -166,35 +162,6 @@ for images in torch.randn(100, 64, 3, 224, 224):
         )
 
 
-def _form(script: Script, value: Value) -> str | None:
-    """The name of torch's optimizer that the value is or derives from, if it has a fused form or may have one."""
-    if value.sort is Sort.INSTANCE:
-        bases = (
-            script.flow.bases(value.of.site) if value.of is not None and isinstance(value.of.site, ast.ClassDef) else ()
-        )
-        return next((each for each in bases if isinstance(each, str) and each in FUSED), None)
-    return value.name if value.name in FUSED or value.name == _ANY else None
-
-
-def _why_unknown(several: list[Made], names: list[str]) -> Reason | None:
-    """Why it is not known which optimizer it is, or how that steps."""
-    made = several[0]
-    own = next((each.value for each in several if each.value.sort is Sort.INSTANCE), None)
-    if own is not None and own.of is not None:
-        text = f"{own.of.name} derives from {names[0]}, and may step in a way of its own"
-        return Reason("unknown-optimizer", text)
-    if _ANY in names or len(names) < len(several):
-        return Reason("unknown-optimizer", "it may be an optimizer that has no fused form")
-    if any(each.arg is None for each in made.call.keywords) or any(
-        isinstance(each, ast.Starred) for each in made.call.args
-    ):
-        return Reason("unknown-arguments", "the arguments come through * or **, and may choose how it steps")
-    decides = next((each for each in made.call.keywords if each.arg in NOT_FUSED), None)
-    if decides is not None:
-        return Reason("script-decides", f"{decides.arg} is given ({HERE})", (at(made.module, decides.value),))
-    return None
-
-
 def _why_not_here(script: Script) -> Reason | None:
     """Why nothing is known of the device that a whole script trains on."""
     if script.framework is not None:
@@ -203,13 +170,3 @@ def _why_not_here(script: Script) -> Reason | None:
     if not script.may_use_cuda:
         return unknown_device(script, script.transfers) or no_cuda(script)
     return None
-
-
-def _scales(script: Script) -> bool:
-    """Whether a gradient scaler may leave its work to the optimizer, where the factor is multiplied in elsewhere."""
-    return any(
-        kind(script.flow, value) is Kind.SCALER
-        for module in script.modules
-        for call in module.nodes(ast.Call)
-        for value in script.flow.values(call)
-    )

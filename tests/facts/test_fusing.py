@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import script
 
-from codemods.facts.training.fusing import why_not_fused
+from codemods.facts.training.fusing import may_be_scaled, named_form, why_form_unknown, why_not_fused
 
 MADE = (
     "import torch\nfrom torch import nn, optim\nmodel = nn.Linear(1, 2)\noptimizer = optim.Adam(model.parameters())\n"
@@ -49,3 +49,34 @@ def test_a_function_that_was_read_is_followed() -> None:
 
     assert code_of("from tools import restore\nrestore(optimizer)\n", tools=tools) == ""
     assert code_of("from tools import restore\nrestore(optimizer)\n", tools=loading) == "checkpoint-loaded"
+
+
+OWN = "class Own(optim.Adam):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "form", "code"),
+    [
+        pytest.param("optim.SGD(p)", "torch.optim.SGD", "", id="one that has a fused form"),
+        pytest.param("optim.RMSprop(p)", None, "unknown-optimizer", id="one that has none"),
+        pytest.param("Own(p)", "torch.optim.Adam", "unknown-optimizer", id="one of the project's"),
+        pytest.param("getattr(optim, name)(p)", "torch.optim.?", "unknown-optimizer", id="whichever is asked for"),
+        pytest.param("optim.Adam(*p)", "torch.optim.Adam", "unknown-arguments", id="arguments that are not seen"),
+        pytest.param("optim.Adam(p, capturable=True)", "torch.optim.Adam", "script-decides", id="steps for a graph"),
+    ],
+)
+def test_which_optimizer_it_is(made: str, form: str | None, code: str) -> None:
+    known = script(f"from torch import nn, optim\n{OWN}p = nn.Linear(1, 2).parameters()\noptimizer = {made}\n")
+    several = list(known.optimizers)
+    names = [name for each in several if (name := named_form(known, each.value)) is not None]
+    reason = why_form_unknown(several, names)
+
+    assert names == ([] if form is None else [form])
+    assert ("" if reason is None else reason.code) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("torch.amp.GradScaler('cuda')\n", True), ("torch.autocast('cuda')\n", False)]
+)
+def test_whether_a_scaler_is_there(text: str, *, expected: bool) -> None:
+    assert may_be_scaled(script(MADE + text)) is expected

@@ -1,4 +1,4 @@
-"""What stands against the fused step of an optimizer, wherever its parameters are?"""
+"""What stands against the fused step of an optimizer, wherever its parameters are, and which optimizers have one?"""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.values import Sort
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.reason import HERE, Reason, at
+from codemods.library.fused import FUSED, NOT_FUSED
+from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.script import Made, Script
 
 _LOADING = re.compile(r"load|resume|restore", re.IGNORECASE)
 _COMPLEX = frozenset(f"torch.{name}" for name in ("complex32", "complex64", "complex128", "cfloat", "cdouble", "chalf"))
 _APEX = "apex."
+_ANY = "torch.optim.?"
 _HOOK = "gradients-read", "a hook runs with its steps, and may meet gradients that are scaled"
 _USES = {
     "state": ("optimizer-state-used", "its state is used, in which the count of steps would be on the device"),
@@ -102,3 +106,42 @@ def _calls(script: Script) -> Iterator[tuple[Module, ast.Call]]:
     for module in script.modules:
         for call in module.nodes(ast.Call):
             yield module, call
+
+
+def named_form(script: Script, value: Value) -> str | None:
+    """The name of torch's optimizer that the value is or derives from, if it has a fused form or may have one."""
+    if value.sort is Sort.INSTANCE:
+        bases = (
+            script.flow.bases(value.of.site) if value.of is not None and isinstance(value.of.site, ast.ClassDef) else ()
+        )
+        return next((each for each in bases if isinstance(each, str) and each in FUSED), None)
+    return value.name if value.name in FUSED or value.name == _ANY else None
+
+
+def why_form_unknown(several: list[Made], names: list[str]) -> Reason | None:
+    """Why it is not known which optimizer it is, or how that steps."""
+    made = several[0]
+    own = next((each.value for each in several if each.value.sort is Sort.INSTANCE), None)
+    if own is not None and own.of is not None:
+        text = f"{own.of.name} derives from {names[0]}, and may step in a way of its own"
+        return Reason("unknown-optimizer", text)
+    if _ANY in names or len(names) < len(several):
+        return Reason("unknown-optimizer", "it may be an optimizer that has no fused form")
+    if any(each.arg is None for each in made.call.keywords) or any(
+        isinstance(each, ast.Starred) for each in made.call.args
+    ):
+        return Reason("unknown-arguments", "the arguments come through * or **, and may choose how it steps")
+    decides = next((each for each in made.call.keywords if each.arg in NOT_FUSED), None)
+    if decides is not None:
+        return Reason("script-decides", f"{decides.arg} is given ({HERE})", (at(made.module, decides.value),))
+    return None
+
+
+def may_be_scaled(script: Script) -> bool:
+    """Whether a gradient scaler may leave its work to the optimizer, where the factor is multiplied in elsewhere."""
+    return any(
+        kind(script.flow, value) is Kind.SCALER
+        for module in script.modules
+        for call in module.nodes(ast.Call)
+        for value in script.flow.values(call)
+    )
