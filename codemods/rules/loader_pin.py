@@ -9,6 +9,7 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing import imports
 from codemods.editing.values import AddArgument, AddItem, Import
+from codemods.facts.data.loader_dictionaries import merged, own_sites, users_of
 from codemods.facts.data.loaders import partial_loaders
 from codemods.facts.data.unseen import why_moves_are_unseen
 from codemods.facts.devices import cuda_condition
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from codemods.codemod import Finding
     from codemods.dataflow.source import Module
-    from codemods.dataflow.values import Value
     from codemods.editing.values import Edit
     from codemods.facts.data.loaders import Loader
     from codemods.facts.script import Script
@@ -166,52 +166,16 @@ def _in_dictionary(script: Script, loader: Loader) -> list[Edit]:
     ``kwargs = {'num_workers': 1} if use_cuda else {}`` has it where CUDA is used. A dictionary that other calls are
     given too, or a loader whose batches stay on the host, is left as it is.
     """
-    module = loader.module
-    given = set(loader.dictionaries)
-    users = [each for each in script.loaders if given & set(each.dictionaries)]
-    sites = [each.site for each in loader.dictionaries if each.site is not None and _is_literal(module, each)]
-    is_all_theirs = len(sites) == len(given) and _is_only_given(script, given, {each.call for each in users})
-    if not sites or not is_all_theirs or not all(map(script.can_be_pinned, users)):
+    module, sites, users = loader.module, own_sites(script, loader), users_of(script, loader)
+    if not sites or not all(map(script.can_be_pinned, users)):
         return []
-    merged = [each.site for each in _merged(script, loader)]
-    on_cuda = [each for each in (*sites, *merged) if each is not None and cuda_branches(script.flow, module, each)]
+    into_all = [site for site, given in merged(script, loader) if all(map(script.can_be_pinned, given))]
+    on_cuda = [each for each in (*sites, *into_all) if cuda_branches(script.flow, module, each)]
     if on_cuda:
         return [_add_item(module, site, "True") for site in on_cuda]
     conditions = {cuda_condition.of_loader(script, each, sites[0]) for each in users}
     condition = conditions.pop() if len(sites) == len(conditions) == 1 else None
     return [] if condition is None else [_add_item(module, sites[0], condition)]
-
-
-def _is_literal(module: Module, dictionary: Value) -> bool:
-    """Whether the dictionary is written out in the module: ``{…}`` or ``dict(…)``."""
-    return isinstance(dictionary.site, (ast.Dict, ast.Call)) and module.holds(dictionary.site)
-
-
-def _merged(script: Script, loader: Loader) -> Iterator[Value]:
-    """The dictionaries that ``.update(…)`` merges into all those of the loader, and into no others than its like."""
-    updates: dict[Value, list[ast.Call]] = {}
-    for call in loader.module.nodes(ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "update" and call.args:
-            for value in script.flow.values(call.args[0]):
-                updates.setdefault(value, []).append(call)
-    for value, calls in updates.items():
-        into = {each for call in calls for each in script.flow.values(call.func.value)}  # type: ignore[attr-defined]
-        given = [each for each in script.loaders if into & set(each.dictionaries)]
-        known = {dictionary for each in given for dictionary in each.dictionaries}
-        is_theirs = set(loader.dictionaries) <= into <= known and all(map(script.can_be_pinned, given))
-        if is_theirs and _is_literal(loader.module, value) and _is_only_given(script, {value}, set(calls)):
-            yield value
-
-
-def _is_only_given(script: Script, dictionaries: set[Value], calls: set[ast.Call]) -> bool:
-    """Whether no other calls than these are given one of the dictionaries."""
-    return not any(
-        dictionaries & script.flow.values(given)
-        for module in script.modules
-        for call in module.nodes(ast.Call)
-        if call not in calls
-        for given in (*call.args, *(each.value for each in call.keywords))
-    )
 
 
 def _add_item(module: Module, site: ast.AST, value: str) -> Edit:

@@ -1,0 +1,82 @@
+"""Which dictionaries are given to loaders alone."""
+
+from __future__ import annotations
+
+import pytest
+from probe import script
+
+from codemods.facts.data.loader_dictionaries import merged, own_sites, users_of
+
+HEAD = """\
+import torch
+from torch.utils.data import DataLoader
+data = list(range(9))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param("given = {'num_workers': 1}\nfirst = DataLoader(data, **given)\n", [4], id="written out"),
+        pytest.param("given = dict(num_workers=1)\nfirst = DataLoader(data, **given)\n", [4], id="a call"),
+        pytest.param(
+            "given = {'num_workers': 1} if torch.cuda.is_available() else {}\nfirst = DataLoader(data, **given)\n",
+            [4, 4],
+            id="one of two",
+        ),
+        pytest.param("first = DataLoader(data, num_workers=1)\n", [], id="none"),
+        pytest.param(
+            "given = {'num_workers': 1}\nfirst = DataLoader(data, **given)\nprint(given)\n", [], id="printed, too"
+        ),
+        pytest.param(
+            "given = {'num_workers': 1}\nfirst = DataLoader(data, **given)\nsecond = DataLoader(data, **given)\n",
+            [4],
+            id="of two loaders",
+        ),
+    ],
+)
+def test_where_they_are_written_out(text: str, lines: list[int]) -> None:
+    known = script(HEAD + text)
+    found = own_sites(known, known.loaders[0])
+
+    assert [each.lineno for each in found] == lines  # type: ignore[attr-defined]
+
+
+def test_the_loaders_that_share_one() -> None:
+    text = "given = {'num_workers': 1}\nfirst = DataLoader(data, **given)\nsecond = DataLoader(data, **given)\n"
+    known = script(f"{HEAD}{text}third = DataLoader(data)\n")
+
+    assert [each.call.lineno for each in users_of(known, known.loaders[0])] == [5, 6]
+    assert users_of(known, known.loaders[2]) == []
+
+
+UPDATED = """\
+one = {"batch_size": 4}
+other = {"batch_size": 8}
+if torch.cuda.is_available():
+    extra = {"num_workers": 1}
+    one.update(extra)
+    other.update(extra)
+first = DataLoader(data, **one)
+second = DataLoader(data, **other)
+"""
+
+
+def test_what_is_merged_into_them() -> None:
+    known = script(HEAD + UPDATED)
+    ((site, loaders),) = merged(known, known.loaders[0])
+
+    assert (site.lineno, [each.call.lineno for each in loaders]) == (7, [10, 11])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(UPDATED + "print(extra)\n", id="printed, too"),
+        pytest.param(UPDATED.replace("**other", "**dict(num_workers=2)"), id="merged into a dictionary of nobody"),
+    ],
+)
+def test_what_is_not_theirs_alone(text: str) -> None:
+    known = script(HEAD + text)
+
+    assert list(merged(known, known.loaders[0])) == []
