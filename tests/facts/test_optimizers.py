@@ -158,3 +158,19 @@ def test_a_choice_in_lists_of_lists_that_functions_make() -> None:
 
 def test_a_list_that_holds_itself() -> None:
     assert left_out("groups", "groups = [model.weight]\ngroups.append(groups)") is None
+
+
+@pytest.mark.parametrize(
+    ("letters", "is_complete"),
+    [pytest.param("abcdefgh", True, id="eight"), pytest.param("abcdefghi", False, id="too many to try all answers")],
+)
+def test_by_how_many_names_parameters_are_told_apart(letters: str, *, is_complete: bool) -> None:
+    """Each group has what none of those before it has, and the last one all that is left."""
+    without = [" and ".join(f"{each!r} not in n" for each in letters[:end]) for end in range(len(letters) + 1)]
+    tests = [
+        f"{before} and {each!r} in n".removeprefix(" and ") for before, each in zip(without, letters, strict=False)
+    ]
+    groups = [f"[p for n, p in model.named_parameters() if {test}]" for test in (*tests, without[-1])]
+
+    given = ", ".join(f"{{'params': {each}}}" for each in groups)
+    assert (left_out(f"[{given}]") is None) is is_complete

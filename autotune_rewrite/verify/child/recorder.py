@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 else:
     # As the harness loads this file: what lies beside it takes a name that no script may want.
     def beside(name: str) -> types.ModuleType:
+        """The module that lies beside this one."""
         spec = spec_from_file_location(f"__torchfast_{name}__", Path(__file__).with_name(f"{name}.py"))
         module = sys.modules[spec.name] = module_from_spec(spec)
         spec.loader.exec_module(module)

@@ -24,7 +24,7 @@ _Side: TypeAlias = tuple[str, bool]
 """A question about an element, and an answer."""
 
 _MOST_QUESTIONS = 8
-"""More about one element than this are not thought through."""
+"""More about one element than this are not thought through, and some may be left out: each doubles the answers."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _ADDS = frozenset({"append", "extend", "add", "update"})
 _OPPOSITES = {
