@@ -22,6 +22,7 @@ from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
 from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.sync_off import SyncOff
 from codemods.rules.tf32_matmul import Tf32Matmul
 from codemods.rules.zero_grad_none import ZeroGradNone
 
@@ -34,7 +35,7 @@ Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
     # What only looks into a run, or waits, goes before anything is put around it, and names are those of today.
-    (DebugOff, AmpMigrate),
+    (DebugOff, SyncOff, AmpMigrate),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
     (LoaderHoist,),
     (DatasetMaterialize,),

@@ -66,6 +66,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "profile-used": "A profiler outside of the script may use what the code does for it. Take the code away where "
         "there is none.",
         "timing": "The script measures times, which would be other ones. Take the clock away where nobody looks at it.",
+        "memory-scarce": "It matters to the script how much memory is in use, and the change may leave more of it in "
+        "use. Where there is enough, take the line away by hand.",
         # The device.
         "batches-not-moved": "The batches are not seen to be moved to a device. Without a GPU there is nothing to "
         "gain.",

@@ -275,7 +275,7 @@ BLOCKED = {
     ),
     "a copy to the host does not block": (
         BLOCKING + 'kept = model.weight.to("cpu", non_blocking=True)\n',
-        f"a copy to the host does not block (line {N + 2}), and may rely on the host waiting",
+        f"a copy between host and device does not block (line {N + 2}), and may rely on the host waiting",
     ),
     "another stream": (
         BLOCKING + "with torch.cuda.stream(torch.cuda.Stream()):\n    model(torch.ones(4))\n",

@@ -17,6 +17,9 @@ RELYING = {
     "a copy to the host": 'y = x.to("cpu", non_blocking=True)\n',
     "a copy to where it is not known": "y = x.to(input(), non_blocking=True)\n",
     "a copy into a buffer": "y = torch.empty(4)\ny.copy_(x, non_blocking=True)\n",
+    "a copy of a buffer that is used again": "buffer = torch.empty(4)\ny = buffer.to(device, non_blocking=True)\n",
+    "a sum over processes": "import torch.distributed as dist\ndist.all_reduce(x, async_op=True)\n",
+    "a message": "import torch.distributed as dist\ndist.isend(x, 1)\n",
     "another library's arrays": "import cupy\n",
     "kernels of another library": "from numba import cuda\n",
 }
@@ -24,6 +27,9 @@ NOT_RELYING = {
     "nothing": "y = x + 1\n",
     "a copy to the device": "y = torch.ones(4).to(device, non_blocking=True)\n",
     "a copy by cuda()": "y = torch.ones(4).cuda(non_blocking=True)\n",
+    "a copy of a batch": (
+        "for b in torch.utils.data.DataLoader(torch.ones(4, 4)):\n    y = b.to(device, non_blocking=True)\n"
+    ),
     "a copy that blocks": 'y = x.to("cpu", non_blocking=False)\n',
 }
 

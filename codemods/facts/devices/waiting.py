@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _CODE = "other-stream"
+_UNAWAITED = frozenset({"torch.distributed.isend", "torch.distributed.irecv"})
 
 
 def why_wait(script: Script) -> Reason | None:
@@ -41,22 +42,31 @@ def _needs_wait(script: Script, call: ast.Call) -> str | None:
         return "a CUDA graph is captured"
     if any(starts_training(each) for each in names) or names & threads_and_processes():
         return "other processes or threads are started"
-    return "a copy to the host does not block" if _copies_to_host(script, call) else None
+    if names & _UNAWAITED or _is_asked(call, "async_op"):
+        return "processes talk to each other without waiting"
+    return "a copy between host and device does not block" if _copies_unordered(script, call) else None
 
 
-def _copies_to_host(script: Script, call: ast.Call) -> bool:
-    """``x.to("cpu", non_blocking=True)``, ``buffer.copy_(x, non_blocking=True)`` where that is not seen to be CUDA."""
-    given = next((each.value for each in call.keywords if each.arg == "non_blocking"), None)
-    if given is None or (isinstance(given, ast.Constant) and not given.value):
+def _is_asked(call: ast.Call, name: str) -> bool:
+    given = next((each.value for each in call.keywords if each.arg == name), None)
+    return given is not None and not (isinstance(given, ast.Constant) and not given.value)
+
+
+def _copies_unordered(script: Script, call: ast.Call) -> bool:
+    """``x.to("cpu", non_blocking=True)``, or a copy to the device of what may be written on the host meanwhile.
+
+    What a loader hands out, or what is made in the expression itself, nobody writes to.
+    """
+    if not _is_asked(call, "non_blocking") or not isinstance(call.func, ast.Attribute):
         return False
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if method == "cuda":
-        return False
+    method, source = call.func.attr, call.func.value
+    values = script.flow.values(source)
+    is_new = isinstance(source, ast.Call) or (bool(values) and all(each.sort is Sort.BATCH for each in values))
     if method == "to":
         target = next((each.value for each in call.keywords if each.arg == "device"), next(iter(call.args), None))
         kind = device(script.flow, target).kind if target is not None else DeviceKind.UNKNOWN
-        return kind not in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
-    return True
+        return not is_new or kind not in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
+    return method != "cuda" or not is_new
 
 
 def _other_queue(module: Module) -> ast.AST | None:
