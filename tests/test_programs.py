@@ -249,6 +249,7 @@ def test_each_module_has_the_configuration_of_its_directory(torchfast: Callable[
     assert "zero-grad-none" in {rule for path, _, rule, _ in found if path == "engine.py"}
 
 
+@pytest.mark.usefixtures("forked")
 def test_verified_with_all_its_modules(torchfast: Callable[..., Answer], project: Path) -> None:
     answer = torchfast(
         "rewrite",
@@ -269,6 +270,7 @@ def test_verified_with_all_its_modules(torchfast: Callable[..., Answer], project
     assert "non_blocking" in (project / "engine.py").read_text()
 
 
+@pytest.mark.usefixtures("forked")
 def test_what_harms_in_a_module_is_seen(torchfast: Callable[..., Answer], project: Path) -> None:
     """The rewritten modules are those that run: one of them that fails, fails the verification."""
     (project / "engine.py").write_text(
