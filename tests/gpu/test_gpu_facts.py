@@ -76,9 +76,21 @@ NEEDS_CUDA = {
 """What it says that it cannot say."""
 
 
-def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+MODULE = ("-m", "tests.gpu.facts")
+PROGRAM = f"""\
+import runpy
+import sys
+
+if __name__ == "__main__":
+    sys.path[0] = {str(ROOT)!r}
+    runpy.run_module({MODULE[1]!r}, run_name="__main__")
+"""
+"""The same as a file."""
+
+
+def ask(*arguments: str, program: tuple[str, ...] = MODULE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.gpu.facts", *arguments],
+        [sys.executable, *program, *arguments],
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -86,6 +98,14 @@ def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=600,
     )
+
+
+@pytest.fixture(scope="session")
+def forking_program(forking: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What asks in a fork of a process that has imported torch."""
+    path = tmp_path_factory.mktemp("facts") / "program.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    return forking(path)
 
 
 def names(value: Any) -> Iterator[str]:
@@ -153,8 +173,8 @@ def test_a_part_that_fails_is_reported_and_leaves_the_others() -> None:
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.name)
-def test_a_fact_runs_to_its_end_without_a_gpu(fact: Fact) -> None:
-    ended = ask(fact.name, "--device", "simulated")
+def test_a_fact_runs_to_its_end_without_a_gpu(fact: Fact, forking_program: Path) -> None:
+    ended = ask(fact.name, "--device", "simulated", program=(str(forking_program),))
     assert ended.returncode == 0, f"{ended.stdout[-2000:]}\n{ended.stderr[-2000:]}"
     answer = json.loads(ended.stdout.splitlines()[-1])
     assert set(answer) == {"fact", "seconds", "seen"}
