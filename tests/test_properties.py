@@ -117,8 +117,8 @@ def hold(text: str) -> None:
         warnings.simplefilter("ignore")  # about the program
         ast.parse(after.removeprefix("\ufeff"))
     assert (after != text) == any(site.rewrites for site in result.sites)
-    again = process(after.encode()).rewrite
-    assert again.after == after
+    if after != text:  # else the second pass is the first
+        assert process(after.encode()).rewrite.after == after
     check = process(data, check=True).rewrite
     assert check.sites == result.sites
 
