@@ -52,8 +52,10 @@ class _Search:
     after: tuple[str, ...] = ()
     """What scripts add to ``sys.path``."""
 
-    def adding(self, before: Iterable[str], after: Iterable[str]) -> _Search:
+    def adding(self, before: Collection[str], after: Collection[str]) -> _Search:
         """The same with more directories; they, too, lie in the project."""
+        if not before and not after:
+            return self
         return replace(
             self,
             before=tuple(dict.fromkeys((*self.before, *(each for each in before if self._holds(each))))),
@@ -62,6 +64,15 @@ class _Search:
 
     def _holds(self, directory: str) -> bool:
         return directory.startswith(self.top + os.sep)
+
+
+@dataclass(frozen=True, slots=True)
+class _Imported:
+    """What a file imports, where it is searched in some directories."""
+
+    files: tuple[str, ...]
+    local: tuple[tuple[str, str], ...]
+    """First parts of dotted names, and the paths, without suffix, that they lead to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +163,7 @@ class _Tree:
         self._data: dict[str, bytes] = {}
         self._edges: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._local: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
+        self._known: dict[tuple[str, _Search], _Imported] = {}
 
     def _top_below(self, directory: str, top: str) -> str:
         """The top for a directory in a project: that project's, unless a project of its own lies there."""
@@ -218,6 +230,13 @@ class _Tree:
                 above = os.path.dirname(above)  # noqa: PTH120
         return found
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The names of modules, packages and directories of the project."""
+        packages = (os.path.dirname(each) for each in self._files if each.endswith(f"{os.sep}__init__.py"))  # noqa: PTH120
+        modules = (os.path.basename(each).removesuffix(".py") for each in self._files)  # noqa: PTH119
+        return frozenset([*modules, *map(os.path.basename, packages), *map(os.path.basename, self._directories)])
+
     def _module(self, place: str) -> str | None:
         """The file of the module that lies at a path without suffix."""
         package = os.path.join(place, "__init__.py")  # noqa: PTH118
@@ -244,7 +263,7 @@ class _Tree:
             below: What is asked for in it.
         """
         top = search.top
-        if head in _LIBRARIES:
+        if head in _LIBRARIES or head not in self._names:
             return None
         around = [search.directory]
         if head not in sys.stdlib_module_names:
@@ -263,39 +282,38 @@ class _Tree:
         place = next(regular, None) or next((each for each in places if each in self._directories), None)
         return None if place is None or self._is_library(place) else place
 
-    def _targets(self, file: _File, search: _Search) -> Iterator[tuple[str, str]]:
-        """The files that a file imports, and the first part of the name with which an import leads to each."""
-        for level, parts, names in self._imports[file.path]:
-            head = ""
+    def _imported(self, path: str, search: _Search) -> _Imported:
+        """What a file imports; each script that imports the file itself asks again."""
+        key = path, search
+        if key not in self._known:
+            self._known[key] = self._look_up(path, search)
+        return self._known[key]
+
+    def _look_up(self, path: str, search: _Search) -> _Imported:
+        modules: list[str | None] = []
+        local: dict[tuple[str, str], None] = {}
+        for level, parts, names in self._imports[path]:
             if level:
-                place = file.directory
+                place = self._files[path].directory
                 for _ in range(level - 1):
                     place = os.path.dirname(place)  # noqa: PTH120
-                for part in parts:
-                    place = os.path.join(place, part)  # noqa: PTH118
-                    yield from self._run(place, head)
+                below = parts
             else:
-                head = parts[0]
-                start = self._found(head, search, parts[1:2] or names)
+                start = self._found(parts[0], search, parts[1:2] or names)
                 if start is None:
                     continue
-                self._note(file.path, head, start)
-                place = start
-                yield from self._run(place, head)
-                for part in parts[1:]:
-                    place = os.path.join(place, part)  # noqa: PTH118
-                    yield from self._run(place, head)
+                place, below = start, parts[1:]
+                local[parts[0], place] = None
+                modules.append(self._module(place))
+            for part in below:
+                place = os.path.join(place, part)  # noqa: PTH118
+                modules.append(self._module(place))
             for name in names:
                 if name == ALL:
-                    below = (each for each in self._files if each.startswith(place + os.sep))
-                    yield from ((each, head) for each in below)
+                    modules += (each for each in self._files if each.startswith(place + os.sep))
                 else:
-                    yield from self._run(os.path.join(place, name), head)  # noqa: PTH118
-
-    def _run(self, place: str, head: str) -> Iterator[tuple[str, str]]:
-        module = self._module(place)
-        if module is not None:
-            yield module, head
+                    modules.append(self._module(os.path.join(place, name)))  # noqa: PTH118
+        return _Imported(tuple(each for each in modules if each is not None), tuple(local))
 
     def _note(self, path: str, head: str, place: str) -> None:
         """Notes what a name leads to; where that depends on who runs it, it is not known."""
@@ -305,11 +323,10 @@ class _Tree:
     def _connect(self) -> None:
         """Finds who imports whom."""
         own = {
-            path: [each for each, _ in self._targets(file, self._search(file)) if each != path]
+            path: [each for each in self._imported(path, self._search(file)).files if each != path]
             for path, file in self._files.items()
             if not self._in_library(file)
         }
-        self._local.clear()
         imported = {each for targets in own.values() for each in targets}
         # What stands under the guard of a module is its self-test, unless that file is asked for.
         guarded = {path for path in self._named if path in own and _GUARD.search(self._read(path))}
@@ -328,7 +345,10 @@ class _Tree:
                     continue
                 seen.add((search, here))
                 reached.add(here)
-                for target, _ in self._targets(self._files[here], search):
+                found = self._imported(here, search)
+                for head, place in found.local:
+                    self._note(here, head, place)
+                for target in found.files:
                     if target != here and target in own:
                         self._edges[here][target] = None
                         todo.append(target)
@@ -339,7 +359,6 @@ class _Tree:
         search = self._search(self._files[start])
         if not any(any(each) for each in self._added.values()):
             return search
-        local, self._local = self._local, defaultdict(dict)  # names are noted for the widest search alone
         seen: set[str] = set()
         todo = [start]
         while todo:
@@ -351,8 +370,7 @@ class _Tree:
             if wider != search:
                 search, seen, todo = wider, set(), [start]
             else:
-                todo += (target for target, _ in self._targets(self._files[here], search))
-        self._local = local
+                todo += self._imported(here, search).files
         return search
 
     def _reached(self, starts: Iterable[str]) -> set[str]:

@@ -47,11 +47,14 @@ class _Adder:
                 for target in node.targets:
                     if isinstance(target, ast.Name):
                         self._given.setdefault(target.id, []).append(node.value)
+        calls: dict[str, list[ast.Call]] = {}
+        for node in self._nodes:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                calls.setdefault(node.func.id, []).append(node)
         for function in (each for each in self._nodes if isinstance(each, ast.FunctionDef)):
-            for call in (each for each in self._nodes if isinstance(each, ast.Call)):
-                if isinstance(call.func, ast.Name) and call.func.id == function.name:
-                    for name, argument in signature(function).bind(call).given.items():
-                        self._given.setdefault(name, []).append(argument)
+            for call in calls.get(function.name, ()):
+                for name, argument in signature(function).bind(call).given.items():
+                    self._given.setdefault(name, []).append(argument)
 
     def found(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The directories before, and after, those that are searched."""
