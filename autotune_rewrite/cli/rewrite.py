@@ -140,7 +140,13 @@ def _environment(plan: Plan) -> Environment:
 
 def _say_what_is_not_written(path: str, options: Options) -> None:
     """Say which files that the script imports could be rewritten, too, where one file alone is written."""
-    done = (each for each in results((path,), options, check=True) if not isinstance(each, FileError))
+    from autotune_rewrite.rewriting import batch
+
+    projects = [
+        each for each in batch.found((path,))[1] if any(part.asked and part.path != path for part in each.parts)
+    ]
+    found = (each for project in projects for each in batch.process(project, options, check=True))
+    done = (each for each in found if not isinstance(each, FileError))
     files_ = [each.rewrite.path for each in done if each.rewrite.path != path and each.rewrite.rules]
     if files_:
         say(f"not rewritten: {', '.join(files_)}, which {path} imports; --apply writes these files, too")
