@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from autotune_rewrite.verify.records import Run
+    from tests.conftest import Answer
 
     Trained = Callable[..., dict[str, list[str]]]
 
@@ -34,11 +35,15 @@ def script(request: pytest.FixtureRequest) -> Fixture:
     return request.param
 
 
-def torchfast(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run the tool in a folder, as a user does, so that reports name the script alone."""
-    return subprocess.run(
-        [sys.executable, "-m", "autotune_rewrite", *arguments], cwd=folder, capture_output=True, check=False
-    )
+@pytest.fixture
+def within(torchfast: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """The tool in the folder of a fixture, so that reports name the script alone."""
+
+    def run(script: Fixture, *arguments: str) -> Answer:
+        monkeypatch.chdir(script.folder)
+        return torchfast(*arguments)
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -71,25 +76,25 @@ def test_scripts_about_the_same_digits_generate_them_alike() -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_rewrite_is_the_golden_one(script: Fixture, tmp_path: Path) -> None:
+def test_rewrite_is_the_golden_one(within: Callable[..., Answer], script: Fixture, tmp_path: Path) -> None:
     output = tmp_path / "rewritten.py"
-    done = torchfast(script.folder, "rewrite", "naive.py", "--output", str(output))
-    assert done.returncode == 0, done.stderr.decode()
+    done = within(script, "rewrite", "naive.py", "--output", str(output))
+    assert done.code == 0, done.err
     assert output.read_bytes().decode() == script.text("fast.py")
 
 
-def test_second_pass_changes_nothing(script: Fixture, tmp_path: Path) -> None:
+def test_second_pass_changes_nothing(within: Callable[..., Answer], script: Fixture, tmp_path: Path) -> None:
     output = tmp_path / "rewritten.py"
-    done = torchfast(script.folder, "rewrite", "fast.py", "--output", str(output))
-    assert done.returncode == 0, done.stderr.decode()
+    done = within(script, "rewrite", "fast.py", "--output", str(output))
+    assert done.code == 0, done.err
     assert output.read_bytes().decode() == script.text("fast.py")
-    assert torchfast(script.folder, "check", "fast.py").returncode == 0
+    assert within(script, "check", "fast.py").code == 0
 
 
-def test_report_is_the_golden_one(script: Fixture) -> None:
-    done = torchfast(script.folder, "check", "naive.py")
-    assert done.returncode == 1, done.stderr.decode()
-    assert done.stdout.decode() == script.text("report.txt")
+def test_report_is_the_golden_one(within: Callable[..., Answer], script: Fixture) -> None:
+    done = within(script, "check", "naive.py")
+    assert done.code == 1, done.err
+    assert done.out == script.text("report.txt")
 
 
 @pytest.mark.usefixtures("forked")
@@ -121,15 +126,18 @@ def gan_without_workers(trained: Trained, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.xdist_group("gan_workers")
 @pytest.mark.parametrize("start", ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
 def test_workers_bring_the_same_batches(
-    start: str, trained: Trained, gan_without_workers: dict[str, list[str]], tmp_path: Path
+    start: str,
+    within: Callable[..., Answer],
+    trained: Trained,
+    gan_without_workers: dict[str, list[str]],
+    tmp_path: Path,
 ) -> None:
     """By the rule of workers alone: with all of them its images are in memory."""
     fast_script = tmp_path / "digits_gan" / "fast.py"
     fast_script.parent.mkdir()
     (tmp_path / "data").symlink_to(FIXTURES / "data")
-    torchfast(
-        FIXTURES / "digits_gan", "rewrite", "naive.py", "--select", "loader-workers", "--output", str(fast_script)
-    )
+    gan = next(script for script in ALL if script.name == "digits_gan")
+    within(gan, "rewrite", "naive.py", "--select", "loader-workers", "--output", str(fast_script))
     fast = trained(fast_script, ("--n_epochs", "1", "--n_cpu", "1"), tmp_path / "fast.json", start)
     assert len(fast.pop("workers")) == 1
     assert len(fast["losses"]) == 2 * 24

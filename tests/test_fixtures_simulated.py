@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import functools
 import math
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
+from autotune_rewrite.cli import cli
 from autotune_rewrite.verify.plan import Plan, Side, Turn
 from autotune_rewrite.verify.run import run_script
 from codemods.catalogue import RULES
@@ -177,9 +177,9 @@ def test_losses_follow_the_original(script: Simulated, capability: str, monkeypa
 def rewritten(script: Simulated, *options: str, prelude: str = "") -> Path:
     """What the tool makes of the script with some options, in the current folder."""
     path = Path.cwd() / "rewritten.py"
-    command = [sys.executable, "-m", "autotune_rewrite", "rewrite", "naive.py", *options, "--output", str(path)]
-    done = subprocess.run(command, cwd=script.folder, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    arguments = ["rewrite", str(script.folder / "naive.py"), *options, "--output", str(path)]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
     path.write_text(prelude + path.read_text(encoding="utf-8"), encoding="utf-8")
     return path
 
