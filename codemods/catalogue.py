@@ -8,6 +8,7 @@ from codemods.codemod import Default
 from codemods.rules.amp import Amp
 from codemods.rules.amp_migrate import AmpMigrate
 from codemods.rules.as_tensor import AsTensor
+from codemods.rules.bce_logits import BceLogits
 from codemods.rules.compile import Compile
 from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
@@ -36,6 +37,8 @@ Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 ROUNDS: Rounds = (
     # What only looks into a run, or waits, goes before anything is put around it, and names are those of today.
     (DebugOff, SyncOff, AmpMigrate),
+    # Of a loss of logits, 16 bits leave what those of probabilities lose.
+    (BceLogits,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
     (LoaderHoist,),
     (DatasetMaterialize,),

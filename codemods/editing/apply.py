@@ -252,8 +252,11 @@ class _Editor(cst.CSTTransformer):
         self, place: ast.expr, old: cst.BaseExpression, template: str, holes: Mapping[str, cst.BaseExpression]
     ) -> cst.BaseExpression:
         """The filled template, with the parentheses it needs where the old expression stands."""
-        new = cst.parse_expression(with_placeholders(template, holes))
-        new = cast("cst.BaseExpression", new.visit(Fill(holes)))
+        # What is the hole alone needs parentheses as the place asks for them, and around several lines.
+        new = next((node for name, node in holes.items() if template == f"{{{name}}}"), None)
+        if new is None or "\n" in self.tree.code_for_node(new):
+            new = cst.parse_expression(with_placeholders(template, holes))
+            new = cast("cst.BaseExpression", new.visit(Fill(holes)))
         # The innermost parentheses of a tuple or a generator belong to the node itself.
         own = isinstance(old, (cst.Tuple, cst.GeneratorExp)) and bool(old.lpar)
         left, right = (old.lpar[:-1], old.rpar[1:]) if own else (old.lpar, old.rpar)

@@ -48,6 +48,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "that differentiates it.",
         "unknown-model": "What is trained is not known to be a model: it comes from code that is not read.",
         "unknown-optimizer": "What steps, or whose gradients are zeroed, is not known to be an optimizer.",
+        "unknown-probabilities": "What the loss is given is not seen to be what a sigmoid returns, and nothing else. "
+        "Compute the sigmoid where the loss is computed, or as the last step of `forward`.",
         "unknown-reading": "How the loader is read is not known, as code that is not followed does so.",
         "unknown-worker-code": "What the data set does in a worker process is not known: it runs code that is not "
         "read.",
@@ -215,6 +217,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "`scaler.step(optimizer)`, which divides them by the scale.",
         "several-meanings": "The name may stand for something else, by another import or assignment. Import one thing "
         "by that name.",
+        "probabilities-used": "Something else than the loss uses the probabilities, or may. Compute the sigmoid of the "
+        "logits there, and give the loss the logits.",
         "several-optimizers": "Several optimizers step in one iteration in an order, or with parameters, that one "
         "scaler cannot follow. `--amp bf16` needs no scaler.",
         "step-closure": "`optimizer.step(closure)` is not supported by `GradScaler`. `--amp bf16` needs no scaler.",
