@@ -69,6 +69,6 @@ def _flows() -> list[Flow]:
 def test_what_is_understood_of_a_project_is_forgotten_after_it() -> None:
     directory = Path(__file__).parent.parent / "fixtures"
     held = _flows()  # by other tests of this process
-    for each in batch.found([str(directory)])[1]:
+    for each in batch.found([str(directory)], Options())[1]:
         batch.process(each, Options(), check=True)
     assert len(_flows()) == len(held)

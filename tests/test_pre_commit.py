@@ -31,7 +31,6 @@ def commit(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     repository = tmp_path / "project"
     repository.mkdir()
     (repository / "train.py").write_text(NAIVE)
-    (repository / "pyproject.toml").write_text('[tool.torchfast]\nlevel = "bitwise"\n')
     (repository / "notes.txt").write_text("import torch\n")
     # As published, but for the environment, which is this one: nothing is downloaded.
     configuration = {"repos": [{"repo": "local", "hooks": [{**hook, "language": "system"} for hook in HOOKS]}]}
@@ -63,7 +62,7 @@ def test_the_check_hook_fails_and_changes_nothing(
 
     assert ended.returncode == 1
     assert "exit code: 1" in ended.stdout
-    assert "train.py:8 loader-pin" in ended.stdout
+    assert "train.py:8:10 loader-pin" in ended.stdout
     assert (tmp_path / "project" / "train.py").read_text() == NAIVE
 
 

@@ -116,6 +116,7 @@ CODES = {
     "torchfast rewrite train.py --output fast.py": 0,
     "torchfast rewrite - < train.py > fast.py": 0,
     "torchfast check src/": 1,
+    "torchfast check src/ --diff": 1,
     "python -m libcst.tool codemod --no-format -x codemods.commands.LoaderPinCommand train.py": 0,
     "torchfast rules": 0,
     "torchfast explain loader-pin": 0,
@@ -325,7 +326,7 @@ CASES = [
         ),
     ),
     (1, Case("rewrite unseen.py --verify --pairs 1", "with `--verify`: not fit")),
-    (1, Case("check train.py", "a rewrite is available")),
+    (1, Case("check train.py", "a rewrite is available, and not marked `does not fail`")),
     (1, Case("verify train.py other.py --pairs 1 --device simulated --promise bitwise", "any other judgement")),
     (2, Case("rewrite broken.py", "a file or an option cannot be used")),
     (2, Case("rewrite train.py --level far", "a file or an option cannot be used")),
@@ -334,7 +335,10 @@ CASES = [
     (2, Case("verify train.py fails.py --pairs 1", "a run failed, or a script or an option cannot be used")),
     (2, Case("verify train.py broken.py", "a run failed, or a script or an option cannot be used")),
     (2, Case("verify train.py fast.py --pairs 0", "a run failed, or a script or an option cannot be used")),
-    (130, Case("rewrite train.py --verify", "with `--verify`: ended by Ctrl-C, and nothing written")),
+    (
+        130,
+        Case("rewrite train.py --verify", "ended by Ctrl-C; it says what was written before: nothing with `--verify`"),
+    ),
     (130, Case("verify train.py fast.py", "ended by Ctrl-C; the report says what is known")),
 ]
 """On a simulated device, speed does not count, and other programs cannot make it look slower."""
@@ -462,11 +466,11 @@ def test_the_json_as_written_has_the_keys_of_the_program_s(torchfast: Torchfast,
 
 
 def test_the_line_of_a_finding_is_as_written(torchfast: Torchfast, naive: Path) -> None:
-    (written,) = (block for block in blocks("text") if block.startswith("train.py:"))
+    (written,) = (block for block in blocks("text") if block.startswith("train.py:41:10 "))
     _, _, said = written.partition(" ")
     assert naive.is_file()
 
-    assert f"train.py:8 {said}" in torchfast("rewrite", "train.py").out
+    assert f"train.py:8:10 {said}" in torchfast("rewrite", "train.py").out
 
 
 def test_every_rule_that_the_page_names_is_one() -> None:

@@ -58,7 +58,7 @@ def _before(cache: Cache, question: str) -> list[Said] | None:
 def _by_content(paths: Sequence[str], options: Options, chosen: str, cache: Cache | None) -> Iterator[Said]:
     from autotune_rewrite.rewriting import batch
 
-    errors, projects = batch.found(paths)
+    errors, projects = batch.found(paths, options)
     yield from errors
     work = partial(_say, options=options)
     if cache is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
 from autotune_rewrite.cli.selection import Chosen, Format, with_selection
+from autotune_rewrite.cli.writing import Writer, carry_out
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @with_selection
+@click.option("--diff", is_flag=True, help="Show the changes, too.")
+@click.option("--fix", is_flag=True, help="Write the changes.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @click.option("--no-cache", is_flag=True, help="Read all files again, and remember nothing.")
 @click.option(
     "--profile",
@@ -31,12 +35,28 @@ if TYPE_CHECKING:
     help="Say what each rewrite can gain at most, and the most first, by what `profile --format json` printed.",
 )
 def check(  # noqa: PLR0913 - the command line has these options
-    *, paths: tuple[str, ...], form: Format, quiet: bool, chosen: Chosen, no_cache: bool, profile: Path | None
+    *,
+    paths: tuple[str, ...],
+    form: Format,
+    quiet: bool,
+    chosen: Chosen,
+    diff: bool,
+    fix: bool,
+    exit_zero: bool,
+    no_cache: bool,
+    profile: Path | None,
 ) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
+    if diff + fix + (profile is not None) > 1:
+        raise Fault("--diff, --fix and --profile exclude each other")
+    if fix and STDIN in paths:
+        raise Fault("--fix needs a file, not standard input")
     refuse_contradictions(paths)
-    limits = None if profile is None else _limits(profile)
-    report = Report(form, quiet, gains=True, limits=limits)
+    hint = "" if diff or fix or paths == (STDIN,) else "--diff shows them, --fix writes them"
+    report = Report(form, quiet, check=True, diff=diff, writes=fix, hint=hint)
+    if diff or fix:
+        _changes(paths, chosen, report, fix=fix, exit_zero=exit_zero)
+    report.limits = limits = None if profile is None else _limits(profile)
     rewrites: list[Rewrite] = []
     for said in _said(paths, chosen, cached=not no_cache):
         if isinstance(said, FileError):
@@ -52,9 +72,18 @@ def check(  # noqa: PLR0913 - the command line has these options
         for each in limits.in_order(rewrites):
             report.add(each)
     report.end(diffs=False)
-    if report.errors:
-        sys.exit(2)
-    sys.exit(1 if any(each.fails for each in report.rewrites) else 0)
+    _exit(report, fails=any(each.fails for each in report.rewrites) and not exit_zero)
+
+
+def _changes(paths: tuple[str, ...], chosen: Chosen, report: Report, *, fix: bool, exit_zero: bool) -> NoReturn:
+    """Show the changes, or write them: what was written fails no check any more."""
+    writer = Writer(paths, fix, None, report.quiet)
+    carry_out(results(paths, chosen.options(), check=False), report, writer)
+    _exit(report, fails=not fix and any(each.fails for each in report.rewrites) and not exit_zero)
+
+
+def _exit(report: Report, *, fails: bool) -> NoReturn:
+    sys.exit(2 if report.errors else int(fails))
 
 
 def _limits(path: Path) -> Limits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from autotune_rewrite.cli.faults import Fault, not_empty
+from autotune_rewrite.cli.findings import say
 from autotune_rewrite.errors import FileError
 
 
@@ -15,7 +16,12 @@ def facts(script: str) -> None:
     from autotune_rewrite.rewriting import batch
 
     try:
-        for place, fact in batch.facts(script):
+        found = list(batch.facts(script))
+        for place, fact in found:
             click.echo(f"{place}: {fact}")
+        others = [] if found else batch.imported(script)
     except FileError as error:
         raise Fault(str(error)) from error
+    if not found:
+        where = f"; name one of the modules that it imports: {', '.join(others)}" if others else ""
+        say(f"note: {script} has nothing of its own that a rule asks about{where}")

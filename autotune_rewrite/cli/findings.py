@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from autotune_rewrite.cli.selection import Format
     from autotune_rewrite.report.limits import Limits
-    from autotune_rewrite.report.text import Line
+    from autotune_rewrite.report.text import Line, Told
     from autotune_rewrite.rewriting.batch import Result
     from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.rewriting.results import Rewrite
@@ -33,18 +33,23 @@ class Report:
 
     form: Format
     quiet: bool
-    gains: bool
+    check: bool
+    """Whether findings are told as those of a check."""
     diff: bool = False
     """Whether changes are shown."""
     whole: bool = False
     """Whether lines that only move are shown among them."""
+    writes: bool = False
+    """Whether changes are written."""
     to_stderr: bool = False
     limits: Limits | None = None
     """What each site can gain at most, where a profile tells."""
+    hint: str = ""
+    """What the user can do about the changes."""
     rewrites: list[Rewrite] = field(default_factory=list)
     errors: list[FileError] = field(default_factory=list)
     _noted: set[str] = field(default_factory=set)
-    _said: dict[str, str] = field(default_factory=dict)
+    _told: Told | None = None
 
     def add(self, rewrite: Rewrite) -> None:
         """Take in what became of one script."""
@@ -52,29 +57,38 @@ class Report:
 
         self.rewrites.append(rewrite)
         if self.form == "text":
+            self._told = self._told or text.Told()
             if self.diff:
                 self._print(text.diff(rewrite, whole=self.whole))
-            self._print(
-                text.findings(rewrite, gains=self.gains, quiet=self.quiet, said_before=self._said, limits=self.limits)
-            )
+            # Quiet, each command says what it was called for alone: the findings, the diff, or nothing.
+            if not self.quiet or (self.check and not self.diff and not self.writes):
+                self._print(
+                    text.findings(rewrite, check=self.check, quiet=self.quiet, told=self._told, limits=self.limits)
+                )
         for note in rewrite.notes:
             if note not in self._noted and not self.quiet:
                 self._noted.add(note)
-                click.echo(f"note: {note}", err=True)
+                say(f"note: {note}")
 
     def fail(self, error: FileError) -> None:
         """Take in what is wrong with one file."""
         self.errors.append(error)
-        click.echo(str(error), err=True)
+        say(str(error))
 
     def end(self, *, diffs: bool, **more: object) -> None:
-        """Print the JSON, with more of it, if that was asked for."""
+        """Say how much there was, or print the JSON, with more of it."""
         if self.form == "json":
             from autotune_rewrite.report.jsons import as_json
 
             click.echo(
                 json.dumps({**as_json(self.rewrites, self.errors, diffs=diffs, limits=self.limits), **more}, indent=2)
             )
+        elif not self.quiet:
+            from autotune_rewrite.report.summary import summary
+            from autotune_rewrite.report.text import Line
+
+            said = summary(self.rewrites, check=self.check, hint=self.hint)
+            self._print([Line(said, "bold")] if said else [])
 
     def _print(self, lines: Iterable[Line]) -> None:
         print_lines(lines, to_stderr=self.to_stderr)

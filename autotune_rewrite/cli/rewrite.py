@@ -11,12 +11,19 @@ import click
 
 from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
-from autotune_rewrite.cli.running import Running, ScriptCommand, Verifier, judgement_as_json, with_running
+from autotune_rewrite.cli.running import (
+    Running,
+    ScriptCommand,
+    Verifier,
+    judgement_as_json,
+    module_file,
+    with_running,
+)
 from autotune_rewrite.cli.selection import Chosen, Format, with_selection
+from autotune_rewrite.cli.writing import Writer, carry_out
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
-    from autotune_rewrite.rewriting.batch import Done
     from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Environment
@@ -49,40 +56,35 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
 ) -> None:
     """Rewrite training scripts; `-` reads standard input and writes the result to standard output."""
     options = chosen.options()
+    if running.choices.get("module"):
+        paths = tuple(map(str, map(module_file, paths)))
     refuse_contradictions(paths, diff=diff, apply=apply, output=output, verify=verify)
-    for given in (*(["--unmeasured"] if unmeasured else []), *running.given)[:1]:
-        if not verify:
+    for given in (*(["--unmeasured"] if unmeasured else []), *running.given):
+        if not verify and given != "--module":
             raise Fault(f"{given} is for --verify, which is not given")
     if paths == (STDIN,) and output is None and not diff and form == "text":
         output = STDIN
-    report = Report(form, quiet, gains=False, diff=not apply and output is None, whole=diff, to_stderr=output == STDIN)
+    writer = Writer(paths, apply, output, quiet)
+    report = Report(
+        form,
+        quiet,
+        check=False,
+        diff=not writer.writes,
+        whole=diff,
+        writes=writer.writes,
+        to_stderr=output == STDIN,
+        hint="" if writer.writes else "--apply writes them",
+    )
     if verify:
-        _rewrite_verified(paths[0], options, running, report, apply=apply, output=output, unmeasured=unmeasured)
-    written: list[str] = []
-    for result in results(paths, options, check=False, follow=output is None):
-        if isinstance(result, FileError):
-            report.fail(result)
-            continue
-        report.add(result.rewrite)
-        try:
-            written += _write(result, apply=apply, output=output)
-        except FileError as error:
-            report.fail(error)
-    report.end(diffs=True, written=written)
+        _rewrite_verified(paths[0], options, running, report, writer, unmeasured=unmeasured)
+    carry_out(results(paths, options, check=False, follow=output is None), report, writer)
     if output is not None and paths != (STDIN,):
         _say_what_is_not_written(paths[0], options)
     sys.exit(2 if report.errors else 0)
 
 
 def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
-    path: str,
-    options: Options,
-    running: Running,
-    report: Report,
-    *,
-    apply: bool,
-    output: str | None,
-    unmeasured: bool,
+    path: str, options: Options, running: Running, report: Report, writer: Writer, *, unmeasured: bool
 ) -> NoReturn:
     """Rewrite one script, take back what does not hold up, and write the rest if it is fit."""
     from autotune_rewrite.rewriting import batch
@@ -90,12 +92,11 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
     from autotune_rewrite.verify import VerifyError
 
     judgement: Judgement | None = None
-    written: list[str] = []
     try:
-        parts = batch.read_project(path, follow=output is None)
+        parts = batch.read_project(path, follow=writer.output is None, options=options)
         verifier = Verifier(running)
         plan = running.plan(Path(path), Path(path))
-        held_back = (apply or output is not None) and not unmeasured
+        held_back = writer.writes and not unmeasured
         device = functools.partial(_environment, plan) if held_back else None
         result = verified(parts, options, plan, verifier, say, environment=device)
         judgement = result.judgement
@@ -107,15 +108,16 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
             verifier.show(judgement, report.form, to_stderr=report.to_stderr)
         if judgement is None or (judgement.fit and not judgement.interrupted):
             for done in result.changes.dones:
-                written += _write(done, apply=apply, output=output)
+                writer.write(done)
     except FileError as error:
         report.fail(error)
     except VerifyError as error:
         raise Fault(str(error)) from error
     code = 2 if report.errors else 0 if judgement is None else _code_of(judgement)
     told = None if judgement is None else {**judgement_as_json(judgement), "exit_code": code}
-    report.end(diffs=True, written=written, verification=told)
-    if output is not None:
+    report.end(diffs=True, written=writer.written, verification=told)
+    writer.end()
+    if writer.output is not None:
         _say_what_is_not_written(path, options)
     sys.exit(code)
 
@@ -143,36 +145,12 @@ def _say_what_is_not_written(path: str, options: Options) -> None:
     from autotune_rewrite.rewriting import batch
 
     projects = [
-        each for each in batch.found((path,))[1] if any(part.asked and part.path != path for part in each.parts)
+        each
+        for each in batch.found((path,), options)[1]
+        if any(part.asked and part.path != path for part in each.parts)
     ]
     found = (each for project in projects for each in batch.process(project, options, check=True))
     done = (each for each in found if not isinstance(each, FileError))
     files_ = [each.rewrite.path for each in done if each.rewrite.path != path and each.rewrite.rules]
     if files_:
         say(f"not rewritten: {', '.join(files_)}, which {path} imports; --apply writes these files, too")
-
-
-def _write(done: Done, *, apply: bool, output: str | None) -> list[str]:
-    """Put the result where it was asked for, if anywhere.
-
-    Returns:
-        The file that was written, if one was.
-
-    Raises:
-        FileError: when it cannot be written there.
-    """
-    from autotune_rewrite.project import files
-
-    source, after = done.source, done.rewrite.after
-    changed = after != source.text
-    data = source.encode(after) if changed else source.data
-    if output == STDIN:
-        sys.stdout.buffer.write(data)
-        return []
-    if output is not None:
-        files.write(output, data)
-        return [output]
-    if not apply or not changed:
-        return []
-    files.replace(source, after)
-    return [source.path]

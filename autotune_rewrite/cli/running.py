@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.findings import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,9 @@ class ScriptCommand(click.Command):
         """
         at = args.index("--") if "--" in args else len(args)
         runs = "--verify" in args[:at] or not any(each.name == "verify" for each in self.params)
+        files = args[at + 1 :]
+        if not runs and any(each.startswith("-") and not Path(each).exists() for each in files):
+            raise Fault(f"-- {' '.join(files)}: a script's arguments are for --verify, which is not given")
         try:
             left = super().parse_args(ctx, args[:at] if runs else args)
         except click.UsageError as error:
@@ -219,11 +223,14 @@ class Verifier:
         """Run what there is to run; records are written of what is no probe."""
         from autotune_rewrite.report.progress import live
         from autotune_rewrite.verify import verify
+        from autotune_rewrite.verify.statistics.seeds import MIN_SEEDS
 
         if self.running.tensorboard is not None:
             from autotune_rewrite.report.tensorboard import check_tensorboard
 
             check_tensorboard(self.running.tensorboard)
+        if 0 < plan.pairs < MIN_SEEDS and not probe:
+            say(f"note: results that differ cannot be judged by fewer than {MIN_SEEDS} pairs: see --pairs")
         runs: list[Run] = []
         with ended_by(signal.SIGTERM, *HANGUP), live() as progress:
             judgement = verify(plan, progress, records=None if probe else self.running.records, on_run=runs.append)

@@ -23,6 +23,12 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip()) if values else None
 
 
+def _paths(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths given, or the current directory."""
+    not_empty(context, parameter, values)
+    return values or (".",)
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """What was chosen about rules, as it was written: to look at it, all rules are needed."""
@@ -34,6 +40,9 @@ class Chosen:
     workers: int | None
     amp: str | None
     main_guard: bool | None
+    exclude: tuple[str, ...] | None
+    extend_exclude: tuple[str, ...] | None
+    force_exclude: bool | None
 
     def options(self) -> Options:
         """The same, looked at.
@@ -62,13 +71,28 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         workers: int | None,
         amp: str | None,
         no_main_guard: bool,
+        exclude: tuple[str, ...] | None,
+        extend_exclude: tuple[str, ...] | None,
+        force_exclude: bool,
         **others: object,
     ) -> None:
         main_guard = False if no_main_guard else None
-        command(chosen=Chosen(select, ignore, level, target_torch, workers, amp, main_guard), **others)
+        which = Chosen(
+            select,
+            ignore,
+            level,
+            target_torch,
+            workers,
+            amp,
+            main_guard,
+            exclude,
+            extend_exclude,
+            force_exclude or None,
+        )
+        command(chosen=which, **others)
 
     selection = (
-        click.argument("paths", nargs=-1, required=True, metavar="PATH...", callback=not_empty),
+        click.argument("paths", nargs=-1, metavar="[PATH...]", callback=_paths),
         click.option(
             "--level",
             metavar="LEVEL",
@@ -86,7 +110,18 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--workers", type=int, metavar="N", help="Worker processes of a loader.  [default: 4]"),
         click.option("--amp", metavar="FORM", help="Form of mixed precision: auto (default), bf16 or fp16."),
         click.option("--no-main-guard", is_flag=True, help="Put no code under `if __name__ == '__main__':`."),
-        click.option("-q", "--quiet", is_flag=True, help="Do not list the sites that are left."),
+        click.option(
+            "--exclude",
+            multiple=True,
+            callback=_names,
+            metavar="PATTERN,...",
+            help="Leave these files and directories out, in the place of those that are configured.",
+        ),
+        click.option(
+            "--extend-exclude", multiple=True, callback=_names, metavar="PATTERN,...", help="Leave these out, too."
+        ),
+        click.option("--force-exclude", is_flag=True, help="Leave them out even where they are named, as by a hook."),
+        click.option("-q", "--quiet", is_flag=True, help="Say nothing but what was asked for."),
         click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
     )
     for decorate in reversed(selection):

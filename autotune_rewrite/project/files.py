@@ -11,7 +11,7 @@ import tempfile
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import notebooks
@@ -162,11 +162,27 @@ def write(path: str, data: bytes) -> None:
         raise FileError(path, f"not written: {_reason(error)}") from error
 
 
-def python_files(paths: Iterable[str]) -> Iterator[str | FileError]:
-    """The files named, and the Python files of the directories named, each once; or what is wrong with a name."""
+class Excludes(Protocol):
+    """Which files and directories the user wants left out."""
+
+    def __call__(self, path: Path, *, directory: bool = False) -> bool:
+        """Whether a path is left out."""
+
+
+def _nothing(path: Path, *, directory: bool = False) -> bool:  # noqa: ARG001 - the interface
+    return False
+
+
+def python_files(paths: Iterable[str], excludes: Excludes = _nothing) -> Iterator[str | FileError]:
+    """The files named, and the Python files of the directories named, each once; or what is wrong with a name.
+
+    Args:
+        paths: Files and directories.
+        excludes: What is left out below the directories.
+    """
     seen = set()
     for path in paths:
-        files = _walk(Path(path)) if Path(path).is_dir() else iter([path])
+        files = _walk(Path(path), excludes) if Path(path).is_dir() else iter([path])
         found = False
         for file in files:
             found = True
@@ -178,8 +194,8 @@ def python_files(paths: Iterable[str]) -> Iterator[str | FileError]:
             yield FileError(path, "no Python files in this directory")
 
 
-def _walk(root: Path) -> Iterator[str]:
-    """The Python files below a directory, in order, without what nobody wrote by hand or git ignores."""
+def _walk(root: Path, excludes: Excludes) -> Iterator[str]:
+    """The Python files below a directory, in order, without what nobody wrote by hand, git ignores or is excluded."""
     ignores = _Ignores.above(root)
     for name, directories, files in os.walk(root):
         here = Path(name)
@@ -191,10 +207,11 @@ def _walk(root: Path) -> Iterator[str]:
             and each not in SKIPPED
             and not any((here / each / mark).exists() for mark in ENVIRONMENT_MARKS)
             and not ignores.cover(here / each, directory=True)
+            and not excludes(here / each, directory=True)
         )
         for file in sorted(files):
             is_python = file.endswith((".py", ".ipynb")) or is_command(name, file)
-            if is_python and not ignores.cover(here / file):
+            if is_python and not ignores.cover(here / file) and not excludes(here / file):
                 yield str(here / file)
 
 

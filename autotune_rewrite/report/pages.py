@@ -21,14 +21,14 @@ _INDENTATION = " " * 4
 _WIDTH = 120
 """Of lines that are not docstrings'."""
 
-_HEADER = ("Rule", "Promise", "Default", "From torch", "What it does", "Typical gain", "Seen in")
+_HEADER = ("Rule", "Farthest promise", "Default", "From torch", "What it does", "Typical gain", "Seen in")
 
 
 def page(rule: type[Codemod]) -> str:
     """The rule's page in Markdown: what it declares, its docstring, its examples."""
     first, _, body = _docstring(rule).partition("\n")
     declared = (
-        f"- Promise: {rule.promise}",
+        f"- Farthest promise: {rule.promise}",
         f"- Default: {rule.default}",
         f"- From torch: {_version(rule)}",
         f"- Typical gain: {rule.gain}",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.report.diff import preview, texts, unified
@@ -33,6 +32,16 @@ class Line:
     style: str = ""
 
 
+@dataclass(slots=True)
+class Told:
+    """What was told of the files before, and is not told again."""
+
+    causes: dict[str, str] = field(default_factory=dict)
+    """Causes that lie in the project, with the place of which each was told."""
+    gains: set[str] = field(default_factory=set)
+    """Sentences about the gain to expect."""
+
+
 def diff(rewrite: Rewrite, *, whole: bool) -> Iterator[Line]:
     """The change as a unified diff; unless whole, blocks that move to another indentation are shown in short."""
     for cell, before, after in texts(rewrite):
@@ -44,12 +53,7 @@ def diff(rewrite: Rewrite, *, whole: bool) -> Iterator[Line]:
 
 
 def findings(
-    rewrite: Rewrite,
-    *,
-    gains: bool,
-    quiet: bool,
-    said_before: dict[str, str] | None = None,
-    limits: Limits | None = None,
+    rewrite: Rewrite, *, check: bool, quiet: bool, told: Told | None = None, limits: Limits | None = None
 ) -> Iterator[Line]:
     """One line for each line of the script that a rule rewrites, then, unless quiet, for each reason to leave sites.
 
@@ -57,24 +61,34 @@ def findings(
 
     Args:
         rewrite: What became of the script.
-        gains: Whether the gain is shown.
+        check: Whether it is a check: then the gain is shown, and what does not fail it.
         quiet: Whether only what is rewritten is shown.
-        said_before: Causes that lie in the project and were told of another file, with the place where that was.
+        told: What was told of other files.
         limits: What sites can gain at most, if it is known.
     """
-    rewritten: Counter[str] = Counter()
+    told = Told() if told is None else told
+    rewritten: dict[tuple[int, str, str, str], list[Site]] = {}
     for site in rewrite.sites:
         if site.rewrites:
-            gain = f"  {site.gain}" if gains and site.gain else ""
-            most = "" if limits is None else f"  {limits.words(site)}"
-            places = f"{_place(rewrite, site)} {site.rule}  {rewrite.message(site)}"
-            rewritten[f"{places}\0  [{site.promise}]{gain}{most}"] += 1
-    for text, number in rewritten.items():
-        yield Line(text.replace("\0", f" ({number} places)" if number > 1 else ""))
+            mark = f"{site.promise}; does not fail" if check and not site.fails else str(site.promise)
+            rewritten.setdefault((site.line, site.rule, rewrite.message(site), mark), []).append(site)
+    for (_, rule, message, mark), sites in rewritten.items():
+        gain = _gain(sites[0], told) if check else ""
+        most = "" if limits is None else f"  {limits.words(sites[0])}"
+        number = f" ({len(sites)} places)" if len(sites) > 1 else ""
+        yield Line(f"{_place(rewrite, sites[0])} {rule}  {message}{number}  [{mark}]{gain}{most}")
     if not quiet:
         for group in _left(rewrite):
             most = "" if limits is None else f"  ({limits.words(group[0])})"
-            yield Line(f"{_reason(rewrite, group, {} if said_before is None else said_before)}{most}", "dim")
+            yield Line(f"{_reason(rewrite, group, told.causes)}{most}", "dim")
+
+
+def _gain(site: Site, told: Told) -> str:
+    """What the rewrite typically gains, at the first finding that has it."""
+    if not site.gain or site.gain in told.gains:
+        return ""
+    told.gains.add(site.gain)
+    return f"  {site.gain}"
 
 
 def _left(rewrite: Rewrite) -> Iterator[list[Site]]:
@@ -102,7 +116,6 @@ def _reason(rewrite: Rewrite, sites: list[Site], said_before: dict[str, str]) ->
     """The line that says why sites are left, all for one reason."""
     rules = ", ".join(dict.fromkeys(site.rule for site in sites))
     lines = list(dict.fromkeys(site.line for site in sites))
-    places = ", ".join(str(line) if rewrite.cells is None else rewrite.cells.named(line) for line in lines)
     sentence = sites[0].sentence
     if len(lines) > 1 and sentence.spots and HERE in _without_own_line(sites[0]):
         (spot,) = sentence.spots
@@ -110,13 +123,25 @@ def _reason(rewrite: Rewrite, sites: list[Site], said_before: dict[str, str]) ->
         text = f"{sentence.text[: spot.start]}{words}{sentence.text[spot.end :]}"
         sentence = Sentence(text, (Spot(spot.start, spot.start + len(words), tuple(lines), spot.last),))
     message = sentence.text if rewrite.cells is None else rewrite.cells.words(sentence)
-    place = f"{rewrite.path}:{places}"
     if sites[0].code in _OF_THE_PROJECT and not sentence.spots:
-        first = said_before.setdefault(message, place)
-        message = message if first == place else f"for the same reason as {first}"
-    return f"{place} {rules}  left: {message}"
+        here = f"{rewrite.path}:{', '.join(_line(rewrite, line) for line in lines)}"
+        first = said_before.setdefault(message, here)
+        message = message if first == here else f"for the same reason as {first}"
+    return f"{_places(rewrite, sites)} {rules}  left: {message}"
+
+
+def _places(rewrite: Rewrite, sites: list[Site]) -> str:
+    """``train.py:3:5`` of one line, ``train.py:3, 7`` of several."""
+    lines = list(dict.fromkeys(site.line for site in sites))
+    if len(lines) == 1:
+        return _place(rewrite, sites[0])
+    return f"{rewrite.path}:{', '.join(_line(rewrite, line) for line in lines)}"
 
 
 def _place(rewrite: Rewrite, site: Site) -> str:
-    place = site.line if rewrite.cells is None else rewrite.cells.named(site.line)
-    return f"{rewrite.path}:{place}"
+    """``train.py:3:5``, ``nb.ipynb:cell 2:3:5``: terminals and editors take one there."""
+    return f"{rewrite.path}:{_line(rewrite, site.line)}:{site.column}"
+
+
+def _line(rewrite: Rewrite, line: int) -> str:
+    return str(line) if rewrite.cells is None else rewrite.cells.named(line)

@@ -21,7 +21,7 @@ from autotune_rewrite.rewriting.rewrite import Text, describe, parse, rewrite_pr
 from codemods.codemod import Promise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from autotune_rewrite.project.files import Source
     from autotune_rewrite.rewriting.config import Options
@@ -90,19 +90,30 @@ def run(paths: Iterable[str], options: Options, *, check: bool, follow: bool = T
         check: Find the sites only.
         follow: Put the modules of their projects that they import through the rules, too.
     """
-    errors, groups = found(paths, follow=follow)
+    errors, groups = found(paths, options, follow=follow)
     yield from errors
     yield from once(in_turn(partial(process, options=options, check=check), groups))
 
 
-def found(paths: Iterable[str], *, follow: bool = True) -> tuple[list[FileError], list[Project]]:
+def found(paths: Iterable[str], options: Options, *, follow: bool = True) -> tuple[list[FileError], list[Project]]:
     """What is wrong with some paths, and the projects of the files there."""
-    paths = list(paths)
+    excluded = config.Excluded(options)
+    paths = [each for each in paths if not (options.force_exclude and excluded(Path(each)))]
     tops = [each for each in paths if Path(each).is_dir()]
     broken = {each: fault for each in paths if each not in tops and (fault := _fault_of_named(each)) is not None}
-    names = [broken.get(each, each) if isinstance(each, str) else each for each in files.python_files(paths)]
+    names = [broken.get(each, each) if isinstance(each, str) else each for each in files.python_files(paths, excluded)]
     groups = projects([each for each in names if isinstance(each, str)], tops, follow=follow)
-    return [each for each in names if isinstance(each, FileError)], groups
+    faults = [each for each in names if isinstance(each, FileError)]
+    return faults, [_without_excluded(each, set(paths), excluded) for each in groups]
+
+
+def _without_excluded(project: Project, named: Collection[str], excluded: config.Excluded) -> Project:
+    """The project, in which modules that are left out are read only, be they imported by what is not."""
+    parts = (
+        replace(part, asked=part.asked and (part.path in named or not excluded(Path(part.path))))
+        for part in project.parts
+    )
+    return replace(project, parts=tuple(parts))
 
 
 def _fault_of_named(path: str) -> FileError | None:
@@ -178,18 +189,19 @@ def process(
 Read: TypeAlias = "list[tuple[Part, Source | FileError]]"
 
 
-def read_project(path: str, *, follow: bool = True) -> Read:
+def read_project(path: str, *, follow: bool = True, options: Options | None = None) -> Read:
     """A script and the other files of its project.
 
     Args:
         path: The script.
         follow: Whether the modules that it imports are asked for, too.
+        options: What was chosen on the command line.
 
     Raises:
         FileError: when the script cannot be used.
     """
     (project,) = projects([path], follow=follow)
-    parts = read(project)
+    parts = read(_without_excluded(project, {path}, config.Excluded(options or config.Options())))
     for part, source in parts:
         if part.path == path:
             if isinstance(source, FileError):
@@ -290,6 +302,19 @@ def facts(path: str) -> Iterator[tuple[str, str]]:
         return
     for line, fact in describe([text for _, text in texts], asked):
         yield (str(line), fact.text) if source.cells is None else (source.cells.named(line), source.cells.words(fact))
+
+
+def imported(path: str) -> list[str]:
+    """The modules of its project that a script imports and that mention torch.
+
+    Raises:
+        FileError: when the script cannot be used.
+    """
+    return [
+        part.path
+        for part, source in read_project(path)
+        if part.asked and part.path != path and not isinstance(source, FileError) and source.mentions_torch
+    ]
 
 
 def _search_seldom() -> None:

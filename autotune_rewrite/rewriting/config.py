@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from autotune_rewrite.errors import FileError
@@ -22,7 +23,8 @@ else:
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+    from pathspec import GitIgnoreSpec
 
 LEVELS = ("bitwise", "random", "precision")
 """The levels there are; what changes the training runs only by name."""
@@ -31,7 +33,7 @@ _Value = TypeVar("_Value")
 
 AMP_FORMS: tuple[str, ...] = get_args(AmpForm)
 
-_KEYS = ("select", "ignore", "level", "target-torch", "workers", "amp", "main-guard")
+_KEYS = ("select", "ignore", "level", "target-torch", "workers", "amp", "main-guard", "exclude", "extend-exclude")
 
 
 class ConfigError(ValueError):
@@ -49,6 +51,12 @@ class Options:
     workers: int | None = None
     amp: str | None = None
     main_guard: bool | None = None
+    exclude: tuple[str, ...] | None = None
+    """Patterns, as in a .gitignore, of what is left out."""
+    extend_exclude: tuple[str, ...] | None = None
+    """More of them, which are left out whatever else is."""
+    force_exclude: bool | None = None
+    """Whether what is left out is left out even where it is named."""
 
     def __post_init__(self) -> None:
         """Refuse what torchfast does not know.
@@ -100,7 +108,7 @@ def settings(directory: Path, command_line: Options, *, without: frozenset[str] 
     Raises:
         FileError: when the configuration there cannot be followed.
     """
-    configured = _configured(directory)
+    configured = _configured(directory).options
 
     def chosen(key: str, otherwise: Any) -> Any:  # noqa: ANN401 - each key has a type of its own
         """The command line's choice, else the project's, else what torchfast does by itself."""
@@ -133,18 +141,57 @@ def _rules(names: Iterable[str]) -> frozenset[str]:
     return frozenset().union(*(GROUPS.get(name, {name}) for name in names))
 
 
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What a configuration says."""
+
+    options: Options = field(default_factory=Options)
+    path: Path | None = None
+    """The file that says it; None where there is none."""
+
+
 @cache
-def _configured(directory: Path) -> Options:
+def _configured(directory: Path) -> Configured:
     """The nearest ``[tool.torchfast]`` at or above a directory, or no choice at all."""
-    for each in (directory, *directory.parents):
-        path = each / "pyproject.toml"
-        table = _table(path)
-        if table is not None:
-            try:
-                return _options(table)
-            except ConfigError as error:
-                raise FileError(str(path), f"[tool.torchfast]: {error}") from error
-    return Options()
+    path = directory / "pyproject.toml"
+    table = _table(path)
+    if table is None:
+        return Configured() if directory == directory.parent else _configured(directory.parent)
+    try:
+        return Configured(_options(table), path)
+    except ConfigError as error:
+        raise FileError(str(path), f"[tool.torchfast]: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """What the command line and the configurations leave out."""
+
+    command_line: Options
+
+    def __call__(self, path: Path, *, directory: bool = False) -> bool:
+        """Whether a path is left out: the configuration nearest to it counts, and patterns are relative to that."""
+        absolute = path.absolute()
+        try:
+            configured = _configured(absolute.parent)
+        except FileError:
+            return False  # that is told where what runs on the file is looked up
+        here, there = Path.cwd(), configured.path.parent if configured.path is not None else None
+        own, theirs = self.command_line, configured.options
+        excluded = (here, own.exclude) if own.exclude is not None else (there, theirs.exclude)
+        for base, patterns in (excluded, (here, own.extend_exclude), (there, theirs.extend_exclude)):
+            if patterns and base is not None and absolute.is_relative_to(base):
+                relative = absolute.relative_to(base).as_posix()
+                if _spec(patterns).match_file(relative + "/" * directory):
+                    return True
+        return False
+
+
+@cache
+def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(patterns)
 
 
 def _table(path: Path) -> dict[str, Any] | None:
@@ -178,17 +225,19 @@ def _options(table: dict[str, Any]) -> Options:
         workers=_of_type(table, "workers", int, "a number"),
         amp=_word(table, "amp"),
         main_guard=_of_type(table, "main-guard", bool, "true or false"),
+        exclude=_names(table, "exclude", "patterns"),
+        extend_exclude=_names(table, "extend-exclude", "patterns"),
     )
 
 
-def _names(table: dict[str, Any], key: str) -> tuple[str, ...] | None:
-    """A list of names in the table."""
+def _names(table: dict[str, Any], key: str, what: str = "rule names") -> tuple[str, ...] | None:
+    """A list of names, or of something else, in the table."""
     value = table.get(key)
     if value is None:
         return None
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return tuple(value)
-    msg = f"{key} is not a list of rule names"
+    msg = f"{key} is not a list of {what}"
     raise ConfigError(msg)
 
 

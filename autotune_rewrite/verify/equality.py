@@ -374,11 +374,14 @@ def _losses_moved(plan: Plan, comparison: Comparison) -> Answer | None:
     losses = Summary.of(comparison.pairs, comparison.confidence)
     if losses is None:
         return None
-    moved = f"But {losses.name} moves by {losses.worse:+.3g}"
+    moved = f"But {losses.name} is {in_words(losses.worse)}"
     if 0 < MARGIN_SPREADS * losses.spread < max(losses.low, -losses.high):
         return Answer("different", f"{moved}, more than luck explains.")
     if plan.margin is None and _matters(plan, losses):
-        return Answer("inconclusive", f"{moved} ({losses.low:+.3g} to {losses.high:+.3g}), which is systematic.")
+        return Answer(
+            "inconclusive",
+            f"{moved} (between {in_words(losses.low)} and {in_words(losses.high)}), which is systematic.",
+        )
     return None
 
 
@@ -407,5 +410,10 @@ def _origin(summary: Summary) -> str:
 
 
 def _worse(summary: Summary) -> str:
-    """How much worse, with its bounds."""
-    return f"worse by {summary.worse:+.3g} ({summary.low:+.3g} to {summary.high:+.3g})"
+    """How much worse or better, with its bounds."""
+    return f"{in_words(summary.worse)} (between {in_words(summary.low)} and {in_words(summary.high)})"
+
+
+def in_words(worse: float) -> str:
+    """``worse by 0.01``, ``better by 0.01``: a reader need not know which sign is good."""
+    return f"{'better' if worse < 0 else 'worse'} by {abs(worse):.3g}"

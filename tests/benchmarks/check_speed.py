@@ -71,7 +71,7 @@ def beside_peers(commands: dict[str, list[str]], rounds: int) -> None:
 def project_by_project(directories: Sequence[str]) -> None:
     """Print the projects that take longest for their length, and the memory of a check of all."""
     times: list[tuple[float, float, int, str]] = []
-    for project in batch.found(directories)[1]:
+    for project in batch.found(directories, Options())[1]:
         if project.has_torch:
             start = time.process_time()
             batch.process(project, Options(), check=True)

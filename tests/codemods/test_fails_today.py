@@ -39,9 +39,9 @@ def test_rules_share_the_line() -> None:
     pairs = "torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(8, 4), torch.ones(8, 1)))"
     code = _CODE.replace("torch.randn(10, 2, 8, 4)", pairs).replace("model(x)", "model(x.cuda())")
     settings = Settings(frozenset({"zero-grad-none", "loader-pin"}), Promise.PRECISION)
-    lines = report.findings(rewrite("train.py", code, settings), gains=False, quiet=False)
+    lines = report.findings(rewrite("train.py", code, settings), check=False, quiet=False)
 
-    assert [each.text for each in lines] == [f"train.py:13 loader-pin, zero-grad-none  left: {_BECAUSE}"]
+    assert [each.text for each in lines] == [f"train.py:13:11 loader-pin, zero-grad-none  left: {_BECAUSE}"]
 
 
 def test_a_rule_without_sites_says_nothing() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+import re
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from autotune_rewrite.verify.comparison import Comparison
+from autotune_rewrite.verify.equality import in_words
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure, speed_word
 from autotune_rewrite.verify.plan import Plan, PromiseName
 from autotune_rewrite.verify.records import File, Gpu, Outcome, Pass, Run, Scalar
@@ -516,6 +519,57 @@ def test_a_failure_is_told_with_its_side_and_output() -> None:
     assert judgement.output == ("ValueError: no",)
 
 
+@pytest.mark.parametrize(("worse", "words"), [(9.75e-05, "worse by 9.75e-05"), (-0.25, "better by 0.25")])
+def test_what_is_better_is_not_called_worse_by_less_than_nothing(worse: float, words: str) -> None:
+    assert in_words(worse) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "plan", "cure"),
+    [
+        pytest.param(
+            "ModuleNotFoundError: No module named 'proj.data'",
+            {},
+            " proj lies in this directory: -m runs the script as a module from here.",
+            id="a package of the project",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'proj'",
+            {"module": True},
+            f" It was run by {sys.executable}: proj has to be installed there.",
+            id="not found as a module either",
+        ),
+        pytest.param(
+            "ModuleNotFoundError: No module named 'einops'",
+            {},
+            f" It was run by {sys.executable}: einops has to be installed there.",
+            id="a library",
+        ),
+        pytest.param(
+            "RuntimeError: Found no NVIDIA driver on your system.",
+            {},
+            " There is no GPU for it here: --device simulated runs it without one, and says nothing of speed.",
+            id="no driver",
+        ),
+        pytest.param(
+            "AssertionError: Torch not compiled with CUDA enabled", {"device": "simulated"}, "", id="simulated already"
+        ),
+        pytest.param("ValueError: no", {}, "", id="the script's own affair"),
+    ],
+)
+def test_a_crash_says_what_cures_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, plan: dict[str, Any], cure: str
+) -> None:
+    (tmp_path / "proj").mkdir()
+    monkeypatch.chdir(tmp_path)
+    failed = Run("original", 0, "crashed", "ended with exit status 1", ("Traceback", line), 1.0)
+
+    reason = judge_failure(Plan(Path("a.py"), Path("b.py"), **plan), failed, None, 0, {}).reason
+
+    assert reason.startswith(f"The original script ended with exit status 1.{cure}")
+    assert ("There is no GPU" in reason) == ("There is no GPU" in cure)
+
+
 # What is assembled from runs by their turns.
 
 
@@ -754,7 +808,9 @@ def test_the_metric_is_in_the_summary_and_in_the_reason() -> None:
     assert summary is not None
     assert (summary.name, summary.higher, summary.margin) == ("val acc", True, 0.02)
     assert [summary.original, summary.rewritten] == pytest.approx([0.915, 0.915])
-    assert "val acc is 0.915 against the original's 0.915, worse by" in judgement.reason
+    assert re.search(
+        r"val acc is 0\.915 against the original's 0\.915, (worse|better) by [\d.e-]+ \(between ", judgement.reason
+    )
     assert "with a margin of 0.02." in judgement.reason
 
 
