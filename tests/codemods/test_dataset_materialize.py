@@ -452,6 +452,11 @@ def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> N
             "a loader reads a part of it, or more than it alone (line 7)",
             id="a part",
         ),
+        pytest.param(
+            'data = datasets.MNIST("data", True, transform, lambda label: label % 2)\n' + LOADER,
+            "its labels are transformed, and may be other numbers once they are stacked",
+            id="other labels, by the fourth argument",
+        ),
     ],
 )
 def test_a_data_set_is_left(code: str, because: str) -> None:

@@ -250,7 +250,17 @@ class Dataset:
 def given_transform(name: str, call: ast.Call) -> ast.expr | None:
     """The ``transform`` that a data set of that qualified name is given, as far as that is written in the call."""
     position = transform_position(name)
-    given = [each.value for each in call.keywords if each.arg == "transform"]
+    return _given(call, "transform", position)
+
+
+def given_label_transform(name: str, call: ast.Call) -> ast.expr | None:
+    """The ``target_transform``, likewise, which each data set takes behind ``transform``."""
+    position = transform_position(name)
+    return _given(call, "target_transform", position + 1 if position is not None else None)
+
+
+def _given(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+    given = [each.value for each in call.keywords if each.arg == name]
     if position is not None:
         given += call.args[position : position + 1]
     return given[0] if given else None

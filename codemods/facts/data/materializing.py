@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.source import LOOPS, walk
 from codemods.dataflow.values import NONE, Literal, Sort, without_none
 from codemods.facts.cost.worth import worth
-from codemods.facts.data.datasets import Dataset
+from codemods.facts.data.datasets import Dataset, given_label_transform
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.looking import is_only_looked_at
 from codemods.facts.data.reads import How
@@ -89,7 +89,9 @@ def _readers(script: Script, value: Value) -> Iterator[Loader]:
 
 def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | None:
     """Why reading an item again may give another one, or no tensors."""
-    if any(each.arg == "target_transform" for each in call.keywords) or script.default_device is not None:
+    labels = given_label_transform(value.name, call)
+    is_transformed = labels is not None and script.flow.values(labels) != {NONE}
+    if is_transformed or script.default_device is not None:
         text = "its labels are transformed" if script.default_device is None else "the script sets a default device"
         return Reason("other-arguments", f"{text}, and may be other numbers once they are stacked")
     if script.default_format is not None:
