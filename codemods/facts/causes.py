@@ -96,6 +96,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "indexed at once. Write `.contiguous()`.",
         "other-stream": "The script queues work on CUDA streams of its own, which may not wait for a copy that does "
         "not block. Copy on the stream that uses the batch, or let that wait with `wait_stream()`.",
+        "own-dataset-class": "A class of the project makes the items of the data set, and may make other ones in each "
+        "epoch. Where it does not, make tensors of them once, and give the loader a `TensorDataset`.",
         "partial-loader": "`functools.partial` makes the loader. Give the argument there.",
         "unpinnable": "What the batches are made of cannot be pinned: sparse tensors, or objects without "
         "`pin_memory()`.",

@@ -39,6 +39,10 @@ EMNIST/balanced        112800  18800  1 28
 EMNIST/letters         124800  20800  1 28
 EMNIST/digits          240000  40000  1 28
 EMNIST/mnist            60000  10000  1 28
+QMNIST                  60000  60000  1 28
+QMNIST/test10k          10000  10000  1 28
+QMNIST/test50k          50000  50000  1 28
+QMNIST/nist            402953 402953  1 28
 USPS                     7291   2007  1 16
 CIFAR10                 50000  10000  3 32
 CIFAR100                50000  10000  3 32
@@ -79,6 +83,15 @@ _HELD = {
 }
 
 
+# What selects a part, by its name or at a position from 0; of the others the first argument after the folder is
+# ``train``.
+_SELECTING = {
+    **dict.fromkeys(("EMNIST", "SVHN", "STL10", "ImageNet"), ("split", 1)),
+    "QMNIST": ("what", 1),
+}
+_TRAIN_POSITIONS = {**dict.fromkeys(_SELECTING, BY_NAME_ONLY), "QMNIST": 3}
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How many images there are, and how large they are."""
@@ -96,6 +109,27 @@ def sizes(name: str, part: str = "") -> Sizes | None:
     if package != "torchvision.datasets":
         return None
     return _SIZES_BY_NAME.get(f"{last}/{part}") or _SIZES_BY_NAME.get(last)
+
+
+def largest(name: str) -> Sizes | None:
+    """Those of the data set of that qualified name, as many images as any part of it has."""
+    package, _, last = name.rpartition(".")
+    parts = [each for key, each in _SIZES_BY_NAME.items() if key.partition("/")[0] == last]
+    if package != "torchvision.datasets" or not parts:
+        return None
+    training, test = max(each.training for each in parts), max(each.test for each in parts)
+    return Sizes(training, test, parts[0].channels, parts[0].side)
+
+
+def selecting(name: str) -> tuple[str, int] | None:
+    """Name and position, from 0, of what selects a part of the data set of that qualified name; None where nothing."""
+    package, _, last = name.rpartition(".")
+    return _SELECTING.get(last) if package == "torchvision.datasets" else None
+
+
+def train_position(name: str) -> int:
+    """Where the data set of that qualified name takes ``train``, counted from 0."""
+    return _TRAIN_POSITIONS.get(name.rpartition(".")[2], 1)
 
 
 def held(name: str) -> Held | None:

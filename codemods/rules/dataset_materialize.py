@@ -33,15 +33,16 @@ class DatasetMaterialize(Codemod):
         and of CIFAR, go through it at once, lying below each other as one tall image: 60,000 digits in 1.7 s rather
         than 40 s, on a core that others used, too. Others are read one by one (``default_collate(list(data))``).
 
-        Data sets whose images have one size, and are known by number, are seen: MNIST and its kin, CIFAR, SVHN, STL10.
+        Data sets whose images have one size, and are known by number, are seen: MNIST and its kin, USPS, CIFAR, SVHN,
+        STL10.
 
     When it is left:
         A transform draws, or changes later, or it is not known whether it does. The images take more than 1 GiB. They
         are read once, and not transformed at once, or it is not known how often; or a loop ends before their last
         batch. Something else of the data set is used than its length, such as ``targets``, and more than one loader
         reads it, or the use is through the loader. A loader of it has workers, a sampler or a ``collate_fn``, or reads
-        a part of it that is no ``random_split``, or has no batches. The script says which number format tensors have by
-        default. A framework runs the loop.
+        a part of it that is no ``random_split``, or has no batches. A class of the script makes its items. The script
+        says which number format tensors have by default. A framework runs the loop.
 
     Results:
         The same batches, bit for bit. No random numbers are drawn. The first epoch begins later: by little where all
@@ -61,8 +62,8 @@ class DatasetMaterialize(Codemod):
     phases = frozenset({Phase.DATA, Phase.EVALUATION})
     causes = words(
         """
-        dataset-changes dataset-inspected draws-anew framework made-in-loop no-name other-arguments own-loader-class
-        read-once script-decides too-large unknown-arguments unknown-reading unknown-transform
+        dataset-changes dataset-inspected draws-anew framework made-in-loop no-name other-arguments own-dataset-class
+        own-loader-class read-once script-decides too-large unknown-arguments unknown-reading unknown-transform
         """
     )
     examples = (

@@ -277,9 +277,18 @@ def test_names_that_would_be_long_are_imported() -> None:
     check_rewrites(DatasetMaterialize, before, f"{after}{TRANSFORM}{MADE}{ONCE}{loader}{READ}")
 
 
-@pytest.mark.parametrize("name", ["MNIST", "FashionMNIST", "KMNIST"])
-def test_images_whose_pixels_are_changed_each_for_itself_are_transformed_at_once(name: str) -> None:
-    made = MADE.replace("MNIST", name)
+@pytest.mark.parametrize(
+    "made",
+    [
+        'MNIST("data"',
+        'FashionMNIST("data"',
+        'KMNIST("data"',
+        'EMNIST("data", "balanced"',
+        'EMNIST("data", train=False, split="letters"',
+    ],
+)
+def test_images_whose_pixels_are_changed_each_for_itself_are_transformed_at_once(made: str) -> None:
+    made = MADE.replace('MNIST("data"', made)
     rewrites(made + LOADER, made + ONCE + LOADER)
 
 
@@ -457,10 +466,58 @@ def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> N
             "its labels are transformed, and may be other numbers once they are stacked",
             id="other labels, by the fourth argument",
         ),
+        pytest.param(
+            'data = datasets.EMNIST("data", "byclass", transform=transform)\n' + LOADER,
+            "697,932 images of 1 x 28 x 28 take 2 GiB of memory",
+            id="too large, the largest part",
+        ),
+        pytest.param(
+            'data = datasets.EMNIST("data", input(), transform=transform)\n' + LOADER,
+            "how many images it has, or how large they are, is not known",
+            id="a part that is not known",
+        ),
+        pytest.param(
+            'data = datasets.SVHN("data", input(), transform=transform)\n' + LOADER,
+            "how many images it has, or how large they are, is not known",
+            id="a part that is not known, of which another one is too large",
+        ),
     ],
 )
 def test_a_data_set_is_left(code: str, because: str) -> None:
     left(code, because)
+
+
+OWN = "class Numbered(datasets.MNIST):\n    {}\n\n\ndata = Numbered('data', transform=transform)\n" + LOADER
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("folder = 'digits'", id="as its base makes them"),
+        pytest.param(
+            "def __getitem__(self, index):\n        return (*super().__getitem__(index), index)", id="with another part"
+        ),
+        pytest.param(
+            "def __getitem__(self, index):\n        return self.transform(self.data[index].numpy()), index",
+            id="transformed in a way of its own",
+        ),
+    ],
+)
+def test_items_of_a_class_of_the_script_are_left(body: str) -> None:
+    because = "class Numbered is the script's own (line 6), and may make other items in each epoch"
+    left(OWN.format(body), f"{because}: give the loader a TensorDataset of its items where it does not")
+
+
+def test_those_of_a_class_of_another_class_of_the_script_are_left() -> None:
+    classes = "class Digits(datasets.CIFAR10):\n    pass\n\n\nclass Numbered(Digits):\n    pass\n\n\n"
+    because = "class Numbered is the script's own (line 10), and may make other items in each epoch"
+    made = "data = Numbered('data', transform=transform)\n"
+    left(f"{classes}{made}{LOADER}", f"{because}: give the loader a TensorDataset of its items where it does not")
+
+
+def test_a_class_of_the_script_whose_items_are_tensors_already_is_no_site() -> None:
+    item = "def __getitem__(self, index):\n        return self.data[index], self.targets[index]"
+    check_silent(DatasetMaterialize, f"{IMPORTS}{TRANSFORM}{OWN.format(item)}{READ}")
 
 
 LISTED = "steps = [transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))]\n"

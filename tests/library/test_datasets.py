@@ -11,7 +11,10 @@ from codemods.library.datasets import (
     data_sets,
     has_8_bit_images,
     has_one_size,
+    largest,
+    selecting,
     sizes,
+    train_position,
     transform_position,
 )
 
@@ -27,10 +30,29 @@ def test_where_a_transform_is_given(name: str) -> None:
     assert position == (parameters.index("transform") if "transform" in parameters else BY_NAME_ONLY)
 
 
+@pytest.mark.parametrize("name", sorted(data_sets()))
+def test_a_transform_of_labels_is_given_behind_that_of_images(name: str) -> None:
+    parameters = list(inspect.signature(getattr(torchvision.datasets, name)).parameters)
+    if "transform" in parameters and "target_transform" in parameters:
+        assert parameters[parameters.index("transform") + 1] == "target_transform"
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(data_sets()) if largest(f"torchvision.datasets.{name}")])
+def test_what_selects_a_part(name: str) -> None:
+    parameters = list(inspect.signature(getattr(torchvision.datasets, name)).parameters)
+    known, position = selecting(f"torchvision.datasets.{name}"), train_position(f"torchvision.datasets.{name}")
+
+    assert known is None or parameters[known[1]] == known[0]
+    assert known is not None or "split" not in parameters
+    assert "train" not in parameters or parameters.index("train") == position
+
+
 @pytest.mark.parametrize(
     ("name", "part", "expected"),
     [
         ("torchvision.datasets.MNIST", "", (60000, 10000, 1, 28)),
+        ("torchvision.datasets.EMNIST", "balanced", (112800, 18800, 1, 28)),
+        ("torchvision.datasets.QMNIST", "test50k", (50000, 50000, 1, 28)),
         ("torchvision.datasets.SVHN", "extra", (531131, 0, 3, 32)),
         ("torchvision.datasets.SVHN", "train", (73257, 26032, 3, 32)),
         ("torchvision.datasets.ImageNet", "", (1281167, 50000, 3, None)),
@@ -41,6 +63,14 @@ def test_how_many_images_there_are(name: str, part: str, expected: tuple[int, in
 
     assert found is not None
     assert (found.training, found.test, found.channels, found.side) == expected
+
+
+def test_the_largest_part_counts_where_none_is_named() -> None:
+    found = largest("torchvision.datasets.EMNIST")
+
+    assert found is not None
+    assert (found.training, found.test, found.channels, found.side) == (697932, 116323, 1, 28)
+    assert sizes("torchvision.datasets.EMNIST") is largest("library.EMNIST") is None
 
 
 def test_what_is_not_torchvision_s_is_not_known() -> None:
@@ -62,7 +92,7 @@ def test_items_begin_with_an_image_of_8_bits() -> None:
 
 
 def test_images_of_which_the_size_is_counted_have_one_size() -> None:
-    known = {name for name in data_sets() if (found := sizes(f"torchvision.datasets.{name}")) and found.side}
+    known = {name for name in data_sets() if (found := largest(f"torchvision.datasets.{name}")) and found.side}
 
     assert known
     assert all(has_one_size(f"torchvision.datasets.{name}") for name in known)

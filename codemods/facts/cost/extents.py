@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import words
 from codemods.dataflow.values import Sort
-from codemods.library.datasets import sizes
+from codemods.library.datasets import largest
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -105,7 +105,7 @@ class _Extents:
 
     def _of_images(self, owners: Values, name: str) -> Sides | None:
         """``train_set.data``, ``train_set.targets`` of torchvision's."""
-        known = [sizes(each.name) for each in owners]
+        known = [largest(each.name) for each in owners]
         found = [each for each in known if each is not None and each.side is not None]
         if not found or len(found) != len(owners) or name not in _IMAGES | _LABELS:
             return None

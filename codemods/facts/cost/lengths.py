@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
 from codemods.facts.loops import may_give, module_of, places_that_run, repeats
-from codemods.library.datasets import sizes
+from codemods.library.datasets import largest, selecting, sizes, train_position
 from codemods.library.kinds import LOADER, PROGRESS, Kind, argument, kind
 from codemods.library.transforms import Size, transform
 
@@ -80,17 +80,23 @@ class Lengths:
         if name == "torchvision.datasets.FakeData":
             given = _argument(call, 0, "size")
             return 1000 if given is None else self._constants.number(given)
-        split = _argument(call, 1, "split")
-        part = self._constants.of(split) if split is not None else ""
-        known = sizes(name, part if isinstance(part, str) else "")
+        part = self._part_of(name, call)
+        known = sizes(name, part) if isinstance(part, str) else None
         if known is None:
             return None
-        train = _argument(call, 1, "train")
+        train = _argument(call, train_position(name), "train")
         which = self._constants.of(train) if train is not None else None
-        if which is False or (isinstance(part, str) and part in {"test", "val"}):
+        if which is False or part in {"test", "val"}:
             return known.test
         is_training = which is True or part or train is None
         return known.training if is_training else max(known.training, known.test)
+
+    def _part_of(self, name: str, call: ast.Call) -> Any:  # noqa: ANN401 - whatever selects it
+        """What selects a part of the data set of that qualified name: a text, empty where nothing is given."""
+        selects = selecting(name)
+        given = _argument(call, selects[1], selects[0]) if selects is not None else None
+        part = self._constants.of(given) if given is not None else None
+        return "" if part is None else part
 
     def _own_length(self, class_: ast.ClassDef) -> int | None:
         """What ``__len__`` of a class of the project returns."""
@@ -163,7 +169,7 @@ class Lengths:
         read = decoded(self._flow, part)
         if read is not None:
             return self.image(Dataset(self._flow, read))
-        known = sizes(part.name)
+        known = largest(part.name)
         is_folder = part.name in {"torchvision.datasets.ImageFolder", "torchvision.datasets.Food101"}
         steps = data.transforms
         if steps is None or (known is None and not is_folder):

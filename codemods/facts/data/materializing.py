@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import LOOPS, walk
-from codemods.dataflow.values import NONE, Literal, Sort, without_none
+from codemods.dataflow.values import NONE, Literal, Sort, class_of, without_none
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.datasets import Dataset, given_label_transform
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -17,14 +17,14 @@ from codemods.facts.loops import loop_around, module_of, place
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.payload import worker_code
 from codemods.facts.workers.shared_state import changed_by, changes, changes_of_what_is_sent
-from codemods.library.datasets import sizes
+from codemods.library.datasets import largest
 from codemods.library.kinds import argument, described
 from codemods.library.transforms import is_repeatable, makes_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.dataflow.source import Module
+    from codemods.dataflow.source import FunctionNode, Module
     from codemods.dataflow.values import Value, Values
     from codemods.facts.data.loaders import Loader
     from codemods.facts.data.reads import Pass
@@ -50,9 +50,26 @@ def image_sets(script: Script) -> Iterator[tuple[Module, ast.Call, Value]]:
     """The data sets of images of known number and size that the module makes and a loader reads, in their order."""
     for call in script.module.nodes(ast.Call):
         for value in script.flow.values(call):
-            known = sizes(value.name) if value.sort is Sort.MADE and value.site is call else None
+            known = largest(_made_of(script, value)) if value.site is call else None
             if known is not None and known.side is not None and any(True for _ in _readers(script, value)):
                 yield script.module, call, value
+
+
+def _made_of(script: Script, value: Value) -> str:
+    """The qualified name of a library's data set, also of that by which a class of the project decodes its items."""
+    class_ = class_of(value) if value.sort is Sort.INSTANCE else None
+    if class_ is None:
+        return value.name if value.sort is Sort.MADE else ""
+    bases = [each for each in script.flow.bases(class_) if isinstance(each, str) and largest(each) is not None]
+    return bases[0] if bases and _may_decode(script.flow.method(class_, "__getitem__")) else ""
+
+
+def _may_decode(item: FunctionNode | None) -> bool:
+    """Whether what makes the items of a class is its base's method, calls that, or applies a transform itself."""
+    if item is None:
+        return True
+    attributes = {each.attr for each in walk(item) if isinstance(each, ast.Attribute)}
+    return not attributes.isdisjoint({"transform", "transforms", "__getitem__"})
 
 
 class ReadOnce(NamedTuple):
@@ -68,7 +85,7 @@ def read_once(script: Script, module: Module, value: Value) -> ReadOnce | Reason
     """How a data set can be read once before the first epoch; why it cannot, or should not."""
     call = value.site
     assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
-    reason = _why_items_differ(script, call, value) or _why_too_large(script, value)
+    reason = _why_own_class(script, value) or _why_items_differ(script, call, value) or _why_too_large(script, value)
     otherwise = _why_used_otherwise(script, value) if reason is None else None
     node = call if otherwise is None else _only_given(script, module, value)
     reason = (
@@ -85,6 +102,16 @@ def _readers(script: Script, value: Value) -> Iterator[Loader]:
 
 
 # Its items.
+
+
+def _why_own_class(script: Script, value: Value) -> Reason | None:
+    """Why its items are not known: a class of the project makes them."""
+    class_ = class_of(value)
+    if class_ is None:
+        return None
+    text = f"class {class_.name} is the script's own ({HERE}), and may make other items in each epoch:"
+    remedy = "give the loader a TensorDataset of its items where it does not"
+    return Reason("own-dataset-class", text, (place(script.flow, class_),), remedy)
 
 
 def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | None:
