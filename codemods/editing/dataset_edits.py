@@ -166,6 +166,8 @@ class DatasetEdits:
     def _free(self, names: Iterable[str], place: ast.expr) -> str | None:
         """The first of the names that nothing has there; it is taken from then on."""
         function = self._module.function(place)
+        if isinstance(self._module.parent(self._module.statement(place)), ast.ClassDef):
+            return None  # it would be an attribute of the class
         free = (each for each in names if each not in self._taken and (function, each) not in self._given)
         name = next(free, None)
         if name is not None:

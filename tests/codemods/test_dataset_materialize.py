@@ -269,6 +269,16 @@ def test_batches_and_random_numbers_are_the_same(tmp_path: Path, transform: str,
     assert results[0] == results[1]
 
 
+def test_a_class_gets_no_attribute_more() -> None:
+    body = "class Options:\n    loader = DataLoader({}, batch_size=64)\n\n\n"
+    made, read = MADE.removeprefix("data = ").rstrip(), READ.replace("in loader", "in Options.loader")
+    check_rewrites(
+        DatasetMaterialize,
+        f"{IMPORTS}{TRANSFORM}{body.format(made)}{read}",
+        f"{DECODING}{TRANSFORM}{body.format(f'TensorDataset(*default_collate(list({made})))')}{read}",
+    )
+
+
 def test_names_that_would_be_long_are_imported() -> None:
     imports = "import torch\nfrom torchvision import datasets, transforms\n\n"
     loader = "loader = torch.utils.data.DataLoader(data, batch_size=64)\n"
