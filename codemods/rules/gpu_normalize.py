@@ -6,13 +6,18 @@ import ast
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.codemod import UNMEASURED, Codemod, Default, Leaves, Phase, Promise, Rewrites
-from codemods.dataflow.names import bound_names, words
-from codemods.dataflow.placement import dominates, means_the_same
-from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import is_main_guard
+from codemods.dataflow.names import words
+from codemods.dataflow.placement import dominates
 from codemods.editing.naming import written
 from codemods.editing.values import Insert, Remove, RemoveItem, Replace, Surround
 from codemods.facts.data.normalizing import normalized_images
+from codemods.facts.data.normalizing_places import (
+    given_name,
+    home_before_loops,
+    home_of_all,
+    made_for,
+    numbers_at,
+)
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -192,7 +197,7 @@ def _edits(script: Script, together: Together, numbers: _Numbers) -> list[Edit] 
         if isinstance(new, Reason):
             return new
         edits += new
-    edits += _no_longer_used(script, together)
+    edits += [Remove(script.module, each) for each in made_for(script, together)]
     for move in together.moves:
         made = numbers.of(move)
         if isinstance(made, Reason):
@@ -213,39 +218,12 @@ def _to_tensor(script: Script, transform: Normalized) -> list[Edit] | Reason:
     return [*name[1], Replace(module, function, name[0]), item]
 
 
-def _no_longer_used(script: Script, together: Together) -> Iterator[Edit]:
-    """The statements that made what only the transforms used."""
-    steps = [each.normalize for each in together.transforms]
-    for made in dict.fromkeys(each.made for each in together.transforms):
-        module = script.module
-        statement = module.parent(made)
-        if isinstance(statement, ast.Assign) and [type(each) for each in statement.targets] == [ast.Name]:
-            value = next(each for each in script.flow.values(made) if each.site is made)
-            uses = [node for _, node in script.flow.places(value) if module.parent(node) is not statement]
-            if all(any(node is each for each in steps) for node in uses):
-                yield Remove(module, statement)
-
-
 def _normalizing(move: Moved, end: str) -> Edit:
     """What normalises a batch below the statement that moves it, or in that where it gets no name of its own."""
-    module, call = move.transfer.module, move.transfer.call
-    statement = module.statement(call)
-    name = _given_name(statement, call)
+    module, call, name = move.transfer.module, move.transfer.call, given_name(move)
     if name is None:
         return Surround(module, call, "", end)
-    return Insert(module, statement, f"{name} = {name}{end}", "after")
-
-
-def _given_name(statement: ast.stmt, call: ast.Call) -> str | None:
-    """``x`` of ``x = x.cuda()`` and of ``x, y = x.cuda(), y.cuda()``."""
-    match statement:
-        case ast.Assign([ast.Name(name)], value) if value is call:
-            return name
-        case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
-            pairs = (target for target, value in zip(targets, values, strict=True) if value is call)
-            target = next(pairs, None)
-            return target.id if isinstance(target, ast.Name) else None
-    return None
+    return Insert(module, module.statement(call), f"{name} = {name}{end}", "after")
 
 
 class _Numbers:
@@ -257,7 +235,7 @@ class _Numbers:
         self._names = self._free_names(several)
         self._made: dict[ast.AST | None, list[Insert]] = {}
         """What is made in each function, in the order of the text."""
-        self._homes = {key: self._home([each for each in several if _key(each) == key]) for key in self._names}
+        self._homes = {key: home_of_all(script, [each for each in several if _key(each) == key]) for key in self._names}
         self._found: dict[ast.Call, tuple[list[Insert], str] | Reason] = {}
         moves = {move.transfer.call: (move, each) for each in several for move in each.moves}
         for call in sorted(moves, key=self._module.span):
@@ -296,92 +274,23 @@ class _Numbers:
 
     def _tensor(self, move: Moved, together: Together, name: str, index: int) -> Insert | Reason:
         """What makes a tensor of the channels' numbers on the device before the loops around a move."""
-        anchor, device = self._homes[_key(together)] or self._anchor(move)
-        torch = self._script.spelled(self._module, "torch.tensor", anchor) if anchor is not None else None
-        if anchor is None or torch is None:
+        home = self._homes[_key(together)] or home_before_loops(self._script, move)
+        torch = self._script.spelled(self._module, "torch.tensor", home.statement) if home is not None else None
+        if home is None or torch is None:
             text = f"the device of the move cannot be named before the loop ({HERE})"
             return Reason("no-name", text, (at(self._module, move.loop),))
-        numbers = self._numbers(together.transforms[0], index, anchor)
-        code = f"{name} = {torch}({numbers}, device={device}).view(-1, 1, 1)"
-        made = self._made.setdefault(self._module.function(anchor), [])
+        numbers = numbers_at(self._script, together.transforms[0], index, home.statement)
+        code = f"{name} = {torch}({numbers}, device={home.device}).view(-1, 1, 1)"
+        made = self._made.setdefault(self._module.function(home.statement), [])
         same = [each for each in made if each.code.partition(" ")[0] == name]
         if any(each.code != code for each in same):
             text = f"the same function needs the channels' numbers on another device, too ({HERE})"
             return Reason("no-name", text, (at(self._module, same[0].anchor),))
         for each in same:
-            if each.anchor is anchor or dominates(self._module, each.anchor, anchor):
+            if each.anchor is home.statement or dominates(self._module, each.anchor, home.statement):
                 return each
-        made.append(Insert(self._module, anchor, code, "before"))
+        made.append(Insert(self._module, home.statement, code, "before"))
         return made[-1]
-
-    def _numbers(self, transform: Normalized, index: int, anchor: ast.stmt) -> str:
-        """How the numbers are written: as they stand there, if that means the same before the loops."""
-        node, numbers = transform.given[index], (transform.means, transform.deviations)[index]
-        if isinstance(node, (ast.List, ast.Tuple)) and all(isinstance(each, ast.Constant) for each in node.elts):
-            code = self._module.code(node)
-            if "\n" not in code:
-                return code
-        elif isinstance(node, ast.Name) and means_the_same(self._script.flow, self._module, node, anchor):
-            return node.id
-        return repr(numbers)
-
-    def _home(self, several: Sequence[Together]) -> tuple[ast.stmt, str] | None:
-        """The statement of the module before which tensors are made for the loops of several functions, if any.
-
-        Not where processes that import the module would make them, too: where it has a main guard.
-        """
-        module = self._module
-        targets = [move.transfer.target for each in several for move in each.moves]
-        functions = {module.function(move.loop) for each in several for move in each.moves}
-        made = sorted((each.call for together in several for each in together.transforms), key=module.span)
-        home, *others = (module.statement(each) for each in made)
-        if len(functions) == 1 or any(map(is_main_guard, module.tree.body)) or home not in module.tree.body:
-            return None
-        is_first = all(each is home or dominates(module, home, each) for each in others)
-        same = [
-            isinstance(each, ast.Name) and means_the_same(self._script.flow, module, each, home) for each in targets
-        ]
-        texts = {module.code(each) for each in targets if each is not None}
-        return (home, texts.pop()) if is_first and all(same) and len(texts) == 1 else None
-
-    def _anchor(self, move: Moved) -> tuple[ast.stmt | None, str]:
-        """The outermost loop around a move before which its device is known, and how the device is written."""
-        module, target = self._module, move.transfer.target
-        function = module.function(move.loop)
-        around = [each for each in module.ancestors(move.loop) if module.function(each) is function]
-        loops = [move.loop, *(each for each in around if isinstance(each, (ast.For, ast.AsyncFor, ast.While)))]
-        if target is None:
-            quote = self._script.quote(module)
-            return loops[-1], f"{quote}cuda{quote}"
-        if isinstance(target, ast.Constant):
-            return loops[-1], module.code(target)
-        if move.transfer.method == "to" and isinstance(target, (ast.Name, ast.Attribute)):
-            for loop in reversed(loops):
-                if self._is_from_outside(target) or means_the_same(self._script.flow, module, target, loop):
-                    return loop, module.code(target)
-        return None, ""
-
-    def _is_from_outside(self, device: ast.expr) -> bool:
-        """Whether a function finds it where it begins: a name from around it, or ``self.device``."""
-        function = self._module.function(device)
-        if isinstance(device, ast.Attribute) and isinstance(function, ast.FunctionDef):
-            return self._is_of_object(device, function)
-        if function is None or not isinstance(device, ast.Name) or device.id in bound_names(function):
-            return False
-        return not any(device.id in each.names for each in self._module.nodes(ast.Global, ast.Nonlocal))
-
-    def _is_of_object(self, device: ast.Attribute, method: ast.FunctionDef) -> bool:
-        """Whether it is an attribute of the method's object, which nothing but its constructor binds."""
-        binding = [
-            module.function(each)
-            for module in self._script.modules
-            for each in module.nodes(ast.Attribute)
-            if each.attr == device.attr and isinstance(each.ctx, ast.Store)
-        ]
-        is_made = all(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in binding)
-        own = signature(method).positional_names[:1]
-        is_own = isinstance(device.value, ast.Name) and (device.value.id,) == own
-        return bool(binding) and is_made and method not in binding and is_own
 
 
 def _key(together: Together) -> _Key:

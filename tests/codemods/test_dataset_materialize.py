@@ -302,6 +302,19 @@ def test_images_whose_pixels_are_changed_each_for_itself_are_transformed_at_once
     rewrites(made + LOADER, made + ONCE + LOADER)
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param('QMNIST("data"', id="labels are a column of a table"),
+        pytest.param('QMNIST("data", "test10k", False', id="labels are the table's rows"),
+        pytest.param('USPS("data"', id="images are an array"),
+    ],
+)
+def test_data_sets_that_hold_images_or_labels_otherwise_are_read_one_by_one(made: str) -> None:
+    made = MADE.replace('MNIST("data"', made)
+    rewrites(made + LOADER, made + DECODED + LOADER, DECODING)
+
+
 def test_images_of_three_colours_and_labels_in_a_list_are_transformed_at_once() -> None:
     made = MADE.replace("MNIST", "CIFAR10")
     once = """\
