@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, decorators, scope_of
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import last_name, walk
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import NOTHING, Sort, without_none
 from codemods.facts.loops import module_of, place
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason
@@ -180,7 +180,7 @@ class Invariants:
                 if function.name == node.attr and "property" in decorators(function):
                     return self._varies(function, f"'{ast.unparse(node)}' is computed each time that it is read")
         for _, code in self._code:
-            unnamed = self._sets_unnamed(code)
+            unnamed = self._sets_unnamed(code, node.attr)
             if unnamed is not None:
                 return self._varies(unnamed, f"'{ast.unparse(node)}' may be written in the loop")
             for each in own(code, ast.Attribute, ast.Call):
@@ -190,16 +190,35 @@ class Invariants:
                     return self._varies(each, f"'{ast.unparse(node)}' is written in the loop")
         return None
 
-    def _sets_unnamed(self, code: ast.AST) -> ast.expr | None:
-        """What sets attributes without their names: ``vars(args).update(…)``, ``parse_args(namespace=args)``."""
+    def _sets_unnamed(self, code: ast.AST, name: str) -> ast.expr | None:
+        """What may set the attribute in another form: ``vars(args).update(…)``, ``parse_args(namespace=args)``."""
         for _, node in changes(code):
-            owner = changed_by(node)
-            called = self._flow.values(owner.func) if isinstance(owner, ast.Call) else ()
-            is_dict = isinstance(owner, ast.Attribute) and owner.attr == "__dict__"
-            if is_dict or any(each.name == "builtins.vars" for each in called):
+            if isinstance(node, ast.Attribute):
+                is_set = node.attr == "__dict__"
+            else:
+                is_set = self._is_namespace(changed_by(node)) and not _is_of_another(node, name)
+            if is_set:
                 return node
+        for statement in own(code, ast.AugAssign):
+            if self._is_namespace(statement.target):
+                return statement.target
         calls = own(code, ast.Call)
-        return next((each for each in calls if any(given.arg == "namespace" for given in each.keywords)), None)
+        return next((each for each in calls if _sets_attributes(each)), None)
+
+    def _is_namespace(self, node: ast.expr) -> bool:
+        """Whether an expression is the dictionary of an object's attributes, or another name of it."""
+        return _is_dictionary(self._flow, node) or not self._dictionaries.isdisjoint(self._flow.values(node))
+
+    @cached_property
+    def _dictionaries(self) -> Values:
+        """What the dictionaries of objects' attributes may be, where they are given names or handed on."""
+        found = (
+            self._flow.values(each)
+            for module in self._flow.modules
+            for each in module.nodes(ast.Call, ast.Attribute)
+            if _is_dictionary(self._flow, each)
+        )
+        return NOTHING.union(*found)
 
     def _why_content(self, node: ast.expr) -> Reason | None:
         """Why what a list or dictionary holds may change in the loop."""
@@ -312,6 +331,27 @@ def _is_known(name: str) -> bool:
 def _is_of_library(value: Value) -> bool:
     """Whether it is something that an object of a library has, and may change itself: ``model.training``."""
     return value.sort is Sort.METHOD and value.site is None
+
+
+def _is_dictionary(flow: Flow, node: ast.expr) -> bool:
+    """``vars(args)``, ``args.__dict__``."""
+    if isinstance(node, ast.Call):
+        return bool(node.args) and any(each.name == "builtins.vars" for each in flow.values(node.func))
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__"
+
+
+def _is_of_another(change: ast.expr, name: str) -> bool:
+    """Whether ``options["epoch"] = 3`` and ``setattr(options, "epoch", 3)`` write an attribute of another name."""
+    match change:
+        case ast.Subscript(_, key) | ast.Call(ast.Name("setattr"), [_, key, *_]):
+            return isinstance(key, ast.Constant) and key.value != name
+    return False
+
+
+def _sets_attributes(call: ast.Call) -> bool:
+    """``parse_args(namespace=args)``, ``object.__setattr__(args, "size", 3)``."""
+    is_setter = isinstance(call.func, ast.Attribute) and call.func.attr == "__setattr__"
+    return is_setter or any(given.arg == "namespace" for given in call.keywords)
 
 
 def _children(node: ast.AST) -> list[ast.expr]:

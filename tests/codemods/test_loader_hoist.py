@@ -234,6 +234,23 @@ def test_workers_that_stay_shuffle_otherwise_where_the_loader_does() -> None:
                 "vars(args)['size'] = 16",
                 "args.__dict__.update(size=16)",
                 "parse(namespace=args)",
+                "args.__dict__ |= {'size': 16}",
+                "args.__dict__ = {'size': 16}",
+                "args.__setattr__('size', 16)",
+            )
+        ),
+        *(
+            pytest.param(
+                f"import argparse\n\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
+                f"args = parser.parse_args()\n{before}{EPOCHS}    loader = DataLoader(data, args.size)\n{READ}    {change}\n",
+                f"'args.size' may be written in the loop (line {line})",
+                id=f"{before}{change}",
+            )
+            for before, change, line in (
+                ("d = vars(args)\n", "d['size'] = 16", 16),
+                ("d = args.__dict__\n", "d.update(size=16)", 16),
+                ("d = vars(args)\n", "d |= {'size': 16}", 16),
+                ("def grow(d):\n    d['size'] *= 2\n", "grow(vars(args))", 12),
             )
         ),
         pytest.param(
@@ -410,6 +427,13 @@ def test_a_loader_is_left_for_what_it_is_built_of(code: str, because: str) -> No
 )
 def test_a_loader_is_left_where_it_stands(code: str, because: str) -> None:
     left(code, because)
+
+
+def test_a_dictionary_of_options_may_be_written_under_another_key() -> None:
+    before = "import argparse\nargs = argparse.ArgumentParser().parse_args()\nd = vars(args)\n"
+    loader = LOADER.replace("8", "args.size")
+    moved, after = loader.removeprefix("    "), "    d['epoch'] = epoch\n"
+    rewrites(f"{before}{EPOCHS}{loader}{READ}{after}", f"{before}{moved}{EPOCHS}{READ}{after}")
 
 
 def test_one_that_two_loops_build_by_a_function_of_a_function_is_one_site() -> None:
