@@ -69,3 +69,21 @@ def test_what_a_function_is_given_is_not_known() -> None:
     assert reason is not None
     assert reason.code == "unknown-layout"
     assert reason.remedy == "write x.contiguous()"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("y = torch.randn(9, 3)\nz = y\ny = torch.load('y.pt')\n", None, id="later"),
+        pytest.param("y = torch.load('y.pt')\ny = torch.randn(9, 3)\nz = y\n", None, id="earlier"),
+        pytest.param("y = x.t()\ny = y.float()\nz = y\n", "x.t()", id="kept"),
+        pytest.param("y = x\nif x.sum() > 3:\n    y = x.t()\nz = y\n", "x.t()", id="under a condition"),
+    ],
+)
+def test_what_a_name_is_given_before_the_place_counts(code: str, expected: str | None) -> None:
+    """As in a notebook, whose cells give one name to several things."""
+    found = script(X + code)
+    (tensor,) = [each.value for each in found.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "z"]
+    reason = why_not_in_order(found.flow, found.module, tensor)
+
+    assert (None if reason is None else ast.unparse(reason.places[0].nodes[0])) == expected

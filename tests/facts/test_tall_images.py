@@ -107,7 +107,9 @@ def test_which_data_sets_can_be_transformed_at_once(made: str, *, expected: bool
         pytest.param("MNIST", GRAY, "images, torch.as_tensor(data.targets)", False, id="other labels"),
         pytest.param("MNIST", GRAY.replace("transform", "transforms.ToTensor()"), "images, data.targets", False,
                      id="another transform"),
-        pytest.param("MNIST", f"0\nimages = {GRAY}", "images, data.targets", False, id="a name of two things"),
+        pytest.param("MNIST", f"0\nimages = {GRAY}", "images, data.targets", True, id="a name of something else before"),
+        pytest.param("MNIST", f"{GRAY}\nif input():\n    images = 0", "images, data.targets", False,
+                     id="a name of two things"),
         pytest.param("MNIST", GRAY, "images", False, id="no labels"),
     ],
 )  # fmt: skip
@@ -133,3 +135,11 @@ def test_tensors_that_a_function_is_given_are_no_images_of_a_data_set() -> None:
     (loader,) = known.loaders
 
     assert [decoded(known.flow, each) for each in loader.dataset.values] == [None]
+
+
+def test_images_of_several_cells_may_have_one_name() -> None:
+    cell = f"data = datasets.MNIST('data', transform=transform)\nimages = {GRAY}\ntensors = TensorDataset(images, data.targets)\n"
+    found = script(f"{MAKE}{cell}loader = DataLoader(tensors)\n{cell}other = DataLoader(tensors)\n")
+    first, second = (decoded(found.flow, value) for each in found.loaders for value in each.dataset.values)
+
+    assert [each.site.lineno for values in (first, second) for each in values or () if each.site] == [5, 9]  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.values import Sort
+from codemods.facts.data.bindings import set_before
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ def _culprit(flow: Flow, module: Module, node: ast.expr, around: frozenset[str])
         case ast.Constant() | ast.List() | ast.ListComp() | ast.Tuple():
             inner = []
         case ast.Name(name):
-            inner = [] if name in around else _bound(module, node)
-            around = around | {name}
+            before = set_before(module, node)
+            inner = [before] if before is not None else [] if name in around else _bound(module, node)
+            around = around if before is not None else around | {name}
         case ast.BinOp(left, _, right):
             inner = [left, right]
         case ast.UnaryOp(_, operand):

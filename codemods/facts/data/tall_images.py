@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort
+from codemods.facts.data.bindings import set_before
 from codemods.facts.data.datasets import Dataset, given_transform
 from codemods.facts.loops import module_of
 from codemods.library.datasets import held
@@ -62,9 +63,12 @@ def unmoved(flow: Flow, tensor: ast.expr) -> ast.expr:
 
 
 def _definition(module: Module, images: ast.expr) -> ast.expr | None:
-    """The expression that is given to a name, where that is the only one."""
+    """The expression that is given to a name: the only one, or that of the last statement before."""
     if not isinstance(images, ast.Name):
         return images
+    before = set_before(module, images)
+    if before is not None:
+        return before
     stores = [each for each in module.stores.get(images.id, ()) if module.function(each) is module.function(images)]
     found = [each.value for each in module.assignments(images)]
     return found[0] if len(found) == len(stores) == 1 else None
