@@ -9,7 +9,7 @@ from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import FUNCTIONS
 from codemods.editing import problems
 from codemods.editing.lifting import can_stand_before, lifted, purpose
-from codemods.editing.naming import all_written, taken_names
+from codemods.editing.naming import OF_DATA, all_written, taken_names
 from codemods.editing.positions import leading
 from codemods.editing.splitting import width
 from codemods.editing.values import Insert, Replace, Surround
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _TENSORS = "torch.utils.data.TensorDataset"
 _COLLATE = "torch.utils.data.default_collate"
-_OF_DATA = ("dataset", "data_set", "data", "set")
-"""What names of data sets end with, before which they say what it is for."""
 _OF_LOADERS = {
     "_data_loader": "_dataset",
     "data_loader": "dataset",
@@ -183,7 +181,7 @@ def _transform(value: Value, data: str) -> str:
 
 def _names_of_images(data: str) -> Sequence[str]:
     """What a colleague would call the images of a data set of that name: ``train_images`` of ``train_set``."""
-    ending = next((each for each in _OF_DATA if data.endswith(each)), "")
+    ending = next((each for each in OF_DATA if data.endswith(each)), "")
     stem = data.removesuffix(ending).rstrip("_")
     return [f"{stem}_images" if stem else "images", f"{data}_images"]
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 
+OF_DATA = ("dataset", "data_set", "data", "set")
+"""What names of data sets end with, before which they say what it is for."""
+
+
 def written(script: Script, module: Module, qualified: str, node: ast.expr) -> tuple[str, tuple[Edit, ...]] | None:
     """How a colleague would write the name there, and what has to be imported; None where it cannot be named.
 
@@ -62,3 +66,11 @@ def taken_names(module: Module) -> set[str]:
     taken |= {each.name for each in module.nodes(ast.FunctionDef, ast.ClassDef)}
     taken |= {each.name for each in module.nodes(ast.AsyncFunctionDef)}
     return taken | {each.asname or each.name for each in module.nodes(ast.alias)}
+
+
+def names_of_loader(data: ast.expr | None) -> list[str]:
+    """What a colleague would call the loader of a data set: ``train_loader`` of ``train_set``."""
+    name = data.id if isinstance(data, ast.Name) else ""
+    ending = next((each for each in OF_DATA if name.endswith(each)), "")
+    stem = name.removesuffix(ending)
+    return [f"{stem}loader" if ending or not stem else f"{stem}_loader", "loader", "data_loader"]

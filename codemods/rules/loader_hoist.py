@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
-from codemods.editing.values import Move
+from codemods.editing.lifting import lifted
+from codemods.editing.naming import names_of_loader, taken_names
+from codemods.editing.values import Insert, Move, Replace
 from codemods.facts.data.rebuilding import build_once, rebuilt
 from codemods.facts.reason import Reason
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
+    from codemods.editing.values import Edit
+    from codemods.facts.data.rebuilding import Once, Rebuilt
     from codemods.facts.script import Script
 
 _LOADER = "the loop builds the same loader again in each pass"
@@ -32,7 +36,8 @@ class LoaderHoist(Codemod):
         but only one that is built once can keep them, which ``loader-persistent`` then sees to.
 
         What the loop assigns and the loader is built of goes along: data sets of torchvision that read archives,
-        transforms, numbers. So does the call of a function that does nothing but build.
+        transforms, numbers. So does the call of a function that does nothing but build. A loader that is built where
+        it is read, ``for x, y in DataLoader(data):``, gets a name.
 
     When it is left:
         An argument changes in the loop, or may: the batch size, the transform, the indices of a ``Subset``. Something
@@ -57,8 +62,8 @@ class LoaderHoist(Codemod):
     phases = frozenset({Phase.DATA, Phase.OTHER})
     causes = words(
         """
-        changes-in-loop dataset-changes made-in-loop own-loader-class script-decides unknown-arguments unknown-dataset
-        unknown-reading
+        changes-in-loop dataset-changes made-in-loop no-name own-loader-class script-decides unknown-arguments
+        unknown-dataset unknown-reading
         """
     )
     examples = (
@@ -119,6 +124,7 @@ for epoch in range(10):
     def find(self, script: Script) -> Iterator[Finding]:
         """Every statement of a loop that builds loaders which are read once, and those that functions build so."""
         told: set[ast.AST] = set()
+        taken = taken_names(script.module)
         for found in rebuilt(script):
             loader = found.first
             module, node = (found.module, found.statement) if found.names_them else (loader.module, loader.call)
@@ -128,7 +134,24 @@ for epoch in range(10):
             once = build_once(script, found)
             if isinstance(once, Reason):
                 yield self.left(module, node, once)
+                continue
+            edits = _edits(found, once, taken)
+            if isinstance(edits, Reason):
+                yield self.left(module, node, edits)
             else:
-                moves = (Move(module, each, found.loop) for each in once.statements)
                 message, gain = (_DATA, _READ_AGAIN) if once.reads_files else (_LOADER, _BUILT_AGAIN)
-                yield self.rewrites(module, node, message, *moves, gain=gain)
+                yield self.rewrites(module, node, message, *edits, gain=gain)
+
+
+def _edits(found: Rebuilt, once: Once, taken: set[str]) -> list[Edit] | Reason:
+    """What puts the loader above the loop, under a new name where it has none; that is taken from then on."""
+    module, call = found.module, once.unnamed
+    if call is None:
+        return [Move(module, each, found.loop) for each in once.statements]
+    data = found.first.arguments["dataset"].node if "dataset" in found.first.arguments else None
+    name = next((each for each in names_of_loader(data) if each not in taken), None)
+    made = lifted(module, call, name) if name is not None else None
+    if name is None or made is None:
+        return Reason("no-name", "its loader has no name, and none can be given to it above the loop")
+    taken.add(name)
+    return [Insert(module, found.loop, made, "before"), Replace(module, call, name, comments_go_along=True)]

@@ -45,6 +45,47 @@ def test_a_loader_goes_above_the_loop_with_its_comments() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "header", "name"),
+    [
+        pytest.param("", "for x, y in {}:", "loader", id="a loop over it"),
+        pytest.param("", "for i, (x, y) in enumerate({}, 1):", "loader", id="counted"),
+        pytest.param(
+            "train_set = data\n", "for x, y in {}:  # batches", "train_loader", id="of a data set for training"
+        ),
+        pytest.param("digits = data\n", "for x, y in {}:", "digits_loader", id="of one with another name"),
+        pytest.param("loader = 3\n", "for x, y in {}:", "data_loader", id="where a name is taken"),
+    ],
+)
+def test_one_without_a_name_gets_one_above_the_loop(before: str, header: str, name: str) -> None:
+    data = before.partition(" ")[0] if before.endswith("= data\n") else "data"
+    made = f"DataLoader({data}, batch_size=8, shuffle=True)"
+
+    read = "        print(x.sum(), y.sum())\n"
+    rewrites(
+        f"{before}# Train.\n{EPOCHS}    {header.format(made)}\n{read}",
+        f"{before}# Train.\n{name} = {made}\n{EPOCHS}    {header.format(name)}\n{read}",
+    )
+
+
+def test_several_lines_of_one_without_a_name_keep_their_form() -> None:
+    made = "DataLoader(\n        data,\n        batch_size=8,  # small\n    )"
+    read = "        print(x, y)\n"
+    rewrites(
+        f"{EPOCHS}    for x, y in {made}:\n{read}",
+        f"loader = {made.replace(chr(10) + '    ', chr(10))}\n{EPOCHS}    for x, y in loader:\n{read}",
+    )
+
+
+def test_two_without_names_get_two() -> None:
+    read = "    for x, y in {}:\n        print(x, y)\n"
+    made = ("DataLoader(data, 8)", "DataLoader(data, 16)")
+    rewrites(
+        EPOCHS + "".join(map(read.format, made)),
+        f"loader = {made[0]}\ndata_loader = {made[1]}\n{EPOCHS}" + "".join(map(read.format, ("loader", "data_loader"))),
+    )
+
+
 def test_what_the_loop_builds_it_of_goes_along_in_its_order() -> None:
     inner = (
         "    size = 8\n    train, test = Subset(data, range(60)), Subset(data, [60, 61])\n"
@@ -357,10 +398,16 @@ def test_a_loader_is_left_for_what_it_is_built_of(code: str, because: str) -> No
             id="under a condition",
         ),
         pytest.param(
-            f"{EPOCHS}    for x, y in DataLoader(data, 8):\n        print(x)\n",
+            f"{EPOCHS}    part = Subset(data, range(8))\n    for x, y in DataLoader(part, 8):\n        print(x)\n",
+            "it is built where it is read, or kept in something else than a name (line 8): give it a name above the "
+            "loop",
+            id="without a name, of what the loop makes",
+        ),
+        pytest.param(
+            f"{EPOCHS}    for x, y in [*DataLoader(data, 8)]:\n        print(x)\n",
             "it is built where it is read, or kept in something else than a name (line 7): give it a name above the "
             "loop",
-            id="without a name",
+            id="without a name, unpacked",
         ),
         pytest.param(
             f"{EPOCHS}    x, y = next(iter(DataLoader(data, 8)))\n    print(x)\n",

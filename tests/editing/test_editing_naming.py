@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from codemods.dataflow.source import Module
-from codemods.editing.naming import all_written, taken_names, written
+from codemods.editing.naming import all_written, names_of_loader, taken_names, written
 from codemods.editing.values import ImportName
 from codemods.facts.script import Script
 
@@ -67,3 +67,22 @@ def test_how_several_names_are_written(text: str, expected: tuple[list[str], lis
 def test_which_names_are_taken() -> None:
     text = "import a.b as c\nfrom d import e\nclass F: pass\nasync def g(h): i.j = k(l=m)\n"
     assert taken_names(Module("train.py", text)) == set("cefghijklm") - {"f"} | {"F"}
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("train_set", "train_loader"),
+        ("trainset", "trainloader"),
+        ("test_dataset", "test_loader"),
+        ("data", "loader"),
+        ("digits", "digits_loader"),
+        ("self.train_set", "loader"),
+    ],
+)
+def test_what_a_loader_is_called_after_its_data(data: str, name: str) -> None:
+    assert names_of_loader(ast.parse(data, mode="eval").body)[0] == name
+
+
+def test_a_loader_of_data_without_a_name_is_called_so() -> None:
+    assert names_of_loader(None) == ["loader", "loader", "data_loader"]

@@ -63,6 +63,8 @@ class Once:
     statements: tuple[ast.stmt, ...]
     reads_files: bool
     """Whether data are read from files with it."""
+    unnamed: ast.Call | None = None
+    """The loader, where it has no name yet, as the header of a loop over its batches builds it."""
 
 
 def rebuilt(script: Script) -> Iterator[Rebuilt]:
@@ -99,17 +101,32 @@ def build_once(script: Script, found: Rebuilt) -> Once | Reason:
     if not found.names_them:
         return _why_in_function(found)
     invariants = Invariants(script, found.module, found.loop)
+    call = _built_in_header(found)
     reason = (
         _why_not_torchs(found)
         or _why_no_assignment(found)
-        or invariants.why_statement_varies(found.statement)
+        or (invariants.why_statement_varies(found.statement) if call is None else invariants.why_varies(call))
         or next((why for each in found.loaders if (why := _why_seen(script, found, each)) is not None), None)
     )
     if reason is not None:
         return reason
+    if call is not None and invariants.statements:
+        return _why_no_name(found)
     statements = tuple(sorted(invariants.statements, key=found.module.span))
-    why_not_read = _why_not_read_before(script, found, statements) if invariants.reading else None
-    return why_not_read or Once(statements, bool(invariants.reading))
+    last = found.statement if call is not None else statements[-1]
+    reason = _why_not_read_before(script, found, last) if invariants.reading else None
+    return reason or Once(statements, bool(invariants.reading), call)
+
+
+def _built_in_header(found: Rebuilt) -> ast.Call | None:
+    """The only loader, where the header of a loop over its batches builds it: ``for x, y in DataLoader(data):``."""
+    statement, call = found.statement, found.first.call
+    if not isinstance(statement, ast.For) or len(found.loaders) > 1:
+        return None
+    above: ast.AST | None = found.module.parent(call)
+    while isinstance(above, (ast.Call, ast.keyword)):
+        above = found.module.parent(above)
+    return call if above is statement else None
 
 
 def _why_in_function(found: Rebuilt) -> Reason:
@@ -145,10 +162,13 @@ def _why_no_assignment(found: Rebuilt) -> Reason | None:
         return Reason(_LOOP, text, (at(module, above or statement),), "build it above the loop")
     flow = found.first.flow
     held = frozenset().union(*(flow.values(each) for each in names_of(statement)))
-    if not all(each.value in held for each in found.loaders):
-        text = f"it is built where it is read, or kept in something else than a name ({HERE}):"
-        return Reason(_LOOP, text, (at(module, statement),), "give it a name above the loop")
-    return None
+    is_named = all(each.value in held for each in found.loaders)
+    return None if is_named or _built_in_header(found) is not None else _why_no_name(found)
+
+
+def _why_no_name(found: Rebuilt) -> Reason:
+    text = f"it is built where it is read, or kept in something else than a name ({HERE}):"
+    return Reason(_LOOP, text, (at(found.module, found.statement),), "give it a name above the loop")
 
 
 # What is seen of it.
@@ -208,12 +228,11 @@ def _draws(script: Script, function: ast.AST) -> bool:
 # When it is built.
 
 
-def _why_not_read_before(script: Script, found: Rebuilt, statements: Sequence[ast.stmt]) -> Reason | None:
+def _why_not_read_before(script: Script, found: Rebuilt, last: ast.stmt) -> Reason | None:
     """Why files would be read that are not read now: the loop may have no pass, or end one before it reads them."""
     if not _surely_runs(script, found.loop):
         text = f"the loop may have no pass, and then no data are read ({HERE}):"
         return Reason(_LOOP, text, (at(found.module, found.loop),), "build data set and loader above the loop")
-    last = statements[-1]
     for each in found.loop.body:
         if each is last:
             break
