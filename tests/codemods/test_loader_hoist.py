@@ -483,6 +483,45 @@ def test_a_dictionary_of_options_may_be_written_under_another_key() -> None:
     rewrites(f"{before}{EPOCHS}{loader}{READ}{after}", f"{before}{moved}{EPOCHS}{READ}{after}")
 
 
+SOME = "import sys\nfor epoch in range(int(sys.argv[1])):\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        pytest.param(f"{SOME}{LOADER}{READ}if 'loader' in globals():\n    print(len(loader))\n", 11, id="globals"),
+        pytest.param(f"{SOME}{LOADER}{READ}for name in dir():\n    print(name)\n", 11, id="dir"),
+        pytest.param(
+            f"{SOME}{LOADER}{READ}try:\n    print(len(loader))\nexcept NameError:\n    print('no epochs')\n",
+            13,
+            id="NameError",
+        ),
+        pytest.param(
+            f"{SOME}{LOADER}{READ}try:\n    print(len(loader))\nexcept:\n    print('no epochs')\n", 13, id="any error"
+        ),
+        pytest.param(f"{EPOCHS}    print('loader' in vars())\n{LOADER}{READ}", 7, id="before it is built"),
+    ],
+)
+def test_one_is_left_whose_name_is_asked_for(code: str, line: int) -> None:
+    because = f"the script asks which names there are (line {line}), and its name would be there before the loop"
+    left(code, f"{because}: build it above the loop")
+
+
+@pytest.mark.parametrize(
+    ("head", "after"),
+    [
+        pytest.param(EPOCHS, "print('loader' in globals(), sorted(locals()))\n", id="after a loop that has a pass"),
+        pytest.param(SOME, "print(globals()['data'], 'data' in globals())\n", id="for another name"),
+        pytest.param(SOME, "try:\n    print(epoch)\nexcept NameError:\n    print('none')\n", id="for the epoch"),
+        pytest.param(SOME, "try:\n    print(len(loader))\nexcept OSError:\n    pass\n", id="another error"),
+    ],
+)
+def test_names_that_are_asked_for_otherwise_are_no_obstacle(head: str, after: str) -> None:
+    first, loop = head.partition("for")[0], head[head.index("for") :]
+    moved = LOADER.removeprefix("    ")
+    rewrites(f"{head}{LOADER}{READ}{after}", f"{first}{moved}{loop}{READ}{after}")
+
+
 def test_one_that_two_loops_build_by_a_function_of_a_function_is_one_site() -> None:
     build = "def build():\n    loader = DataLoader(data, 8)\n    print(len(loader))\n    return loader\n\n\n"
     train = f"def train():\n    loader = build()\n{READ}\n\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS
 from codemods.dataflow.values import Literal, Sort
+from codemods.facts.asked_names import asked
 from codemods.facts.data.reads import How
 from codemods.facts.invariants import Invariants, names_of
 from codemods.facts.loops import around, module_of, places_that_run, repeats
@@ -113,8 +114,9 @@ def build_once(script: Script, found: Rebuilt) -> Once | Reason:
     if call is not None and invariants.statements:
         return _why_no_name(found)
     statements = tuple(sorted(invariants.statements, key=found.module.span))
+    reason = _why_missed(script, found, statements)
     last = found.statement if call is not None else statements[-1]
-    reason = _why_not_read_before(script, found, last) if invariants.reading else None
+    reason = reason or (_why_not_read_before(script, found, last) if invariants.reading else None)
     return reason or Once(statements, bool(invariants.reading), call)
 
 
@@ -226,6 +228,17 @@ def _draws(script: Script, function: ast.AST) -> bool:
 
 
 # When it is built.
+
+
+def _why_missed(script: Script, found: Rebuilt, statements: Sequence[ast.stmt]) -> Reason | None:
+    """Who sees that a name is there above the loop already, or after a loop that had no pass."""
+    names = {name.id for statement in statements for name in names_of(statement)}
+    may_be_skipped = not _surely_runs(script, found.loop)
+    node = next(asked(script, found.module, found.loop, names, may_be_skipped=may_be_skipped), None)
+    if node is None:
+        return None
+    text = f"the script asks which names there are ({HERE}), and its name would be there before the loop:"
+    return Reason(_LOOP, text, (at(found.module, node),), "build it above the loop")
 
 
 def _why_not_read_before(script: Script, found: Rebuilt, last: ast.stmt) -> Reason | None:
