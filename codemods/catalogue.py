@@ -14,6 +14,7 @@ from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.dataset_on_device import DatasetOnDevice
 from codemods.rules.debug_off import DebugOff
+from codemods.rules.device_ctor import DeviceCtor
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
 from codemods.rules.h2d_non_blocking import H2dNonBlocking
@@ -36,7 +37,7 @@ Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
     # What only looks into a run, or waits, goes before anything is put around it, and names are those of today.
-    (DebugOff, SyncOff, AmpMigrate),
+    (DebugOff, SyncOff, DeviceCtor, AmpMigrate),
     # Of a loss of logits, 16 bits leave what those of probabilities lose.
     (BceLogits,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.

@@ -68,6 +68,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "profile-used": "A profiler outside of the script may use what the code does for it. Take the code away where "
         "there is none.",
         "timing": "The script measures times, which would be other ones. Take the clock away where nobody looks at it.",
+        "draws-elsewhere": "Random numbers would be drawn by the generator of the device: other ones, and other ones "
+        "later on the host. Where that will do, name the device in the call.",
         "memory-scarce": "It matters to the script how much memory is in use, and the change may leave more of it in "
         "use. Where there is enough, take the line away by hand.",
         # The device.

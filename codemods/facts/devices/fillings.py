@@ -1,0 +1,276 @@
+"""Which tensors are filled on the host and copied to a device, where they could be made on it?"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import last_name
+from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort, without_none
+from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.streams import why_not_ordered
+from codemods.facts.loops import REPEATING, loop_around
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.drawing import call_draws
+from codemods.library.fills import (
+    EXACT_IN_EACH_FORMAT,
+    FILLING,
+    PLAIN_ARGUMENTS,
+    counts,
+    fills,
+    is_alike,
+    is_legacy,
+    keeps_triangle,
+    spaces,
+)
+from codemods.library.kinds import is_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.facts.devices.transfers import Transfer
+    from codemods.facts.script import Script
+
+_VARIABLE = "torch.autograd.Variable"
+_CASTS = frozenset({"to", "type"})
+_NUMBERS = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.PLAIN})
+_MAY_BE_TENSOR = TENSOR_SORTS | {Sort.UNKNOWN}
+_FORMAT_POSITION = 1
+"""Where ``x.to(device, dtype)`` has the number format."""
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A tensor that is filled on the host, and copied to a device in the same expression."""
+
+    transfer: Transfer
+    maker: ast.Call
+    """What makes it: ``torch.zeros(…)`` of ``torch.zeros(…).view(…).to(device)``."""
+    name: str
+    """The qualified name of that."""
+    steps: tuple[ast.Call, ...]
+    """What is called between, from the outside in."""
+    why_not: Reason | None
+
+    @property
+    def number_format(self) -> ast.expr | None:
+        """The number format that the copy is cast to."""
+        call = self.transfer.call
+        given = next((each.value for each in call.keywords if each.arg == "dtype"), None)
+        return given or next(iter(call.args[_FORMAT_POSITION : _FORMAT_POSITION + 1]), None)
+
+
+def filled(script: Script) -> Iterator[Filled]:
+    """The tensors of the module that are filled on the host again and again, and copied to what may be CUDA."""
+    for transfer in script.transfers:
+        module, call = transfer.module, transfer.call
+        if module is not script.module or transfer.method not in {"to", "cuda"}:
+            continue
+        steps = tuple(_steps(script, transfer.receiver))
+        maker = steps[-1] if steps else None
+        name = _name(script, maker) if maker is not None else ""
+        if maker is None or not _is_about(script, name, steps) or not script.may_run(module, call):
+            continue
+        is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
+        if is_there or loop_around(script.flow, module, call, REPEATING) is None or _stays(transfer):
+            continue
+        yield Filled(transfer, maker, name, steps[:-1], _why_not(script, transfer, name, steps))
+
+
+def _steps(script: Script, node: ast.expr) -> Iterator[ast.Call]:
+    """The calls that an expression is a chain of, from the outside in, to the one that makes the tensor."""
+    while isinstance(node, ast.Call):
+        name = _name(script, node)
+        if (name == _VARIABLE or keeps_triangle(name)) and node.args:
+            yield node
+            node = node.args[0]
+        elif not name and isinstance(node.func, ast.Attribute):
+            yield node
+            node = node.func.value
+        else:
+            yield node
+            return
+
+
+def _name(script: Script, call: ast.Call) -> str:
+    """The qualified name of the library's function that is called; nothing for a method, or where several may be."""
+    values = script.flow.values(call.func)
+    names = {each.name for each in values if each.sort is Sort.EXTERNAL}
+    return names.pop() if len(names) == len(values) == 1 else ""
+
+
+def _is_about(script: Script, name: str, steps: tuple[ast.Call, ...]) -> bool:
+    """Whether it is a tensor that is filled, and none that is made of data."""
+    if is_legacy(name):
+        return any(_method(each) in FILLING or call_draws(script.flow, each) for each in steps)
+    return fills(name) or counts(name) or spaces(name) or call_draws(script.flow, steps[-1])
+
+
+def _method(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _stays(transfer: Transfer) -> bool:
+    """Whether the tensor stays on the host."""
+    return transfer.device.kind is DeviceKind.CPU
+
+
+# What stands against it.
+
+
+def _why_not(script: Script, transfer: Transfer, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
+    return (
+        _why_other_numbers(script, name, steps)
+        or _why_other_tensor(script, name, steps)
+        or _why_other_copy(script, transfer, name)
+        or _why_other_stream(script, transfer)
+    )
+
+
+def _why_other_numbers(script: Script, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
+    """Why other numbers might come out on the device."""
+    maker = steps[-1]
+    if any(call_draws(script.flow, each) for each in steps):
+        text = "random numbers are drawn from another generator on the device, and all later ones on the host change:"
+        return Reason("draws-elsewhere", text, remedy="name the device in the call where other numbers will do")
+    if spaces(name):
+        return Reason("other-result", f"{name}() may round otherwise on the device")
+    if counts(name):
+        given = [*maker.args, *(each.value for each in maker.keywords if each.arg in {"start", "end", "step"})]
+        unknown = next((each for each in given if not _is_integer(script, each)), None)
+        if unknown is not None:
+            text = f"'{ast.unparse(unknown)}' is not known to be an integer, and floats may round otherwise there"
+            return Reason("other-result", text)
+    return None
+
+
+def _is_integer(script: Script, node: ast.expr) -> bool:
+    """Whether it is an integer: a constant, a length, a size, or a sum or product of such."""
+    match node:
+        case ast.Constant(value):
+            return type(value) is int
+        case ast.UnaryOp(ast.USub(), operand):
+            return _is_integer(script, operand)
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), right):
+            return _is_integer(script, left) and _is_integer(script, right)
+        case ast.Call(ast.Attribute(_, "size" | "dim" | "numel" | "nelement")):
+            return not isinstance(node.func, ast.Attribute) or _is_tensor(script, node.func.value)
+        case ast.Call():
+            return any(each.name == "builtins.len" for each in script.flow.values(node.func))
+        case ast.Subscript(ast.Attribute(owner, "shape")):
+            return _is_tensor(script, owner)
+    values = script.flow.values(node)
+    return bool(values) and all(isinstance(each, Literal) and type(each.value) is int for each in values)
+
+
+def _is_tensor(script: Script, node: ast.expr) -> bool:
+    values = without_none(script.flow.values(node))
+    return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+
+
+def _why_other_tensor(script: Script, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
+    """Why what is made may not be made so on a device, or would be another thing there."""
+    maker = steps[-1]
+    if is_legacy(name):
+        text = "the legacy constructor takes no device:"
+        return Reason("other-arguments", text, remedy="write torch.zeros(…) or torch.full(…) with the device")
+    for call in steps:
+        asked = next((each for each in call.keywords if each.arg == "requires_grad"), None)
+        if (asked is not None and not _is_false(asked.value)) or _method(call) == "requires_grad_":
+            text = "gradients are asked for of the tensor on the host, and would be of the one on the device"
+            return Reason("other-result", text)
+    if any(each.arg is None for each in maker.keywords):
+        return Reason("unknown-arguments", "the device may be among its ** arguments")
+    tensor = next(
+        (each for each in (*maker.args, *(each.value for each in maker.keywords)) if _is_tensor(script, each)), None
+    )
+    if tensor is not None:
+        return Reason("other-arguments", f"'{ast.unparse(tensor)}' is a tensor, which may be on the host")
+    other = next((each.arg for each in maker.keywords if each.arg not in PLAIN_ARGUMENTS), None)
+    if other is not None:
+        return Reason("other-arguments", f"it is given {other}, which may not go together with a device")
+    for call in steps[:-1]:
+        if not _is_kept(script, call):
+            return Reason("other-result", f"'{last_name(call.func)}()' may compute otherwise on the device")
+    return None
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _is_kept(script: Script, call: ast.Call) -> bool:
+    """Whether what is called on the way computes the same on each device."""
+    name = _name(script, call)
+    if name == _VARIABLE:
+        return len(call.args) == 1 and all(each.arg == "requires_grad" for each in call.keywords)
+    if keeps_triangle(name):
+        return True
+    given = [*call.args, *(each.value for each in call.keywords)]
+    if _method(call) in _CASTS and len(given) == 1:
+        return _is_format(script, given[0])
+    if _method(call) in FILLING and not all(_is_number(script, each) for each in given):
+        return False
+    return is_alike(_method(call)) and not any(_is_tensor(script, each) for each in given)
+
+
+def _is_format(script: Script, node: ast.expr) -> bool:
+    """``torch.long``, ``x.dtype``."""
+    formats = script.flow.values(node)
+    is_of_tensor = isinstance(node, ast.Attribute) and node.attr == "dtype" and _is_tensor(script, node.value)
+    return is_of_tensor or (bool(formats) and all(map(is_dtype, formats)))
+
+
+def _is_number(script: Script, node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(script, node.operand)
+    values = script.flow.values(node)
+    return isinstance(node, ast.Constant) or (bool(values) and all(each.sort in _NUMBERS for each in values))
+
+
+def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | None:
+    """Why the copy does more than to go to a device."""
+    call, target = transfer.call, transfer.target
+    others = [each.arg or "**" for each in call.keywords if each.arg not in {"device", "dtype", "non_blocking"}]
+    is_long = len(call.args) > (1 if transfer.method == "cuda" else _FORMAT_POSITION + 1)
+    if others or is_long or any(isinstance(each, ast.Starred) for each in call.args):
+        return Reason("other-arguments", "the copy has arguments that the constructor does not take")
+    if transfer.method == "to" and target is None:
+        return Reason("unknown-device", "the device is not given")
+    if len(call.args) > _FORMAT_POSITION or any(each.arg == "dtype" for each in call.keywords):
+        given = call.args[_FORMAT_POSITION] if len(call.args) > _FORMAT_POSITION else None
+        if name not in EXACT_IN_EACH_FORMAT or (given is not None and not _is_format(script, given)):
+            return Reason("other-arguments", "the copy is cast to another number format, too")
+    if target is None or _is_device_of_tensor(script, target):
+        return None
+    if _is_tensor(script, target):
+        return Reason("other-arguments", "the copy takes the number format of another tensor, too")
+    device = transfer.device if transfer.method == "to" else None
+    if device is None:
+        is_index = isinstance(target, ast.Constant) and type(target.value) is int
+        return (
+            None if is_index else Reason("unknown-device", "the device may be None, which means the current one here")
+        )
+    if device.kind is DeviceKind.UNKNOWN:
+        because = f": {device.reason}" if device.reason else ""
+        text = f"whether '{ast.unparse(target)}' is a device is not known{because}"
+        return Reason("unknown-device", text)
+    return None
+
+
+def _is_device_of_tensor(script: Script, node: ast.expr) -> bool:
+    """``x.device`` of a tensor, or of what may be one."""
+    if not isinstance(node, ast.Attribute) or node.attr != "device":
+        return False
+    owners = without_none(script.flow.values(node.value))
+    return bool(owners) and all(each.sort in _MAY_BE_TENSOR for each in owners)
+
+
+def _why_other_stream(script: Script, transfer: Transfer) -> Reason | None:
+    """Why what uses the tensor may not wait for it to be filled, as it does for a copy."""
+    reason = why_not_ordered(script.flow, transfer.module, transfer.call)
+    if reason is None:
+        return None
+    text = f"another stream is used ({HERE}), which may not wait for the tensor to be filled"
+    return Reason("other-stream", text, reason.places[:1] or (at(transfer.module, transfer.call),))

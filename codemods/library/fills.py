@@ -1,0 +1,55 @@
+"""Tensors that are filled with what every device computes alike, bit for bit, and what may become of them."""
+
+from __future__ import annotations
+
+from codemods.dataflow.names import words
+
+_FILLS = frozenset(f"torch.{name}" for name in words("zeros ones full empty eye"))
+_COUNTS = frozenset(f"torch.{name}" for name in words("arange range"))
+_SPACES = frozenset(f"torch.{name}" for name in words("linspace logspace"))
+_LEGACY = words("Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor ShortTensor ByteTensor BoolTensor")
+_TRIANGLES = words("torch.tril torch.triu")
+_METHODS = words(
+    """
+    view reshape unsqueeze squeeze expand repeat t transpose permute flatten contiguous clone
+    long int short byte bool float double tril triu tril_ triu_ zero_ fill_ detach
+    """
+)
+"""Methods that every device computes alike of such tensors."""
+FILLING = words("fill_ zero_")
+"""Methods that give all elements a value."""
+PLAIN_ARGUMENTS = words("dtype layout names requires_grad fill_value end start step m n size")
+"""Arguments that mean the same on each device."""
+EXACT_IN_EACH_FORMAT = frozenset(f"torch.{name}" for name in words("zeros ones empty eye"))
+"""What comes out alike whether it is made in a number format or cast to it."""
+
+
+def fills(name: str) -> bool:
+    """Whether the function fills a tensor with what it is told, or with nothing."""
+    return name in _FILLS
+
+
+def counts(name: str) -> bool:
+    """Whether the function counts: of integers every device makes the same."""
+    return name in _COUNTS
+
+
+def spaces(name: str) -> bool:
+    """Whether the function computes each element by a multiplication that devices may round otherwise."""
+    return name in _SPACES
+
+
+def is_legacy(name: str) -> bool:
+    """Whether it is a constructor that takes sizes, or numbers, and no device."""
+    package, _, last = name.rpartition(".")
+    return package == "torch" and last in _LEGACY
+
+
+def keeps_triangle(name: str) -> bool:
+    """Whether the function returns its first argument with zeros beside a triangle."""
+    return name in _TRIANGLES
+
+
+def is_alike(method: str) -> bool:
+    """Whether every device computes the method of such a tensor alike."""
+    return method in _METHODS

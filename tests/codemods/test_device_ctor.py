@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from autotune_rewrite.rewriting.config import Settings
+from autotune_rewrite.rewriting.results import Rewrite
+from autotune_rewrite.rewriting.rewrite import Text, rewrite_project
+from codemods.codemod import Promise
+from codemods.rules.device_ctor import DeviceCtor
+from tests.training import run_script
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.autograd import Variable
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(4, 1).to(device)
+data = torch.randn(10, 8, 4)
+for x in data:
+    x = x.to(device)
+    model(x).mean().backward()
+"""
+N = HEAD.count("\n")
+
+MADE_THERE = {
+    "zeros": ("torch.zeros(2, 3).to(device)", "torch.zeros(2, 3, device=device)"),
+    "ones of a batch's size": ("torch.ones(x.size(0), 1).to(device)", "torch.ones(x.size(0), 1, device=device)"),
+    "a number": ("torch.full((2,), 0.9).to(device)", "torch.full((2,), 0.9, device=device)"),
+    "no number": ("torch.empty(2, dtype=torch.long).to(device)", "torch.empty(2, dtype=torch.long, device=device)"),
+    "the diagonal": ("torch.eye(3).to(device)", "torch.eye(3, device=device)"),
+    "integers": ("torch.arange(0, x.shape[0]).to(device)", "torch.arange(0, x.shape[0], device=device)"),
+    "integers up to a length": ("torch.arange(len(data)).to(device)", "torch.arange(len(data), device=device)"),
+    "by the parameter's name": ("torch.zeros(2).to(device=device)", "torch.zeros(2, device=device)"),
+    "without blocking": ("torch.zeros(2).to(device, non_blocking=True)", "torch.zeros(2, device=device)"),
+    "cuda()": ("torch.zeros(2).cuda()", 'torch.zeros(2, device="cuda")'),
+    "cuda() with an index": ("torch.zeros(2).cuda(1)", 'torch.zeros(2, device="cuda:1")'),
+    "a name": ('torch.zeros(2).to("cuda")', 'torch.zeros(2, device="cuda")'),
+    "the device of another tensor": ("torch.zeros(2).to(x.device)", "torch.zeros(2, device=x.device)"),
+    "another format, too": (
+        "torch.zeros(2).to(device, torch.float64)",
+        "torch.zeros(2, device=device, dtype=torch.float64)",
+    ),
+    "a format in between": ("torch.ones(2).long().to(device)", "torch.ones(2, device=device).long()"),
+    "a format by its name in between": (
+        "torch.ones(2).type(torch.long).to(device)",
+        "torch.ones(2, device=device).type(torch.long)",
+    ),
+    "another shape in between": ("torch.zeros(4).view(2, 2).to(device)", "torch.zeros(4, device=device).view(2, 2)"),
+    "filled in between": ("torch.empty(4).fill_(0.5).to(device)", "torch.empty(4, device=device).fill_(0.5)"),
+    "a triangle": ("torch.triu(torch.ones(4, 4), 1).to(device)", "torch.triu(torch.ones(4, 4, device=device), 1)"),
+    "a variable": ("Variable(torch.ones(2)).cuda()", 'Variable(torch.ones(2, device="cuda"))'),
+    "within a variable": ("Variable(torch.ones(2).cuda())", 'Variable(torch.ones(2, device="cuda"))'),
+    "what follows stays": (
+        "torch.zeros(2).to(device).requires_grad_()",
+        "torch.zeros(2, device=device).requires_grad_()",
+    ),
+    "sizes that are spread": ("torch.zeros(*x.shape).to(device)", "torch.zeros(*x.shape, device=device)"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), MADE_THERE.values(), ids=MADE_THERE)
+def test_it_is_made_on_the_device(before: str, after: str) -> None:
+    check_rewrites(DeviceCtor, f"{HEAD}    y = {before}\n", f"{HEAD}    y = {after}\n")
+
+
+def test_arguments_on_lines_of_their_own_get_one_more() -> None:
+    before = "    y = torch.zeros(\n        x.size(0),\n        1,\n    ).to(device)\n"
+    after = "    y = torch.zeros(\n        x.size(0),\n        1,\n        device=device,\n    )\n"
+
+    check_rewrites(DeviceCtor, HEAD + before, HEAD + after)
+
+
+def test_each_of_several_in_one_statement_is_made_there() -> None:
+    check_rewrites(
+        DeviceCtor,
+        HEAD + "    y, z = torch.zeros(2).to(device), torch.ones(2).to(device)\n",
+        HEAD + "    y, z = torch.zeros(2, device=device), torch.ones(2, device=device)\n",
+    )
+
+
+def test_a_method_that_the_loop_calls_makes_it_there() -> None:
+    net = HEAD.replace("model = nn.Linear(4, 1)", "model = Net()").replace(
+        "device =",
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(4, 1)\n\n"
+        "    def forward(self, x):\n        return self.a(x) + {}\n\n\ndevice =",
+        1,
+    )
+
+    check_rewrites(
+        DeviceCtor,
+        net.format("torch.zeros(8, 1).to(x.device)"),
+        net.format("torch.zeros(8, 1, device=x.device)"),
+    )
+
+
+def test_what_is_not_known_may_have_a_device_but_be_no_number() -> None:
+    code = HEAD + "\ndef predict(state):\n    return [{} for _ in range(9)]\n"
+
+    check_rewrites(
+        DeviceCtor,
+        code.format("torch.zeros(2).to(state.device)"),
+        code.format("torch.zeros(2, device=state.device)"),
+    )
+    check_leaves(
+        DeviceCtor,
+        code.format("torch.empty(2).fill_(state).to(device)"),
+        "'fill_()' may compute otherwise on the device",
+    )
+
+
+RANDOM = (
+    "random numbers are drawn from another generator on the device, and all later ones on the host change:"
+    " name the device in the call where other numbers will do"
+)
+LEFT = {
+    "noise": ("torch.randn(2, 3).to(device)", RANDOM),
+    "an order": ("torch.randperm(10).cuda()", RANDOM),
+    "labels by chance": ("torch.randint(0, 10, (8,)).to(device)", RANDOM),
+    "filled by chance": ("torch.empty(8).uniform_(0, 1).to(device)", RANDOM),
+    "filled by chance, as of old": ("torch.FloatTensor(8).normal_().cuda()", RANDOM),
+    "filled, as of old": (
+        "torch.FloatTensor(8, 1).fill_(1).cuda()",
+        "the legacy constructor takes no device: write torch.zeros(…) or torch.full(…) with the device",
+    ),
+    "floats in steps": ("torch.linspace(0, 1, 10).to(device)", "torch.linspace() may round otherwise on the device"),
+    "a range of floats": (
+        "torch.arange(0, 1, 0.1).to(device)",
+        "'0.1' is not known to be an integer, and floats may round otherwise there",
+    ),
+    "a range of what is not known": (
+        "torch.arange(input()).to(device)",
+        "'input()' is not known to be an integer, and floats may round otherwise there",
+    ),
+    "gradients are asked for": (
+        "torch.zeros(2, requires_grad=True).to(device)",
+        "gradients are asked for of the tensor on the host, and would be of the one on the device",
+    ),
+    "gradients are asked for in between": (
+        "torch.zeros(2).requires_grad_().to(device)",
+        "gradients are asked for of the tensor on the host, and would be of the one on the device",
+    ),
+    "another format of a number": (
+        "torch.full((2,), 0.1).to(device, torch.float16)",
+        "the copy is cast to another number format, too",
+    ),
+    "two formats": (
+        "torch.zeros(2, dtype=torch.long).to(device, torch.float32)",
+        "the copy is cast to another number format, too",
+    ),
+    "the format of another tensor": (
+        "torch.zeros(2).to(x)",
+        "the copy takes the number format of another tensor, too",
+    ),
+    "another layout": (
+        "torch.zeros(1, 2, 3, 4).to(device, memory_format=torch.channels_last)",
+        "the copy has arguments that the constructor does not take",
+    ),
+    "filled with what a tensor holds": (
+        "torch.full((2,), data[0, 0, 0]).to(device)",
+        "'data[0, 0, 0]' is a tensor, which may be on the host",
+    ),
+    "pinned memory": (
+        "torch.zeros(2, pin_memory=True).to(device)",
+        "it is given pin_memory, which may not go together with a device",
+    ),
+    "arguments that are not seen": (
+        "torch.zeros(2, **dict(dtype=torch.long)).to(device)",
+        "the device may be among its ** arguments",
+    ),
+    "something is computed of it": (
+        "torch.ones(2).exp().to(device)",
+        "'exp()' may compute otherwise on the device",
+    ),
+    "a device that is not known": (
+        "torch.zeros(2).to(input())",
+        "whether 'input()' is a device is not known: where the device comes from is not followed",
+    ),
+    "perhaps the current device": (
+        "torch.zeros(2).cuda(input())",
+        "the device may be None, which means the current one here",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
+def test_it_is_left(code: str, because: str) -> None:
+    check_leaves(DeviceCtor, f"{HEAD}    y = {code}\n", because)
+
+
+def test_another_stream_might_not_wait_for_it() -> None:
+    code = HEAD + "    with torch.cuda.stream(torch.cuda.Stream()):\n        y = torch.zeros(2).to(device)\n"
+
+    check_leaves(
+        DeviceCtor, code, f"another stream is used (line {N + 1}), which may not wait for the tensor to be filled"
+    )
+
+
+SILENT = {
+    "it is made there already": "    y = torch.zeros(2, device=device)\n",
+    "it runs once": "y = torch.zeros(2).to(device)\n",
+    "it stays on the host": '    y = torch.zeros(2).to("cpu")\n',
+    "only its format changes": "    y = torch.zeros(2).to(torch.float64)\n",
+    "numbers are copied in either form": "    y = torch.tensor([1, 2]).to(device)\n",
+    "data of old": "    y = torch.FloatTensor([1, 2]).to(device)\n",
+    "it has a name on the host": "    y = torch.zeros(2)\n    print(y)\n    z = y.to(device)\n",
+    "a function of the project": "    y = zeros(2).to(device)\n",
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
+def test_what_needs_no_change_is_not_mentioned(code: str) -> None:
+    head = HEAD.replace("device =", "def zeros(n):\n    return torch.zeros(n)\n\ndevice =", 1)
+
+    check_silent(DeviceCtor, head + code)
+
+
+def test_a_device_that_another_file_has_keeps_its_name() -> None:
+    settings = Settings(frozenset({DeviceCtor.name()}), Promise.TRAINING)
+    engine = (
+        "import torch\nimport config\n\n\ndef train(model, data):\n    for x in data:\n"
+        "        y = torch.zeros(8, 1).to(config.device)\n        (model(x) - y).mean().backward()\n"
+    )
+    texts = [
+        Text("train.py", HEAD + "from engine import train\ntrain(model, data)\n", settings),
+        Text("engine.py", engine, settings, "engine"),
+        Text("config.py", 'import torch\ndevice = torch.device("cuda:0")\n', settings, "config"),
+    ]
+
+    _, other, _ = rewrite_project(texts)
+
+    assert isinstance(other, Rewrite)
+    assert other.after == engine.replace("(8, 1).to(config.device)", "(8, 1, device=config.device)")
+
+
+def test_the_losses_are_the_same_bits_on_the_cpu() -> None:
+    text = (
+        "import torch\ntorch.manual_seed(0)\n"
+        + HEAD
+        + (
+            "    mask = torch.tril(torch.ones(8, 8)).to(device)\n    noise = torch.randn(8, 4).to(device)\n"
+            "    print((mask @ model(x + noise)).sum().item().hex(), torch.arange(8).to(device).sum().item())\n"
+        )
+    )
+    result = run(DeviceCtor, text)
+
+    assert result.after.count("device=device") == 2
+    assert run_script(result.after) == run_script(text)

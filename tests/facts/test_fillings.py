@@ -1,0 +1,67 @@
+"""Tensors that are filled on the host and copied to a device."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.devices.fillings import filled
+
+HEAD = "import torch\nfrom torch.autograd import Variable\ndevice = torch.device('cuda')\n"
+MADE = {
+    "at once": ("torch.zeros(2).to(device)", "torch.zeros(2)", []),
+    "with steps in between": ("torch.ones(4).view(2, 2).long().to(device)", "torch.ones(4)", ["long", "view"]),
+    "in a function around it": ("torch.tril(torch.ones(2, 2)).cuda()", "torch.ones(2, 2)", ["tril"]),
+    "in a variable": ("Variable(torch.zeros(2)).cuda()", "torch.zeros(2)", ["Variable"]),
+}
+
+
+def last(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+@pytest.mark.parametrize(("code", "maker", "steps"), MADE.values(), ids=MADE)
+def test_what_makes_it(code: str, maker: str, steps: list[str]) -> None:
+    (found,) = filled(script(f"{HEAD}for _ in range(9):\n    y = {code}\n"))
+
+    assert ast.unparse(found.maker) == maker
+    assert [last(each.func) for each in found.steps] == steps
+    assert found.why_not is None
+
+
+def test_the_number_format_of_the_copy() -> None:
+    code = f"{HEAD}for _ in range(9):\n    y = torch.zeros(2).to(device, torch.half), torch.ones(2).to(device, dtype=torch.long)\n"
+
+    assert [each.number_format and last(each.number_format) for each in filled(script(code))] == ["half", "long"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["y = torch.zeros(2).to(device)\n", "for _ in range(9):\n    y = torch.tensor([2]).to(device)\n"],
+    ids=["once", "of data"],
+)
+def test_what_is_none(code: str) -> None:
+    assert list(filled(script(HEAD + code))) == []
+
+
+def test_a_comprehension_is_a_loop() -> None:
+    assert len(list(filled(script(HEAD + "y = [torch.zeros(2).to(device) for _ in range(9)]\n")))) == 1
+
+
+INTEGERS = {
+    "a length": "len(xs)",
+    "a size": "x.size(0)",
+    "an item of the shape": "x.shape[-1]",
+    "a negative one": "-3, 3",
+    "a sum": "x.size(0) + 2 * 3",
+    "a name": "n",
+}
+
+
+@pytest.mark.parametrize("given", INTEGERS.values(), ids=INTEGERS)
+def test_integers_are_counted_alike(given: str) -> None:
+    code = f"xs, x, n = [1], torch.ones(3), 4\nfor _ in range(9):\n    y = torch.arange({given}).to(device)\n"
+
+    assert [each.why_not for each in filled(script(HEAD + code))] == [None]

@@ -1,0 +1,63 @@
+"""Tensors that are filled alike on each device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from codemods.library.fills import (
+    EXACT_IN_EACH_FORMAT,
+    FILLING,
+    counts,
+    fills,
+    is_alike,
+    is_legacy,
+    keeps_triangle,
+    spaces,
+)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "full", "empty", "eye"])
+def test_what_fills(name: str) -> None:
+    assert fills(f"torch.{name}")
+
+
+@pytest.mark.parametrize("name", ["rand", "randn", "tensor", "linspace", "zeros_like", "arange"])
+def test_what_does_not_fill(name: str) -> None:
+    assert not fills(f"torch.{name}")
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "eye"])
+@pytest.mark.parametrize("number_format", [torch.float64, torch.float16, torch.int64, torch.bool])
+def test_a_cast_gives_what_is_made_in_the_format(name: str, number_format: torch.dtype) -> None:
+    made = getattr(torch, name)
+
+    assert f"torch.{name}" in EXACT_IN_EACH_FORMAT
+    assert torch.equal(made(4).to(number_format), made(4, dtype=number_format))
+
+
+def test_a_number_is_rounded_twice_by_a_cast() -> None:
+    assert "torch.full" not in EXACT_IN_EACH_FORMAT
+    assert torch.full((1,), 0.1).to(torch.float64) != torch.full((1,), 0.1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("method", sorted(FILLING | {"view", "long", "tril", "expand"}))
+def test_methods_of_tensors_are_meant(method: str) -> None:
+    assert is_alike(method)
+    assert hasattr(torch.Tensor, method)
+    assert not is_alike("exp")
+
+
+@pytest.mark.parametrize(
+    ("name", "predicate"),
+    [
+        ("torch.arange", counts),
+        ("torch.linspace", spaces),
+        ("torch.FloatTensor", is_legacy),
+        ("torch.tril", keeps_triangle),
+    ],
+)
+def test_each_function_is_of_one_sort(name: str, predicate: object) -> None:
+    sorts = [counts, spaces, is_legacy, keeps_triangle, fills]
+
+    assert [each for each in sorts if each(name)] == [predicate]
