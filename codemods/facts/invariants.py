@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, decorators, scope_of
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import last_name, walk
-from codemods.dataflow.values import NOTHING, Sort, without_none
+from codemods.dataflow.values import Sort, without_none
 from codemods.facts.loops import module_of, place
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 CODE = "changes-in-loop"
 _GENERATOR = "torch.Generator"
+_VARIABLES = frozenset(f"builtins.{name}" for name in ("globals", "locals", "vars"))
+"""What returns, given nothing, the dictionary of the variables."""
 _NUMBERS = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.PLAIN})
 _OPERATIONS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
 _PARTS = (ast.Tuple, ast.List, ast.Dict, ast.JoinedStr)
@@ -152,6 +154,23 @@ class Invariants:
         for function in home.nodes(ast.FunctionDef):
             if name in scope_of(function).outer_bound:
                 return self._varies(function, f"'{name}' is given a value by {function.name}()")
+        unseen = self._binds_unseen(name)
+        if unseen is None:
+            return None
+        what = f"'{name}'" if isinstance(unseen, ast.Subscript) else "a variable that is not named"
+        return self._varies(unseen, f"{what} may be given another value in the loop")
+
+    def _binds_unseen(self, name: str) -> ast.expr | None:
+        """What may give a variable a value in the loop without naming it: ``globals()["n"] = 3``, ``exec(code)``."""
+        for _, code in self._code:
+            for _, node in changes(code):
+                owner = changed_by(node)
+                called = self._flow.values(owner.func) if isinstance(owner, ast.Call) and not owner.args else ()
+                if any(each.name in _VARIABLES for each in called) and not _is_of_another(node, name):
+                    return node
+            for call in own(code, ast.Call):
+                if any(each.name == "builtins.exec" for each in self._flow.values(call.func)):
+                    return call
         return None
 
     def _reads_of_loop(self) -> bool:
@@ -206,19 +225,17 @@ class Invariants:
         return next((each for each in calls if _sets_attributes(each)), None)
 
     def _is_namespace(self, node: ast.expr) -> bool:
-        """Whether an expression is the dictionary of an object's attributes, or another name of it."""
-        return _is_dictionary(self._flow, node) or not self._dictionaries.isdisjoint(self._flow.values(node))
+        """Whether an expression is the dictionary of an object's attributes, or may be another name of it."""
+        values = self._flow.values(node)
+        return _is_dictionary(self._flow, node) or any(
+            bool(each & values) if each else not values for each in self._dictionaries
+        )
 
     @cached_property
-    def _dictionaries(self) -> Values:
-        """What the dictionaries of objects' attributes may be, where they are given names or handed on."""
-        found = (
-            self._flow.values(each)
-            for module in self._flow.modules
-            for each in module.nodes(ast.Call, ast.Attribute)
-            if _is_dictionary(self._flow, each)
-        )
-        return NOTHING.union(*found)
+    def _dictionaries(self) -> frozenset[Values]:
+        """What the dictionaries of objects' attributes may be; nothing of those that are not followed."""
+        nodes = (each for module in self._flow.modules for each in module.nodes(ast.Call, ast.Attribute))
+        return frozenset(self._flow.values(each) for each in nodes if _is_dictionary(self._flow, each))
 
     def _why_content(self, node: ast.expr) -> Reason | None:
         """Why what a list or dictionary holds may change in the loop."""

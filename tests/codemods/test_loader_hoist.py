@@ -295,6 +295,24 @@ def test_workers_that_stay_shuffle_otherwise_where_the_loader_does() -> None:
             )
         ),
         pytest.param(
+            "import types\n\n\ndef grow(d):\n    d.update(size=16)\n\n\nargs = types.SimpleNamespace(size=8)\n"
+            f"d = args.__dict__\n{EPOCHS}    loader = DataLoader(data, args.size)\n{READ}    grow(d)\n",
+            "'args.size' may be written in the loop (line 10)",
+            id="the dictionary of a namespace that is not followed",
+        ),
+        *(
+            pytest.param(
+                f"size = 8\n{EPOCHS}    loader = DataLoader(data, size)\n{READ}    {change}\n",
+                f"{what} may be given another value in the loop (line 11)",
+                id=change,
+            )
+            for what, change in (
+                ("'size'", "globals()['size'] = 16"),
+                ("a variable that is not named", "vars().update(size=16)"),
+                ("a variable that is not named", "exec('size = 16')"),
+            )
+        ),
+        pytest.param(
             f"{EPOCHS}    loader = DataLoader(data, 8 + epoch)\n{READ}",
             "'epoch' changes from one pass of the loop to the next (line 6)",
             id="the epoch",
