@@ -14,6 +14,7 @@ from codemods.rules.cudnn_benchmark import CudnnBenchmark
 from codemods.rules.dataset_materialize import DatasetMaterialize
 from codemods.rules.dataset_on_device import DatasetOnDevice
 from codemods.rules.debug_off import DebugOff
+from codemods.rules.defer_sync import DeferSync
 from codemods.rules.device_ctor import DeviceCtor
 from codemods.rules.fused_optimizer import FusedOptimizer
 from codemods.rules.gpu_normalize import GpuNormalize
@@ -61,6 +62,7 @@ ROUNDS: Rounds = (
         Tf32Matmul,
         NoGradEval,
         AsTensor,
+        DeferSync,
     ),
 )
 """Rules of one round read the same facts; between rounds facts are computed anew."""

@@ -162,6 +162,22 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "end for each worker of a loader that something still refers to: 5 s each, 40 s for two loaders with four. "
         "Make the loader in a function that returns, as `main()`; where the script runs on newer torch, require that "
         "or say `--target-torch 2.13`.",
+        # Numbers that the host reads.
+        "integer-start": "A sum of floats starts from 0, and would be 0.0 where nothing is added to it. Start it from "
+        "0.0.",
+        "needed-each-step": "The script uses the number in each iteration, and waits for the device to get it. Use it "
+        "every so many iterations: `if i % 100 == 0:`. What is only kept can be kept as a tensor, detached, and read "
+        "after the loop.",
+        "rounds-otherwise": "Where CUDA divides by a number, it multiplies by the reciprocal, which may round "
+        "otherwise; so may code that is compiled. Divide the sum after the loop.",
+        "seen-elsewhere": "Other code may see the sum while the loop runs, or after an exception, and would find a "
+        "tensor. Keep it in a name that only the function of the loop has.",
+        "times-steps": "The loop reads a clock. Where the host does not wait for the device, that shows when work was "
+        "queued, not when it was done.",
+        "unknown-number": "What is added, or what the sum starts from, is not known to be a number of Python's, or not "
+        "whether it is an integer. Write the start out, as 0.0 where floats are added.",
+        "waits-anyway": "Something else in each iteration waits for the device, so that nothing is gained where this "
+        "does not. See to that first.",
         # Gradients.
         "also-trains": "The code also trains. Put evaluation into a function of its own.",
         "double-backward": "Gradients are differentiated again, as a gradient penalty does.",

@@ -46,6 +46,11 @@ def is_item_of_number(flow: Flow, module: Module, node: ast.Subscript) -> bool:
     return _Numbers(flow, module).holds(inner)
 
 
+def is_without_dimensions(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether the expression is a tensor without dimensions in every pass."""
+    return _Numbers(flow, module).holds(node)
+
+
 _Given: TypeAlias = "tuple[_Numbers, ast.expr]"
 """An expression, and what knows its module."""
 

@@ -1,0 +1,186 @@
+"""Where does the host want numbers that a device may still have to compute, and so waits for it?"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, LOOPS
+from codemods.dataflow.values import Literal, Sort, without_none
+from codemods.facts.precision.floats import content, is_differentiated
+from codemods.facts.reach import own
+from codemods.library.kinds import Kind, may
+from codemods.library.waits import READ_BY_BUILTINS, READ_BY_METHODS, SIZED_BY_NUMBERS, SYNCHRONIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+
+_TO_NUMBERS = frozenset({"builtins.float", "builtins.int"})
+_ON_DEVICE = frozenset({Sort.TENSOR, Sort.MOVED})
+_PERHAPS = _ON_DEVICE | {Sort.UNKNOWN, Sort.CHOICE}
+"""What tensors are that are computed of others and of something that is not known, or that the user chooses."""
+_CHOOSING = (ast.If, ast.IfExp, ast.While, ast.Assert)
+_OF_OBJECTS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A call that makes a number of Python's of a tensor: ``loss.item()``, ``float(loss)``."""
+
+    module: Module
+    node: ast.Call
+    tensor: ast.expr
+    """What is read, without copies to the host on the way."""
+    cuts: bool
+    """Whether it makes an integer of whatever number it is."""
+    is_sure: bool = True
+    """Whether it is known to be a tensor."""
+
+
+def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
+    """The reading that a node is, of a tensor that may be on a device; None of all else."""
+    match node:
+        case ast.Call(ast.Attribute(tensor, "item"), [], []):
+            cuts = False
+        case ast.Call(ast.Name(), [tensor], []) if called := {each.name for each in flow.values(node.func)}:
+            if not called <= _TO_NUMBERS:
+                return None
+            cuts = "builtins.int" in called
+            inner = reading(flow, module, tensor)
+            if inner is not None:
+                return Reading(module, node, inner.tensor, cuts or inner.cuts, inner.is_sure)
+        case _:
+            return None
+    while is_copy_to_host(flow, tensor) and isinstance(tensor, ast.Call) and not tensor.keywords:
+        tensor = tensor.func.value  # type: ignore[attr-defined]
+    is_method = isinstance(node.func, ast.Attribute)
+    is_sure = is_on_device(flow, module, tensor, or_number=is_method)
+    return (
+        Reading(module, node, tensor, cuts, is_sure) if is_sure or (is_method and _is_unknown(flow, tensor)) else None
+    )
+
+
+def _is_unknown(flow: Flow, node: ast.expr) -> bool:
+    values = flow.values(node)
+    return bool(values) and all(each.sort in _PERHAPS for each in values)
+
+
+def is_copy_to_host(flow: Flow, node: ast.expr) -> bool:
+    """Whether it is ``x.cpu()`` or ``x.to("cpu")``."""
+    match node:
+        case ast.Call(ast.Attribute(attr="cpu"), []):
+            return True
+        case ast.Call(ast.Attribute(attr="to"), [device]):
+            return flow.values(device) == {Literal("'cpu'")}
+    return False
+
+
+def is_on_device(flow: Flow, module: Module, node: ast.expr, *, or_number: bool = False) -> bool:
+    """Whether an expression is a tensor that is not seen to be on the host.
+
+    Args:
+        flow: The values of the project.
+        module: Where it stands.
+        node: The expression.
+        or_number: Whether it may be a number of Python's besides, which has no ``item()``.
+    """
+    values = frozenset(
+        each for each in without_none(flow.values(node)) if not (or_number and isinstance(each, Literal))
+    )
+    if values and all(each.sort in _ON_DEVICE for each in values):
+        return True
+    if not values or any(each.sort not in _PERHAPS for each in values):
+        return False
+    if isinstance(node, (ast.Name, ast.Attribute)) and is_differentiated(module, node):
+        return True
+    is_mixed = any(each.sort in _ON_DEVICE for each in values)
+    return is_mixed and content(flow, module, node) is not None
+
+
+def waits(flow: Flow, module: Module, statements: Iterable[ast.AST]) -> Iterator[tuple[Module, ast.expr]]:
+    """Where code surely waits for the device each time that it runs: itself, or in functions of the project it calls.
+
+    Copies of batches are not looked at: ``non_blocking`` is for them.
+    """
+    yield from _waits(flow, module, statements, set())
+
+
+def _waits(
+    flow: Flow, module: Module, statements: Iterable[ast.AST], seen: set[Callee]
+) -> Iterator[tuple[Module, ast.expr]]:
+    for statement in statements:
+        for node in own(statement, ast.expr):
+            if not is_sure(module, node, statement):
+                continue
+            if _wants_numbers(flow, module, node):
+                yield module, node
+            for function in flow.called(node) if isinstance(node, ast.Call) else ():
+                if function not in seen:
+                    seen.add(function)
+                    body = [function.body] if isinstance(function, ast.Lambda) else function.body
+                    yield from _waits(flow, flow.module_of(function), body, seen)
+
+
+def is_sure(module: Module, node: ast.AST, within: ast.AST) -> bool:
+    """Whether a node runs each time that the code does in which it stands, as far as conditions and loops go."""
+    below = node
+    for above in module.ancestors(node) if node is not within else ():
+        is_tested = below in (getattr(above, "test", None), getattr(above, "iter", None))
+        if isinstance(above, (ast.If, ast.IfExp, *LOOPS)) and not is_tested:
+            return False
+        if isinstance(above, (ast.ExceptHandler, ast.match_case, *FUNCTIONS)):
+            return False
+        if isinstance(above, ast.BoolOp) and below is not above.values[0]:
+            return False
+        if above is within:
+            return True
+        below = above
+    return True
+
+
+def _wants_numbers(flow: Flow, module: Module, node: ast.expr) -> bool:
+    """Whether the expression itself makes the host wait."""
+    match node:
+        case ast.FormattedValue(value):
+            return is_on_device(flow, module, value)
+        case ast.Call(func, arguments):
+            called = {each.name for each in flow.values(func) if each.sort is Sort.EXTERNAL}
+            if called & READ_BY_BUILTINS:
+                return any(is_on_device(flow, module, each) for each in arguments)
+            if called & SYNCHRONIZES:
+                return True
+            return isinstance(func, ast.Attribute) and _method_waits(flow, module, node, func)
+    parent = module.parent(node)
+    is_test = isinstance(parent, _CHOOSING) and parent.test is node
+    return is_test and any(is_on_device(flow, module, each) for each in _tested(node))
+
+
+def _method_waits(flow: Flow, module: Module, call: ast.Call, func: ast.Attribute) -> bool:
+    if func.attr in READ_BY_METHODS | SIZED_BY_NUMBERS or is_copy_to_host(flow, call):
+        return is_on_device(flow, module, func.value)
+    return func.attr == "step" and may(flow, flow.values(func.value), Kind.SCALER) and _scaler_waits(flow, call, func)
+
+
+def _scaler_waits(flow: Flow, call: ast.Call, func: ast.Attribute) -> bool:
+    """Whether the step of a gradient scaler asks for overflows on the host: not where the optimizer does so itself."""
+    scalers = [each.site for each in flow.values(func.value) if isinstance(each.site, ast.Call)]
+    may_be_off = any(each.arg in {"enabled", None} or each.arg is None for one in scalers for each in one.keywords)
+    made = [each.site for given in call.args for each in flow.values(given) if isinstance(each.site, ast.Call)]
+    fused = any(each.arg in {"fused", None} for one in made for each in one.keywords)
+    return bool(made) and not may_be_off and not fused
+
+
+def _tested(node: ast.expr) -> Iterator[ast.expr]:
+    """The parts of a condition of which the truth is asked."""
+    match node:
+        case ast.BoolOp(values=[first, *_]) | ast.UnaryOp(ast.Not(), first):
+            yield from _tested(first)
+        case ast.Compare(left, operators, others):
+            if not any(isinstance(each, _OF_OBJECTS) for each in operators):
+                yield from (left, *others)
+        case _:
+            yield node

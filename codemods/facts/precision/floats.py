@@ -1,0 +1,213 @@
+"""Does a tensor hold floating-point numbers or integers, as far as that is certain, and may it carry a graph?"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from codemods.dataflow import names
+from codemods.dataflow.source import last_name, unparsed
+from codemods.dataflow.values import Literal
+from codemods.library.kinds import computes_loss, has_integers, is_dtype
+from codemods.library.operations import Parts, operands, operation, parts
+from codemods.library.operators import Result
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Callee, Module
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a tensor, or a number, holds."""
+
+    floats: bool
+    """Floating-point numbers; else integers or truth values."""
+    graph: bool
+    """Whether it may carry a graph for gradients."""
+    narrow: bool = False
+    """Whether they may be integers of less than 64 bits."""
+
+
+_INTEGERS = Content(floats=False, graph=False)
+_NARROW = Content(floats=False, graph=False, narrow=True)
+_LOSS = Content(floats=True, graph=True)
+_WIDE_CASTS = frozenset({"long", "int64", "bool", "LongTensor", "BoolTensor"})
+_WIDENING = frozenset({"sum", "prod", "cumsum", "cumprod"})
+"""What adds up integers in 64 bits, whatever they have."""
+_NARROW_CASTS = frozenset({"int", "short", "char", "byte"})
+_FLOATS = frozenset({Result.FLOAT, Result.WIDE, Result.HALF})
+_WITHOUT_FLOATS = frozenset({Result.BOOL, Result.INTEGER})
+_ALIKE = frozenset({Result.SAME, Result.REDUCED, Result.DETACHED})
+
+
+def content(flow: Flow, module: Module, node: ast.expr) -> Content | None:
+    """What the tensor holds that an expression is; None where that is not known."""
+    return _Contents(flow).of(module, node)
+
+
+def is_differentiated(module: Module, node: ast.expr) -> bool:
+    """Whether its function calls ``backward()`` of what is written so: ``loss``, which then is a tensor of floats."""
+    written, function = unparsed(node), module.function(node)
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "backward"
+        and module.function(call) is function
+        and unparsed(_unscaled(call.func.value)) == written
+        for call in module.nodes(ast.Call)
+    )
+
+
+def _unscaled(node: ast.expr) -> ast.expr:
+    """``loss`` of ``scaler.scale(loss)`` and of ``loss / steps``."""
+    match node:
+        case ast.Call(ast.Attribute(attr="scale"), [inner]) | ast.BinOp(inner, ast.Div() | ast.Mult()):
+            return _unscaled(inner)
+    return node
+
+
+class _Contents:
+    """What expressions hold, each asked once."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._known: dict[ast.expr, Content | None] = {}
+        """What was asked so far; what is computed of itself is not known."""
+
+    def of(self, module: Module, node: ast.expr) -> Content | None:
+        if node not in self._known:
+            self._known[node] = None
+            self._known[node] = self._found(module, node)
+        return self._known[node]
+
+    def _found(self, module: Module, node: ast.expr) -> Content | None:
+        match node:
+            case ast.Constant(int()) | ast.Compare():
+                return _INTEGERS
+            case ast.Constant(float()):
+                return replace(_LOSS, graph=False)
+            case ast.BinOp(left, operator, right):
+                return _computed([self.of(module, left), self.of(module, right)], divides=isinstance(operator, ast.Div))
+            case ast.UnaryOp(operand=inner):
+                return self.of(module, inner)
+            case ast.Attribute(inner, "data"):
+                return _detached(self.of(module, inner))
+            case ast.Subscript(ast.Call() as call, ast.Constant(int(index))):
+                return self._part(module, call, index)
+            case ast.Subscript(inner):
+                return self.of(module, inner)
+            case ast.Name():
+                return _LOSS if is_differentiated(module, node) else self._named(module, node)
+            case ast.Call():
+                return self._called(module, node)
+        return None
+
+    def _named(self, module: Module, name: ast.Name) -> Content | None:
+        """What a name holds, by all statements of its function that give it something."""
+        function = module.function(name)
+        if function is not None and name.id not in names.bound_names(function):
+            return None
+        stores = [each for each in module.stores.get(name.id, ()) if module.function(each) is function]
+        parents = {each: module.parent(each) for each in stores}
+        adding = [each.value for each in parents.values() if isinstance(each, ast.AugAssign)]
+        given = [self._given(module, each) for each in stores if not isinstance(parents[each], ast.AugAssign)]
+        is_passed = isinstance(function, ast.FunctionDef) and name.id in {each.arg for each in function.args.args}
+        found = None if is_passed else _agreed(given)
+        more = [self.of(module, each) for each in adding]
+        both = _joined([found, *more])
+        return both if found is not None and both is not None and both.floats == found.floats else None
+
+    def _given(self, module: Module, store: ast.expr) -> Content | None:
+        parent = module.parent(store)
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)) and parent.value is not None:
+            return self.of(module, parent.value)
+        statement = module.parent(parent) if isinstance(parent, ast.Tuple) else None
+        if isinstance(parent, ast.Tuple) and isinstance(statement, ast.Assign):
+            index = next(at for at, each in enumerate(parent.elts) if each is store)
+            match statement.value:
+                case ast.Tuple(items) if len(items) == len(parent.elts):
+                    return self.of(module, items[index])
+                case ast.Call() as call:
+                    return self._part(module, call, index)
+        return None
+
+    def _part(self, module: Module, call: ast.Call, index: int) -> Content | None:
+        """One of several tensors that a call returns, or one element of the only one."""
+        given = operands(self._flow, call)
+        match parts(self._flow, call):
+            case Parts.VALUES_FIRST:
+                return (self.of(module, given[0]) if given else None) if index == 0 else _INTEGERS
+            case Parts.ONE:
+                return self.of(module, call)
+        return None
+
+    def _called(self, module: Module, call: ast.Call) -> Content | None:
+        if computes_loss(self._flow, call):
+            return _LOSS
+        functions = self._flow.called(call)
+        if functions:
+            is_all = len(functions) == len(self._flow.values(call.func))
+            return _agreed([self._returned(each) for each in functions]) if is_all else None
+        found = operation(self._flow, call)
+        given = operands(self._flow, call)
+        if found is None or found.result in _WITHOUT_FLOATS:
+            return None if found is None else _NARROW if last_name(call.func) in _NARROW_CASTS else _INTEGERS
+        if not given:
+            return None
+        first = self.of(module, given[0])
+        if found.result in _FLOATS:
+            return Content(floats=True, graph=first is None or first.graph)
+        if found.result is Result.CAST:
+            return self._cast(given[1:], first)
+        if found.result in _ALIKE and parts(self._flow, call) is Parts.ONE:
+            alike = first if first is None or first.floats else _joined([self.of(module, each) for each in given])
+            if alike is not None and last_name(call.func) in _WIDENING:
+                alike = replace(alike, narrow=False)
+            return _detached(alike) if found.result is Result.DETACHED else alike
+        return None
+
+    def _cast(self, given: list[ast.expr], first: Content | None) -> Content | None:
+        """What ``x.to(…)`` and ``x.type(…)`` hold."""
+        values = [value for each in given for value in self._flow.values(each)]
+        integers = {each.name.rpartition(".")[2] for each in values if has_integers(each)}
+        if integers:
+            return _INTEGERS if integers <= _WIDE_CASTS else _NARROW
+        if any(map(is_dtype, values)):
+            return Content(floats=True, graph=first is None or first.graph)
+        names_format = any(isinstance(each, Literal) and "Tensor" in str(each.value) for each in values)
+        return None if names_format else first
+
+    def _returned(self, function: Callee) -> Content | None:
+        """What a function of the project returns, wherever it does."""
+        module = self._flow.module_of(function)
+        if isinstance(function, ast.Lambda):
+            return self.of(module, function.body)
+        returns = [each for each in module.nodes(ast.Return) if module.function(each) is function]
+        return _agreed([self.of(module, each.value) if each.value is not None else None for each in returns])
+
+
+def _joined(several: list[Content | None]) -> Content | None:
+    """What holds all of several; None where one of them is not known."""
+    known = [each for each in several if each is not None]
+    if not known or len(known) != len(several):
+        return None
+    floats, graph, narrow = (any(getattr(each, name) for each in known) for name in ("floats", "graph", "narrow"))
+    return Content(floats=floats, graph=graph, narrow=narrow and not floats)
+
+
+def _computed(several: list[Content | None], *, divides: bool) -> Content | None:
+    """What an operator makes of several: floats where one of them has some, or where it divides."""
+    if divides or any(each is not None and each.floats for each in several):
+        return Content(floats=True, graph=any(each is None or each.graph for each in several))
+    return _joined(several)
+
+
+def _agreed(several: list[Content | None]) -> Content | None:
+    """What one of several is, where all hold numbers of one sort."""
+    found = _joined(several)
+    return found if found is not None and len({each.floats for each in several if each is not None}) == 1 else None
+
+
+def _detached(found: Content | None) -> Content | None:
+    return None if found is None else replace(found, graph=False)

@@ -1,0 +1,124 @@
+"""Which loops run a model in each of their passes, and which of their code do they run in a few passes only?"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
+from codemods.facts.loops import repeats
+from codemods.facts.reach import is_model_call, own
+from codemods.facts.training.iterations import called_functions, is_backward
+from codemods.library.kinds import computes_loss
+from codemods.library.waits import CLOCKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+    from codemods.facts.training.totals import Loop
+
+_LEAVES = (ast.Return, ast.Break, ast.Raise)
+
+
+def step_loop(flow: Flow, module: Module, node: ast.AST) -> Loop | None:
+    """The innermost loop around a node, in its function, whose passes run a model or differentiate a loss."""
+    below = node
+    inner: list[ast.AST] = []
+    for above in module.ancestors(node):
+        if isinstance(above, (*FUNCTIONS, ast.ClassDef)):
+            return None
+        if isinstance(above, LOOPS) and repeats(above, below):
+            inner.append(above)
+            if isinstance(above, (ast.For, ast.While)) and _computes(flow, module, above, inner):
+                return above
+        below = above
+    return None
+
+
+def _computes(flow: Flow, module: Module, loop: Loop, inner: list[ast.AST]) -> bool:
+    """Whether a loop runs a model itself, and not only in loops of its own other than these."""
+    for call in own(loop, ast.Call):
+        around = next(each for each in module.ancestors(call) if isinstance(each, LOOPS))
+        if around in inner and any(_is_step(flow, each) for each in (call, *_calls_of(flow, call))):
+            return True
+    return False
+
+
+def _calls_of(flow: Flow, call: ast.Call) -> Iterator[ast.Call]:
+    """The calls of the functions that a call runs, where these have no loops."""
+    for function in called_functions(flow, call):
+        inside = walk(function)
+        if not any(isinstance(each, LOOPS) for each in inside):
+            yield from (each for each in inside if isinstance(each, ast.Call))
+
+
+def _is_step(flow: Flow, call: ast.Call) -> bool:
+    return is_model_call(flow, call) or is_backward(flow, call) or computes_loss(flow, call)
+
+
+def rare_suite(module: Module, loop: Loop, node: ast.AST) -> Sequence[ast.stmt] | None:
+    """The statements around a node, the innermost ones, where few passes of the loop come to it; None where more do.
+
+    ``if i % 100 == 0:``, ``if i == len(loader) - 1:``, and what leaves the loop.
+    """
+    below: ast.AST = node
+    innermost: Sequence[ast.stmt] | None = None
+    for above in module.ancestors(node):
+        if isinstance(above, ast.If) and below is not above.test:
+            suite = above.body if any(below is each for each in above.body) else above.orelse
+            innermost = suite if innermost is None else innermost
+            if isinstance(suite[-1], _LEAVES) or _counts(module, loop, above.test):
+                return innermost
+        elif isinstance(above, ast.Return):
+            return module.suite(above)
+        if above is loop:
+            return None
+        below = above
+    return None
+
+
+def _counts(module: Module, loop: Loop, test: ast.expr) -> bool:
+    """Whether a condition counts passes: by a remainder, by the last one, or by the number of one."""
+    for node in walk(test):
+        match node:
+            case ast.BinOp(left, ast.Mod()) if not (isinstance(left, ast.Constant) and isinstance(left.value, str)):
+                return True
+            case ast.Compare(left, [ast.Eq()], [right]):
+                if any(_is_length(each) for each in (left, right)):
+                    return True
+                if any(isinstance(each, ast.Name) and each.id == _counter(loop) for each in (left, right)):
+                    return True
+            case ast.Name():
+                assigned = [each.value for each in module.assignments(node)]
+                if any(
+                    isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
+                    for one in assigned
+                    for each in walk(one)
+                ):
+                    return True
+    return False
+
+
+def _is_length(node: ast.expr) -> bool:
+    """``len(loader)``, ``len(loader) - 1``."""
+    inner = node.left if isinstance(node, ast.BinOp) else node
+    return isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "len"
+
+
+def _counter(loop: Loop) -> str | None:
+    """The name of the number of a pass: ``for i, batch in enumerate(loader)``, ``for i in range(n)``."""
+    match loop:
+        case ast.For(ast.Tuple([ast.Name(name), _]), ast.Call(ast.Name("enumerate"))):
+            return name
+        case ast.For(ast.Name(name), ast.Call(ast.Name("range"))):
+            return name
+    return None
+
+
+def clocks(flow: Flow, loop: Loop) -> Iterator[ast.Call]:
+    """Where a loop reads a clock itself."""
+    for call in own(loop, ast.Call):
+        if any(each.name in CLOCKS for each in flow.values(call.func)):
+            yield call

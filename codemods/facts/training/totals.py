@@ -1,0 +1,265 @@
+"""Which sums does a loop keep in a name, and who would see it if they were tensors while the loop runs?"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+from codemods.dataflow.forward import ForwardAnalysis
+from codemods.dataflow.names import bound_names
+from codemods.dataflow.source import FUNCTIONS, last_name, walk
+from codemods.facts.reach import own
+from codemods.facts.reason import HERE, Reason, at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codemods.dataflow.source import Callee, Module
+
+Loop: TypeAlias = "ast.For | ast.While"
+
+_LOOK_AT_ALL = frozenset({"locals", "globals", "vars", "eval", "exec"})
+_OLD_FORMATS = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([a-zA-Z])")
+_FORMATS = re.compile(r"\{(?::[^{}]*?([a-zA-Z%])?)?\}")
+_WRITE_ALIKE = frozenset("eEfFgGd%")
+"""Formats that write 0 and 0.0 alike; of ``str.format`` all but ``d``, which takes no floats at all."""
+
+
+class Held(enum.Enum):
+    """What the name may hold."""
+
+    INTEGER = "an integer that is written out"
+    FLOAT = "a float"
+    TENSOR = "the sum, as a tensor"
+    TURNED = "an integer to which nothing was added, as a float"
+    OTHER = "anything else"
+
+
+States: TypeAlias = "frozenset[Held]"
+_OTHER: States = frozenset({Held.OTHER})
+
+
+def added(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The name to which a statement adds, or from which it takes, and what: ``s += x``, ``s = s + x``."""
+    match statement:
+        case ast.AugAssign(ast.Name(name), ast.Add() | ast.Sub(), value):
+            return name, value
+        case ast.Assign([ast.Name(name)], ast.BinOp(ast.Name(left), ast.Add() | ast.Sub(), value)) if left == name:
+            return name, value
+        case ast.Assign([ast.Name(name)], ast.BinOp(value, ast.Add(), ast.Name(right))) if right == name:
+            return name, value
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """A name to which the passes of a loop add."""
+
+    module: Module
+    loop: Loop
+    name: str
+    additions: tuple[ast.stmt, ...]
+    """The statements of the loop that add what a device computes."""
+
+    @cached_property
+    def _function(self) -> Callee | None:
+        return self.module.function(self.loop)
+
+    @cached_property
+    def _uses(self) -> tuple[ast.Name, ...]:
+        """Where its function reads it, but to add to it there; ``s /= n`` reads it, too."""
+        return tuple(
+            each
+            for each in self._named
+            if self.module.function(each) is self._function
+            and self.module.statement(each) not in self.additions
+            and (isinstance(each.ctx, ast.Load) or isinstance(self.module.parent(each), ast.AugAssign))
+        )
+
+    @cached_property
+    def _named(self) -> tuple[ast.Name, ...]:
+        return tuple(each for each in self.module.nodes(ast.Name) if each.id == self.name)
+
+    @cached_property
+    def _inside(self) -> frozenset[ast.AST]:
+        return frozenset(walk(self.loop))
+
+    @cached_property
+    def _states(self) -> Mapping[ast.stmt, States]:
+        """What the name may hold before each statement if the sum is a tensor from its first addition on."""
+        return self._followed(converts=False)
+
+    def _followed(self, *, converts: bool) -> Mapping[ast.stmt, States]:
+        function = self._function
+        walk_ = _Walk(self, converts=converts)
+        walk_.run(self.module.tree.body if function is None else function.body)  # type: ignore[arg-type]
+        return walk_.before
+
+    def _may_be(self, node: ast.Name, states: Mapping[ast.stmt, States]) -> States:
+        return states.get(self.module.statement(node), frozenset())
+
+    @cached_property
+    def starts(self) -> States:
+        """What it may hold where something is added, besides the sum itself."""
+        return frozenset().union(*[self._states.get(each, _OTHER) for each in self.additions]) - {Held.TENSOR}
+
+    @cached_property
+    def read_inside(self) -> tuple[ast.Name, ...]:
+        """Where the loop reads the sum itself."""
+        return tuple(
+            each
+            for each in self._uses
+            if each in self._inside and (Held.TENSOR in self._may_be(each, self._states) or self._is_tested(each))
+        )
+
+    def _is_tested(self, name: ast.Name) -> bool:
+        """Whether the loop asks for it before each of its passes."""
+        return isinstance(self.loop, ast.While) and name in walk(self.loop.test)
+
+    @cached_property
+    def is_read_after(self) -> bool:
+        """Whether the sum is read after the loop."""
+        found = (each for each in self._uses if each not in self._inside)
+        return any(Held.TENSOR in self._may_be(each, self._states) or self._is_asked(each) for each in found)
+
+    def _is_asked(self, name: ast.Name) -> bool:
+        """Whether a loop around asks for it before each of its passes."""
+        statement = self.module.statement(name)
+        return isinstance(statement, ast.While) and self.loop in walk(statement)
+
+    def why_seen(self) -> Reason | None:
+        """Why other code may see the tensor: functions beside this one, or what runs after an exception."""
+        function = self._function
+        for node in self.module.nodes(ast.Global, ast.Nonlocal):
+            if self.name in node.names:
+                return self._seen(node, f"other functions see '{self.name}'")
+        for each in self._named:
+            there = self.module.function(each)
+            is_within = function is None or function in self.module.ancestors(each)
+            if there is not function and is_within and self.name not in bound_names(there or self.module.tree):
+                return self._seen(each, f"another function reads '{self.name}'")
+        for call in own(self.module.tree if function is None else function, ast.Call):
+            if isinstance(call.func, ast.Name) and call.func.id in _LOOK_AT_ALL:
+                return self._seen(call, f"{call.func.id}() may see '{self.name}'")
+        if function is None and self.module.notebook:
+            text = f"other cells would find a tensor in '{self.name}' where this one is interrupted"
+            return Reason("seen-elsewhere", text)
+        return self._why_caught()
+
+    def _why_caught(self) -> Reason | None:
+        for above in self.module.ancestors(self.loop):
+            if isinstance(above, FUNCTIONS):
+                break
+            if isinstance(above, (ast.With, ast.AsyncWith)) and any(map(_suppresses, above.items)):
+                return self._seen(above, f"'{self.name}' may be read after an exception that is suppressed")
+        states = self._followed(converts=True)
+        for each in self._uses:
+            if each not in self._inside and Held.TENSOR in self._may_be(each, states):
+                return self._seen(each, f"'{self.name}' may be read after an exception has left the loop")
+        return None
+
+    def _seen(self, node: ast.AST, text: str) -> Reason:
+        return Reason("seen-elsewhere", f"{text} ({HERE})", (at(self.module, node),))
+
+    def why_told_apart(self) -> Reason | None:
+        """Why it would show that a sum of floats, to which nothing was added yet, is 0.0 and no longer 0."""
+        states = self._followed(converts=True)
+        for each in self._uses:
+            held = self._may_be(each, states)
+            is_turned = Held.TURNED in held or (each in self.read_inside and Held.INTEGER in held)
+            if is_turned and not _is_alike(self.module, each):
+                text = f"where nothing was added, '{self.name}' is 0, and would be 0.0 ({HERE}):"
+                return Reason("integer-start", text, (at(self.module, each),), remedy="start it from 0.0")
+        return None
+
+
+@dataclass(eq=False)
+class _Walk(ForwardAnalysis[States]):
+    """Follows what one name holds."""
+
+    total: Total
+    converts: bool
+    """Whether the sum is made a number of Python's again after the loop."""
+    before: dict[ast.stmt, States] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__({}, _OTHER)
+
+    def join(self, one: States, other: States) -> States:
+        return one | other
+
+    def put(self, name: str, held: States, *, certain: bool = True) -> None:
+        if name == self.total.name:
+            super().put(name, held, certain=certain)
+
+    def reached(self, statement: ast.stmt) -> None:
+        held = self.names.get(self.total.name, _OTHER)
+        self.before[statement] = self.before.get(statement, frozenset()) | held
+
+    def of(self, node: ast.expr) -> States:
+        match node:
+            case ast.Constant(bool()):
+                return _OTHER
+            case ast.Constant(int()) | ast.UnaryOp(ast.USub(), ast.Constant(int())):
+                return frozenset({Held.INTEGER})
+            case ast.Constant(float()) | ast.UnaryOp(ast.USub(), ast.Constant(float())):
+                return frozenset({Held.FLOAT})
+            case ast.Name(name) if name == self.total.name:
+                return self.names.get(name, _OTHER)
+            case ast.Call(ast.Name("float"), [_], []):
+                return frozenset({Held.FLOAT})
+        is_sum = any(isinstance(each, ast.Assign) and each.value is node for each in self.total.additions)
+        return frozenset({Held.TENSOR}) if is_sum else _OTHER
+
+    def augmented(self, statement: ast.AugAssign) -> States:
+        if statement in self.total.additions:
+            return frozenset({Held.TENSOR})
+        held = self.of(statement.target)
+        return frozenset({Held.FLOAT}) if isinstance(statement.op, ast.Div) and Held.OTHER not in held else _OTHER
+
+    def _for(self, statement: ast.For | ast.AsyncFor) -> None:
+        super()._for(statement)
+        self._convert_after(statement)
+
+    def _while(self, statement: ast.While) -> None:
+        super()._while(statement)
+        self._convert_after(statement)
+
+    def _convert_after(self, statement: ast.stmt) -> None:
+        held = self.names.get(self.total.name)
+        if self.converts and statement is self.total.loop and held is not None:
+            turned = {Held.TENSOR: Held.FLOAT, Held.INTEGER: Held.TURNED}
+            self.put(self.total.name, frozenset(turned.get(each, each) for each in held))
+
+
+def _suppresses(item: ast.withitem) -> bool:
+    made = item.context_expr
+    return isinstance(made, ast.Call) and last_name(made.func) in {"suppress", "raises"}
+
+
+def _is_alike(module: Module, name: ast.Name) -> bool:
+    """Whether what is made of the number is the same of 0 and of 0.0: it is divided, compared or formatted."""
+    parent = module.parent(name)
+    match parent:
+        case ast.BinOp(op=ast.Div()) | ast.AugAssign(op=ast.Div()) | ast.Compare():
+            return True
+        case ast.FormattedValue(format_spec=ast.JoinedStr([ast.Constant(str(text))])):
+            return text[-1:] in _WRITE_ALIKE - {"d"}
+        case ast.BinOp(ast.Constant(str(text)), ast.Mod()):
+            return _writes_alike(_OLD_FORMATS, text.replace("%%", ""), 0)
+        case ast.Tuple(items) if isinstance(above := module.parent(parent), ast.BinOp):
+            formats = str(above.left.value) if isinstance(above.left, ast.Constant) else ""
+            return _writes_alike(_OLD_FORMATS, formats.replace("%%", ""), items.index(name))
+        case ast.Call(ast.Attribute(ast.Constant(str(text)), "format"), arguments) if name in arguments:
+            return _writes_alike(_FORMATS, text.replace("{{", ""), arguments.index(name))
+    return False
+
+
+def _writes_alike(formats: re.Pattern[str], text: str, index: int) -> bool:
+    """Whether the format of that number in a text writes 0 and 0.0 alike; those with a name or number are not found."""
+    found = formats.findall(text)
+    return index < len(found) and found[index] in _WRITE_ALIKE

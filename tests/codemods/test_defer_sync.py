@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import pytest
+from kit import check_leaves, check_rewrites
+
+from codemods.rules.defer_sync import DeferSync
+from tests.training import run_script
+
+HEAD = """\
+import math
+import time
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(6, 3).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [(torch.randn(4 + i % 3, 6), torch.randint(3, (4 + i % 3,))) for i in range(7)]
+
+"""
+STEP = """\
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = criterion(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+LOOP = f"    for i, (x, y) in enumerate(batches):\n{STEP}"
+CALL = "\nfor epoch in range(2):\n    print(train())\n"
+FIRST = HEAD.count("\n") + 1
+"""The line below the head."""
+
+
+def function(start: str, inside: str, end: str) -> str:
+    """A function that trains, with lines before its loop, at the end of the loop and after it."""
+    indented = "".join(f"        {each}\n" for each in inside.splitlines())
+    before, after = ("".join(f"    {each}\n" for each in part.splitlines()) for part in (start, end))
+    return f"def train():\n{before}{LOOP}{indented}{after}"
+
+
+def line_of(code: str, text: str) -> int:
+    return FIRST + code[: code.index(text)].count("\n")
+
+
+# What is written.
+
+SUMS = {
+    "a loss": ("s = 0.0", "s += loss.item()", "return s", "s += loss.detach().double()", "s = float(s)\nreturn s"),
+    "a loss, weighted by the size of its batch": (
+        "s = 0.0",
+        "s += loss.item() * x.size(0)",
+        "return s / 35",
+        "s += loss.detach().double() * x.size(0)",
+        "s = float(s)\nreturn s / 35",
+    ),
+    "the size first": (
+        "s = 0.0",
+        "s += len(x) * float(loss)",
+        "return s",
+        "s += len(x) * loss.detach().double()",
+        "s = float(s)\nreturn s",
+    ),
+    "a size with a name": (
+        "s = 0.0",
+        "n = x.shape[0]\ns += loss.item() * n",
+        "return s",
+        "n = x.shape[0]\ns += loss.detach().double() * n",
+        "s = float(s)\nreturn s",
+    ),
+    "on the way over the host": (
+        "s = 0.0",
+        "s += loss.detach().cpu().item()",
+        "return s",
+        "s += loss.detach().double()",
+        "s = float(s)\nreturn s",
+    ),
+    "of the data": (
+        "s = 0.0",
+        "s += loss.data.item()",
+        "return s",
+        "s += loss.data.double()",
+        "s = float(s)\nreturn s",
+    ),
+    "written out": (
+        "s = 0.0",
+        "s = s + loss.item()",
+        "return s",
+        "s = s + loss.detach().double()",
+        "s = float(s)\nreturn s",
+    ),
+    "subtracted": ("s = 0.0", "s -= loss.item()", "return s", "s -= loss.detach().double()", "s = float(s)\nreturn s"),
+    "a sum of two": (
+        "s = 0.0",
+        "s += loss.item() + out.mean().item()",
+        "return s",
+        "s += loss.detach().double() + out.mean().detach().double()",
+        "s = float(s)\nreturn s",
+    ),
+    "a count": (
+        "n = 0",
+        "n += (out.argmax(1) == y).sum().item()",
+        "return n",
+        "n += (out.argmax(1) == y).sum()",
+        "n = int(n)\nreturn n",
+    ),
+    "a count by a function": (
+        "n = 0",
+        "pred = out.argmax(dim=1, keepdim=True)\nn += int(torch.sum(pred.eq(y.view_as(pred))))",
+        "return n",
+        "pred = out.argmax(dim=1, keepdim=True)\nn += torch.sum(pred.eq(y.view_as(pred)))",
+        "n = int(n)\nreturn n",
+    ),
+    "a count of the pair that max() returns": (
+        "n = 0",
+        "_, pred = torch.max(out.data, 1)\nn += (pred == y).sum().item()",
+        "return n",
+        "_, pred = torch.max(out.data, 1)\nn += (pred == y).sum()",
+        "n = int(n)\nreturn n",
+    ),
+    "a count from 0.0": (
+        "n = 0.0",
+        "n += (out.argmax(1) == y).sum().item()",
+        "return n",
+        "n += (out.argmax(1) == y).sum().double()",
+        "n = float(n)\nreturn n",
+    ),
+    "a count of floats": (
+        "n = 0.0",
+        "n += (out.argmax(1) == y).type(torch.float).sum().item()",
+        "return n",
+        "n += (out.argmax(1) == y).type(torch.float).sum().double()",
+        "n = float(n)\nreturn n",
+    ),
+    "floats from 0 that are divided": (
+        "s = 0",
+        "s += loss.item()",
+        "return s / 7",
+        "s += loss.detach().double()",
+        "s = float(s)\nreturn s / 7",
+    ),
+    "floats from 0 that are divided in place": (
+        "s = 0",
+        "s += loss.item()",
+        "s /= 7\nreturn s",
+        "s += loss.detach().double()",
+        "s = float(s)\ns /= 7\nreturn s",
+    ),
+    "floats from 0 that are formatted": (
+        "s = 0",
+        "s += loss.item()",
+        "return f'{s:.3f}'",
+        "s += loss.detach().double()",
+        "s = float(s)\nreturn f'{s:.3f}'",
+    ),
+    "floats from 0 that are formatted beside others": (
+        "s = 0",
+        "s += loss.item()",
+        "return '{} {:.3f}'.format('loss', s) + '%s %.2f' % ('loss', s)",
+        "s += loss.detach().double()",
+        "s = float(s)\nreturn '{} {:.3f}'.format('loss', s) + '%s %.2f' % ('loss', s)",
+    ),
+    "in one branch of the iteration": (
+        "s = 0.0",
+        "if i > 2:\n    s += loss.item()",
+        "return s",
+        "if i > 2:\n    s += loss.detach().double()",
+        "s = float(s)\nreturn s",
+    ),
+    "with numbers of Python's besides": (
+        "s = 0.0",
+        "s += loss.item()\ns += 0.5",
+        "return s",
+        "s += loss.detach().double()\ns += 0.5",
+        "s = float(s)\nreturn s",
+    ),
+    "read every so many iterations": (
+        "s, told = 0.0, []",
+        "s += loss.item()\nif i % 3 == 2:\n    told.append(s / 3)\n    s = 0.0",
+        "return told",
+        "s += loss.detach().double()\nif i % 3 == 2:\n    told.append(float(s) / 3)\n    s = 0.0",
+        "return told",
+    ),
+    "read every so many iterations in a text": (
+        "s = 0.0",
+        "s += loss.item()\nif i % 3 == 2:\n    print(f'{s / 3:.3f}')\n    s = 0.0",
+        "return None",
+        "s += loss.detach().double()\nif i % 3 == 2:\n    s = float(s)\n    print(f'{s / 3:.3f}')\n    s = 0.0",
+        "return None",
+    ),
+    "read twice every so many iterations": (
+        "s = 0.0",
+        "s += loss.item()\nif not i % 3:\n    print(s, s / 3)",
+        "return s",
+        "s += loss.detach().double()\nif not i % 3:\n    s = float(s)\n    print(s, s / 3)",
+        "s = float(s)\nreturn s",
+    ),
+    "returned from the loop": (
+        "s = 0.0",
+        "s += loss.item()\nif i == 3:\n    return s / 3",
+        "return s",
+        "s += loss.detach().double()\nif i == 3:\n    return float(s) / 3",
+        "s = float(s)\nreturn s",
+    ),
+    "read before the loop is left": (
+        "s = 0.0",
+        "s += loss.item()\nif i > 3:\n    print(s)\n    break",
+        "return s",
+        "s += loss.detach().double()\nif i > 3:\n    print(float(s))\n    break",
+        "s = float(s)\nreturn s",
+    ),
+    "read after the last iteration": (
+        "s = 0.0",
+        "s += loss.item()\nif i == len(batches) - 1:\n    print(s)",
+        "return None",
+        "s += loss.detach().double()\nif i == len(batches) - 1:\n    print(float(s))",
+        "return None",
+    ),
+    "two at once": (
+        "s, n = 0.0, 0",
+        "s += loss.item()\nn += (out.argmax(1) == y).sum().item()",
+        "return s, n",
+        "s += loss.detach().double()\nn += (out.argmax(1) == y).sum()",
+        "s = float(s)\nn = int(n)\nreturn s, n",
+    ),
+    "given a new start before it is read": (
+        "s = 0.0",
+        "s += loss.item()",
+        "s = 0.0\nreturn s",
+        "s += loss.detach().double()",
+        "s = 0.0\nreturn s",
+    ),
+    "added to in two statements": (
+        "s = 0.0",
+        "s += loss.item()\ns += out.abs().max().item()",
+        "return s",
+        "s = s + loss.detach().double()\ns = s + out.abs().max().detach().double()",
+        "s = float(s)\nreturn s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("start", "inside", "end", "new_inside", "new_end"), SUMS.values(), ids=list(SUMS))
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+def test_a_sum_stays_on_the_device(start: str, inside: str, end: str, new_inside: str, new_end: str) -> None:
+    before, after = function(start, inside, end) + CALL, function(start, new_inside, new_end) + CALL
+
+    check_rewrites(DeferSync, HEAD + before, HEAD + after)
+    assert run_script(HEAD + before) == run_script(HEAD + after)
+
+
+# Another place of the loop.
+
+PLACES = {
+    "of the module": (
+        "s = 0.0\nfor x, y in batches:\n    loss = criterion(model(x.to(device)), y.to(device))\n    s += loss.item()\n"
+        "print(s)\n",
+        "s = 0.0\nfor x, y in batches:\n    loss = criterion(model(x.to(device)), y.to(device))\n"
+        "    s += loss.detach().double()\ns = float(s)\nprint(s)\n",
+    ),
+    "with its sum over all epochs": (
+        "s = 0.0\nfor epoch in range(3):\n    for x, y in batches:\n"
+        "        s += criterion(model(x.to(device)), y.to(device)).item()\n    print(s)\n",
+        "s = 0.0\nfor epoch in range(3):\n    for x, y in batches:\n"
+        "        s += criterion(model(x.to(device)), y.to(device)).detach().double()\n    s = float(s)\n    print(s)\n",
+    ),
+    "without gradients": (
+        "@torch.no_grad()\ndef test():\n    s = n = 0.0\n    for x, y in batches:\n        x, y = x.to(device), y.to(device)\n"
+        "        s += F.cross_entropy(model(x), y, reduction='sum').item()  # summed\n    return s\nprint(test())\n",
+        "@torch.no_grad()\ndef test():\n    s = n = 0.0\n    for x, y in batches:\n        x, y = x.to(device), y.to(device)\n"
+        "        s += F.cross_entropy(model(x), y, reduction='sum').double()  # summed\n    s = float(s)\n    return s\n"
+        "print(test())\n",
+    ),
+    "within a with": (
+        "def test():\n    s, n = 0.0, 0\n    with torch.no_grad():\n        for x, y in batches:\n"
+        "            n += model(x.to(device)).argmax(1).eq(y.to(device)).sum().item()\n\n    print(n)\ntest()\n",
+        "def test():\n    s, n = 0.0, 0\n    with torch.no_grad():\n        for x, y in batches:\n"
+        "            n += model(x.to(device)).argmax(1).eq(y.to(device)).sum()\n        n = int(n)\n\n    print(n)\ntest()\n",
+    ),
+    "by a function for each iteration": (
+        "def step(x, y):\n    optimizer.zero_grad()\n    loss = criterion(model(x), y)\n    loss.backward()\n"
+        "    optimizer.step()\n    return loss\n\ns = 0.0\nfor x, y in batches:\n    loss = step(x.to(device), y.to(device))\n"
+        "    s += loss.item()\nprint(s)\n",
+        "def step(x, y):\n    optimizer.zero_grad()\n    loss = criterion(model(x), y)\n    loss.backward()\n"
+        "    optimizer.step()\n    return loss\n\ns = 0.0\nfor x, y in batches:\n    loss = step(x.to(device), y.to(device))\n"
+        "    s += loss.detach().double()\ns = float(s)\nprint(s)\n",
+    ),
+    "that is endless": (
+        "s, i = 0.0, 0\nwhile True:\n    x, y = batches[i]\n    s += criterion(model(x.to(device)), y.to(device)).item()\n"
+        "    i += 1\n    if i == 5:\n        break\nprint(s)\n",
+        "s, i = 0.0, 0\nwhile True:\n    x, y = batches[i]\n"
+        "    s += criterion(model(x.to(device)), y.to(device)).detach().double()\n"
+        "    i += 1\n    if i == 5:\n        break\ns = float(s)\nprint(s)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), PLACES.values(), ids=list(PLACES))
+def test_a_loop_is_found_wherever_it_is(before: str, after: str) -> None:
+    check_rewrites(DeferSync, HEAD + before, HEAD + after)
+    assert run_script(HEAD + before) == run_script(HEAD + after)
+
+
+# What is left.
+
+MANY = "do that every so many iterations"
+LEFT = {
+    "the sum is printed in each iteration": (
+        ("s = 0.0", "s += loss.item()\nprint(s)", "return s"),
+        ("print(s)", "'s' is read in each iteration ({}): " + MANY),
+    ),
+    "the sum decides": (
+        ("s = 0.0", "s += loss.item()\nif s > 3:\n    y = x", "return s"),
+        ("if s > 3", "'s' is read in each iteration ({}): " + MANY),
+    ),
+    "the sum is asked for beside a condition that is always the same": (
+        ("s = 0.0", "s += loss.item()\nif device.type == 'cpu':\n    print(s)", "return s"),
+        ("print(s)", "'s' is read in each iteration ({}): " + MANY),
+    ),
+    "a number is computed on the host": (
+        ("s = 0.0", "s += math.exp(loss.item())", "return s"),
+        ("s += ", "'math.exp(loss.item())' is computed of it on the host ({})"),
+    ),
+    "CUDA divides otherwise": (
+        ("s = 0.0", "s += loss.item() / 7", "return s"),
+        (
+            "s += ",
+            "CUDA multiplies by the reciprocal where it divides by a number, which rounds otherwise ({}): divide the "
+            "sum after the loop",
+        ),
+    ),
+    "a factor may be a tensor": (
+        ("s = 0.0", "s += loss.item() * x.sum()", "return s"),
+        ("s += ", "whether 'x.sum()' is a number of Python's is not known ({})"),
+    ),
+    "it is not known where it starts": (
+        ("s = first()", "s += loss.item()", "return s"),
+        ("s += ", "'s' is not known to start from a number that is written out ({})"),
+    ),
+    "it starts from 0 and may stay that": (
+        ("s = 0", "s += loss.item()", "return s"),
+        ("return s", "where nothing was added, 's' is 0, and would be 0.0 ({}): start it from 0.0"),
+    ),
+    "it is given something else": (
+        ("s = 0.0", "s += loss.item()\ns = math.sqrt(s)", "return s"),
+        ("s = math", "'s' is read in each iteration ({}): " + MANY),
+    ),
+    "it is halved in each iteration": (
+        ("s = 0.0", "s += loss.item()\ns *= 0.5", "return s"),
+        ("s *= 0.5", "'s' is read in each iteration ({}): " + MANY),
+    ),
+    "it is read after an exception": (
+        ("s = 0.0\ntry:\n    pass\nfinally:\n    pass", "s += loss.item()\nprint(locals())", "return s"),
+        ("print(", "locals() may see 's' ({})"),
+    ),
+    "a function beside it reads the sum": (
+        ("s = 0.0\nshow = lambda: print(s)", "s += loss.item()\nshow()", "return s"),
+        ("show = ", "another function reads 's' ({})"),
+    ),
+    "another function has the name": (
+        ("global s\ns = 0.0", "s += loss.item()", "return s"),
+        ("global s", "other functions see 's' ({})"),
+    ),
+    "a clock is read": (
+        ("s = 0.0", "s += loss.item()\nstart = time.time()", "return s"),
+        (
+            "start = ",
+            "the loop reads a clock, which shows how long the device took as long as the host waits ({})",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "expected"), LEFT.values(), ids=list(LEFT))
+def test_a_sum_is_left(lines: tuple[str, str, str], expected: tuple[str, str]) -> None:
+    code = function(*lines)
+    at, because = expected
+
+    check_leaves(DeferSync, HEAD + code, because.format(f"line {line_of(code, at)}"))

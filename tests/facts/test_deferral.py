@@ -1,0 +1,188 @@
+"""Which numbers a loop reads from the device in each pass, and which of them it could add up there."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.reason import Reason
+from codemods.facts.training.deferral import is_number, outcomes
+
+HEAD = """\
+import torch
+from torch import nn
+model = nn.Linear(4, 2).cuda()
+criterion = nn.CrossEntropyLoss()
+def train(batches, more, args):
+    s, n, size = 0.0, 0, 8
+    for i, (x, y) in enumerate(batches):
+        x, y = x.cuda(), y.cuda()
+        out = model(x)
+        loss = criterion(out, y)
+        loss.backward()
+"""
+CALL = "    return s, n\nimport argparse\ntrain(nobody(), 2, argparse.ArgumentParser().parse_args())\n"
+
+
+def found(inside: str, head: str = HEAD) -> list[str]:
+    """What becomes of each reading of the loop: the name and kind of a sum, or why it is none."""
+    known = script(head + "".join(f"        {each}\n" for each in inside.splitlines()) + CALL)
+    return [
+        each.words.said(known.module).text
+        if isinstance(each, Reason)
+        else f"{each.total.name}: {'floats' if each.has_floats else 'integers'}"
+        for _, each in outcomes(known)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        pytest.param("s += loss.item()", ["s: floats"], id="floats"),
+        pytest.param("n += (out.argmax(1) == y).sum().item()", ["n: integers"], id="integers"),
+        pytest.param("s += (out.argmax(1) == y).sum().item()", ["s: floats"], id="integers from a float on"),
+        pytest.param(
+            "n += (out.argmax(1) == y).byte().max().item()",
+            ["whether 'n' is a sum of integers or of floats is not known (line 12): start it from 0.0"],
+            id="integers that overflow",
+        ),
+        pytest.param(
+            "n += (out.argmax(1) == y).sum().item() * 0.5",
+            ["'n' is a sum of integers and floats (line 12)"],
+            id="integers times a float",
+        ),
+        pytest.param(
+            "n += (out.argmax(1) == y).sum().item() * size - 1", ["n: integers"], id="integers times an integer"
+        ),
+        pytest.param(
+            "n += out.max().item()",
+            ["whether 'n' is a sum of integers or of floats is not known (line 12): start it from 0.0"],
+            id="what is not known",
+        ),
+        pytest.param("s += int(loss)", ["int() may cut it (line 12)"], id="cut floats"),
+        pytest.param("s += (loss * args.weight).item()", ["s: floats"], id="of what the user weighs"),
+        pytest.param("s += -loss.item()", ["s: floats"], id="negated"),
+        pytest.param(
+            "s += loss.item() ** 2", ["'loss.item() ** 2' is computed of it on the host (line 12)"], id="squared"
+        ),
+        pytest.param("if i % 9 == 0:\n    s += loss.item()", [], id="in few passes"),
+        pytest.param(
+            "s += loss.item()\nprint(out.cpu())",
+            ["each iteration waits for the device anyway (line 13)"],
+            id="beside another wait",
+        ),
+        pytest.param("s += loss.item()\nif i % 9 == 0:\n    print(out.cpu())", ["s: floats"], id="beside a rare wait"),
+        pytest.param(
+            "s += loss.item()\nn += loss.item() / 2",
+            [
+                "each iteration waits for the device anyway (line 13)",
+                "CUDA multiplies by the reciprocal where it divides by a number, which rounds otherwise (line 13): divide the sum after the loop",
+            ],
+            id="beside a sum that stays on the host",
+        ),
+    ],
+)
+def test_sums(inside: str, expected: list[str]) -> None:
+    assert found(inside) == expected
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        pytest.param(
+            "print(loss.item())",
+            "print() is given its value in each iteration (line 12): do that every so many iterations",
+            id="printed",
+        ),
+        pytest.param(
+            "more.append(loss.item())", "append() keeps its value in each iteration (line 12)", id="in a list"
+        ),
+        pytest.param(
+            "more += [loss.item()]", "its value is kept in 'more' in each iteration (line 12)", id="added to a list"
+        ),
+        pytest.param(
+            "s += batches.loss.item()",
+            "whether 'batches.loss' is a tensor is not known (line 12)",
+            id="nobody knows of what",
+        ),
+        pytest.param("last = loss.item()", "its value is kept in 'last' in each iteration (line 12)", id="in a name"),
+        pytest.param(
+            "more[i] = loss.item()", "its value is kept in 'more[i]' in each iteration (line 12)", id="in an item"
+        ),
+        pytest.param(
+            "if loss.item() > 3:\n    pass",
+            "the iteration goes on by its value (line 12): do that every so many iterations",
+            id="asked for",
+        ),
+        pytest.param("yield loss.item()", "its value is used on the host in each iteration (line 12)", id="otherwise"),
+        pytest.param("return loss.item()", None, id="returned once"),
+    ],
+)
+def test_what_is_needed_in_each_iteration(inside: str, expected: str | None) -> None:
+    assert found(inside) == ([] if expected is None else [expected])
+
+
+OBSTACLES = {
+    "no CUDA": (".cuda()", "", "no CUDA: nothing in this file moves a model or its batches to a CUDA device"),
+    "another accelerator": (
+        "nn.Linear(4, 2).cuda()",
+        "nn.Linear(4, 2).cuda().to('mps' if torch.backends.mps.is_available() else 'cuda')",
+        "the script may run on another accelerator, which may have no floats of 64 bits (line 3)",
+    ),
+    "streams": (
+        "        out = model(x)\n",
+        "        with torch.cuda.stream(torch.cuda.Stream()):\n            out = model(x)\n",
+        "the script runs kernels on streams of its own (line 9), which may wait for each other here",
+    ),
+    "a copy to the host that does not block": (
+        "        out = model(x)\n",
+        "        out = model(x)\n        more = out.to('cpu', non_blocking=True)\n",
+        "a copy to the host does not block (line 10), and is over once the iteration waits",
+    ),
+    "a copy from the host that does not block": (
+        "        out = model(x)\n",
+        "        out = model(torch.zeros(8, 4).to('cuda', non_blocking=True))\n",
+        "a copy in the loop does not block (line 9), and the host may write to its memory while it runs",
+    ),
+    "compiled code": (
+        "def train",
+        "@torch.compile\ndef train",
+        "the function of the loop is compiled (line 6), and its sums may then be fused with what they add",
+    ),
+    "captured graphs": (
+        "        out = model(x)\n",
+        "        with torch.cuda.graph(torch.cuda.CUDAGraph()):\n            out = model(x)\n",
+        "the script captures CUDA graphs itself (line 9)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "because"), OBSTACLES.values(), ids=list(OBSTACLES))
+def test_what_speaks_against_all_sums(before: str, after: str, because: str) -> None:
+    assert found("s += loss.item()", HEAD.replace(before, after)) == [because]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param("3", True, id="an integer"),
+        pytest.param("-0.5 * 3", True, id="a product"),
+        pytest.param("True", False, id="a truth value"),
+        pytest.param("len(x)", True, id="a length"),
+        pytest.param("x.size(0) / x.numel()", True, id="sizes"),
+        pytest.param("x.shape[0] * x.shape[-1]", True, id="parts of a shape"),
+        pytest.param("x.size()[0]", True, id="a part of a size"),
+        pytest.param("size", True, id="a name of one"),
+        pytest.param("x", False, id="a tensor"),
+        pytest.param("x.sum()", False, id="a tensor's sum"),
+        pytest.param("args.weight", True, id="what the user chooses"),
+        pytest.param("batches.weight", False, id="an attribute of something else"),
+    ],
+)
+def test_numbers_of_python_s(expression: str, *, expected: bool) -> None:
+    known = script(f"{HEAD}        answer = {expression}\n{CALL}")
+    answer = next(each for each in known.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer")
+
+    assert is_number(known.flow, known.module, answer.value) is expected

@@ -1,0 +1,103 @@
+"""Which tensors hold floating-point numbers, which integers, and which may carry a graph."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.precision.floats import Content, content, is_differentiated
+
+INTEGERS = Content(floats=False, graph=False)
+NARROW = Content(floats=False, graph=False, narrow=True)
+FLOATS = Content(floats=True, graph=False)
+LOSS = Content(floats=True, graph=True)
+HEAD = """\
+import torch
+import torch.nn.functional as F
+model = torch.nn.Linear(4, 2)
+class Own(torch.nn.Module):
+    def forward(self, out, y):
+        return F.mse_loss(out, y) + out.mean()
+def own(out, y):
+    if y is None:
+        return out.sum(1).mean()
+    return F.l1_loss(out, y)
+def either(out, y):
+    if y is None:
+        return (out == y).sum()
+    return F.l1_loss(out, y)
+def run(x, y, either_way):
+    out = model(x)
+    pair = (1, 2.0)
+    values, places = torch.max(out, 1)
+    again = out.mean()
+    again += 1
+    whole, part = 3, 0.5
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param("F.cross_entropy(out, y)", LOSS, id="a loss"),
+        pytest.param("torch.nn.MSELoss()(out, y) * 2", LOSS, id="a loss by an object, doubled"),
+        pytest.param("Own()(out, y)", LOSS, id="a loss of the project's own class"),
+        pytest.param("own(out, y)", LOSS, id="a loss of the project's own function"),
+        pytest.param("either(out, y)", None, id="a function that returns either"),
+        pytest.param("F.cross_entropy(out, y).detach()", FLOATS, id="detached"),
+        pytest.param("F.cross_entropy(out, y).data", FLOATS, id="its data"),
+        pytest.param("(out == y).sum()", INTEGERS, id="a count"),
+        pytest.param("torch.eq(out, y).sum()", INTEGERS, id="a count by a function"),
+        pytest.param("(out == y).float().sum()", FLOATS, id="a count of floats"),
+        pytest.param("(out == y).to(torch.float32).sum()", FLOATS, id="a count of floats by to()"),
+        pytest.param("out.softmax(1).type(torch.long)", INTEGERS, id="cast to integers"),
+        pytest.param("(out == y).byte().max()", NARROW, id="integers of a few bits"),
+        pytest.param("(out == y).to(torch.int32).max()", NARROW, id="integers of a few bits by to()"),
+        pytest.param("(out == y).int().sum()", INTEGERS, id="their sum"),
+        pytest.param("(out == y).to('cuda').sum()", INTEGERS, id="moved"),
+        pytest.param("out.mean()", LOSS, id="a mean"),
+        pytest.param("out.argmax(1).sum()", INTEGERS, id="indices"),
+        pytest.param("(out == y).sum() / 2", FLOATS, id="divided"),
+        pytest.param("y.sum() / 2", LOSS, id="something divided"),
+        pytest.param("(out == y).float() * y", LOSS, id="floats times something"),
+        pytest.param("-(out == y).sum()", INTEGERS, id="negated"),
+        pytest.param("(out == y).sum() + out.mean()", LOSS, id="a sum of both"),
+        pytest.param("places.sum()", INTEGERS, id="the second of a pair"),
+        pytest.param("torch.max(out.mean(1), 0)[1]", INTEGERS, id="the second of a pair by its index"),
+        pytest.param("torch.max(out.mean(1), 0)[0]", LOSS, id="the first of a pair"),
+        pytest.param("again", LOSS, id="a name that is added to"),
+        pytest.param("whole", INTEGERS, id="one of several that are assigned at once"),
+        pytest.param("part", FLOATS, id="the other one"),
+        pytest.param("out.sum()", None, id="what a model returns"),
+        pytest.param("y.sum()", None, id="what a function is given"),
+        pytest.param("x.type('torch.LongTensor')", None, id="a format by its name"),
+        pytest.param("torch.std_mean(out)", None, id="several"),
+        pytest.param("unseen(out)", None, id="a function that is not known"),
+        pytest.param("[out]", None, id="a list"),
+    ],
+)
+def test_what_a_tensor_holds(expression: str, expected: Content | None) -> None:
+    known = script(f"{HEAD}    answer = {expression}\nrun(torch.ones(2, 4), torch.ones(2, 2), 1)\n")
+    answer = next(each for each in known.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "answer")
+
+    assert content(known.flow, known.module, answer.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        pytest.param("loss.backward()", True, id="itself"),
+        pytest.param("scaler.scale(loss).backward()", True, id="scaled"),
+        pytest.param("(loss / 4).backward()", True, id="divided"),
+        pytest.param("other.backward()", False, id="another one"),
+        pytest.param("(other * loss).backward()", False, id="as a factor"),
+    ],
+)
+def test_what_is_differentiated_is_a_tensor(statement: str, *, expected: bool) -> None:
+    known = script(f"def run(loss, other, scaler):\n    {statement}\n    return loss\n")
+    (name,) = (each.value for each in known.module.nodes(ast.Return))
+
+    assert name is not None
+    assert is_differentiated(known.module, name) is expected

@@ -1,0 +1,88 @@
+"""Where the host wants numbers that a device may still have to compute."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from probe import script
+
+from codemods.facts.devices.readings import reading, waits
+
+HEAD = """\
+import torch
+model = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+fused = torch.optim.SGD(model.parameters(), 0.1, fused=True)
+scaler = torch.amp.GradScaler("cuda")
+switched = torch.amp.GradScaler("cuda", enabled=bool(optimizer))
+numbers = {"a": 1.0}
+def accuracy(out):
+    return out.mean().item()
+def careful(out):
+    if out is None:
+        return out.mean().item()
+for x in torch.randn(3, 4):
+    loss = model(x.cuda()).mean()
+"""
+
+
+LINE = HEAD.count("\n") + 1
+
+
+def found(line: str) -> list[str]:
+    """What a line of the loop reads."""
+    known = script(f"{HEAD}    {line}\n")
+    calls = (reading(known.flow, known.module, each) for each in known.module.nodes(ast.Call) if each.lineno == LINE)
+    return [ast.unparse(each.tensor) + (" cut" if each.cuts else "") for each in calls if each is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("loss.item()", ["loss"], id="by its method"),
+        pytest.param("float(loss)", ["loss"], id="by float()"),
+        pytest.param("int(loss)", ["loss cut"], id="by int()"),
+        pytest.param("loss.detach().cpu().item()", ["loss.detach()"], id="by way of the host"),
+        pytest.param("loss.to('cpu').item()", ["loss"], id="by way of the host, by its name"),
+        pytest.param("float(loss.item())", ["loss", "loss"], id="twice"),
+        pytest.param("x.sum().item()", [], id="of a tensor on the host"),
+        pytest.param("float(3)", [], id="of a number"),
+        pytest.param("round(loss)", [], id="by another function"),
+        pytest.param("numbers.item()", [], id="of something else"),
+    ],
+)
+def test_what_is_read(line: str, expected: list[str]) -> None:
+    assert found(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("loss.item()", ["loss.item()"], id="a number"),
+        pytest.param("print(loss)", ["print(loss)"], id="a text"),
+        pytest.param("f'{loss:.3f}'", ["{loss:.3f}"], id="a formatted text"),
+        pytest.param("y = loss.cpu()", ["loss.cpu()"], id="a copy"),
+        pytest.param("y = loss.to('cpu')", ["loss.to('cpu')"], id="a copy by its name"),
+        pytest.param("loss.nonzero()", ["loss.nonzero()"], id="how many there are"),
+        pytest.param("torch.cuda.synchronize()", ["torch.cuda.synchronize()"], id="by order"),
+        pytest.param("y = 1 if loss > 2 else 0", ["loss > 2"], id="a condition"),
+        pytest.param("assert not loss.isnan()", ["not loss.isnan()"], id="a negated condition"),
+        pytest.param("accuracy(loss)", ["out.mean().item()"], id="in a function"),
+        pytest.param("careful(loss)", [], id="in a branch of a function"),
+        pytest.param("y = 1 if x is None else loss.item()", [], id="in a branch of an expression"),
+        pytest.param("y = numbers and loss.item()", [], id="in the second part of a condition"),
+        pytest.param("y = lambda: loss.item()", [], id="in a function that is only defined"),
+        pytest.param("y = x.cuda()", [], id="a copy to the device"),
+        pytest.param("y = 1 if loss is None else 0", [], id="whether there is one"),
+        pytest.param("scaler.step(optimizer)", ["scaler.step(optimizer)"], id="a scaler's step"),
+        pytest.param("scaler.step(fused)", [], id="a scaler's step of a fused optimizer"),
+        pytest.param("switched.step(optimizer)", [], id="the step of a scaler that may be off"),
+    ],
+)
+def test_what_waits(line: str, expected: list[str]) -> None:
+    known = script(f"{HEAD}    {line}\n")
+    (loop,) = known.module.nodes(ast.For)
+    nodes = [each for _, each in waits(known.flow, known.module, loop.body)]
+
+    assert [ast.unparse(each) for each in nodes] == expected
