@@ -364,7 +364,7 @@ class _Editor(cst.CSTTransformer):
                         last = at_start[module.span(statements[-1])[0]]
                         suite.wraps.insert(0, Around(index, last, header, takes_along))
                     case Remove():
-                        suite.parts[index] = []
+                        suite.remove(index)
                     case Move(module, statement) if self.starts[node] == module.span(statement)[0]:
                         self.moved[edit] = Moved(drop=indent).lines(suite.cut(index))
                     case Move():

@@ -20,6 +20,7 @@ Statement: TypeAlias = "cst.SimpleStatementLine | cst.BaseCompoundStatement"
 Lines: TypeAlias = "list[cst.EmptyLine | Statement]"
 _CONTINUATION = re.compile(r"\\(?:\r\n|\r|\n)")
 _BEFORE_COMMENT = "  "
+_SIDES = [(where, outside) for where in ("before", "after") for outside in (True, False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Suite:
         """By the statement's index, ``before`` or ``after``, and outside or inside a wrap that starts or ends here."""
         self.wraps: list[Around] = []
         """Of wraps of the same statements the first one is outside."""
+        self.removed: list[int] = []
 
     def unwrap(self, index: int) -> None:
         """Takes the block out of its header."""
@@ -53,6 +55,22 @@ class Suite:
         block = cast("cst.IndentedBlock", cast("cst.With | cst.If", statement).body)
         lines: Lines = [*lines_of(cast("Sequence[Statement]", block.body)), *block.footer]
         self.parts[index] = Moved(drop=self.default if block.indent is None else block.indent).lines(lines)
+
+    def remove(self, index: int) -> None:
+        """Takes a statement out; the comments above it stay."""
+        self.parts[index] = []
+        self.removed.append(index)
+
+    def _close_gaps(self) -> None:
+        """Leaves no more blank lines where statements were removed than one of them had above it."""
+        for index in sorted(self.removed):
+            if index + 1 == len(self.parts) or any(self.slots[index, where, out] for where, out in _SIDES):
+                continue
+            above, below = self.above[index], self.above[index + 1]
+            is_first = not above and not any(self.parts[:index])
+            while below and below[0].comment is None and (is_first or (above and above[-1].comment is None)):
+                del below[0]
+            below[:0], self.above[index] = above, []
 
     def cut(self, index: int) -> Lines:
         """Takes a statement out, with the comments next to it, and leaves no gap where it stood."""
@@ -83,6 +101,8 @@ class Suite:
 
     def lines(self) -> Lines:
         """All lines of the suite, as they are now."""
+        if not self.wraps:
+            self._close_gaps()
         wraps = sorted(self.wraps, key=lambda wrap: wrap.first - wrap.last)
         return list(self._lines(0, len(self.parts) - 1, wraps))
 

@@ -743,6 +743,9 @@ def test_insertions_at_one_place_come_in_the_order_of_the_edits() -> None:
     [
         pytest.param("a\nb  # why b\nc\n", "a\nc\n", id="with the comment on its line"),
         pytest.param("a\n\n# above\nb\nc\n", "a\n\n# above\nc\n", id="comments above it stay"),
+        pytest.param("a\n\nb\n\nc\n", "a\n\nc\n", id="one of the blank lines around it goes along"),
+        pytest.param("def f():\n    b\n\n    c\n", "def f():\n    c\n", id="no blank line begins a suite"),
+        pytest.param("a\n\n# above\nb\n\nc\n", "a\n\n# above\n\nc\n", id="a comment stays apart from what is below"),
         pytest.param("def f():\n    b\nc\n", "def f():\n    pass\nc\n", id="an emptied suite keeps a pass"),
         pytest.param(
             "def f():\n    # one\n    b\n    # two\n",
