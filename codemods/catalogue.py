@@ -25,6 +25,7 @@ from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
 from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.sdpa import Sdpa
 from codemods.rules.sync_off import SyncOff
 from codemods.rules.tf32_matmul import Tf32Matmul
 from codemods.rules.zero_grad_none import ZeroGradNone
@@ -48,6 +49,8 @@ ROUNDS: Rounds = (
     (GpuNormalize,),
     # Of what is on the device as a whole, no rule may say what holds of batches from the host.
     (DatasetOnDevice,),
+    # What is computed in 16 bits, or compiled, is what the model computes in the end.
+    (Sdpa,),
     (
         LoaderBatchedIndex,
         LoaderWorkers,

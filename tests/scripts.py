@@ -21,6 +21,11 @@ class Fixture:
     """How often the script calls ``backward`` when it is run with these arguments."""
 
     @property
+    def rounds(self) -> bool:
+        """Whether the golden rewrite rounds otherwise on a CPU, too: it computes attention by one function."""
+        return "scaled_dot_product_attention" in self.text("fast.py")
+
+    @property
     def folder(self) -> Path:
         """Where the scripts stand."""
         return FIXTURES / self.name

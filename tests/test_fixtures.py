@@ -97,14 +97,30 @@ def test_report_is_the_golden_one(within: Callable[..., Answer], script: Fixture
     assert done.out == script.text("report.txt")
 
 
+ROUNDS = "sdpa"
+"""The rule by whose changes fixtures round otherwise on a CPU."""
+
+
 @pytest.mark.usefixtures("forked")
 def test_both_versions_are_verified_to_train_alike_bit_for_bit(
-    script: Fixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    within: Callable[..., Answer], script: Fixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fast, home = script.folder / "fast.py", None
+    if script.rounds:
+        fast, home = tmp_path / "fast.py", script.folder
+        assert within(script, "rewrite", "naive.py", "--ignore", ROUNDS, "--output", str(fast)).code == 0
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    paths = script.folder / "naive.py", script.folder / "fast.py"
-    plan = Plan(*paths, promise="bitwise", pairs=1, device="cpu", arguments=script.arguments, full=True)
+    paths = script.folder / "naive.py", fast
+    plan = Plan(
+        *paths,
+        promise="bitwise",
+        pairs=1,
+        device="cpu",
+        arguments=script.arguments,
+        full=True,
+        script_directory=home,
+    )
     runs: list[Run] = []
 
     judgement = verify(plan, on_run=runs.append)
@@ -114,6 +130,24 @@ def test_both_versions_are_verified_to_train_alike_bit_for_bit(
     one, other = runs
     assert len(set(one.losses)) > script.backwards * 0.9, "the losses hardly change: nothing is learnt"
     assert one.lines == other.lines
+
+
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize("script", [each for each in ALL if each.rounds], ids=lambda script: script.name)
+def test_attention_in_one_call_trains_alike_but_for_rounding(
+    script: Fixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    paths = script.folder / "naive.py", script.folder / "fast.py"
+    plan = Plan(*paths, pairs=1, device="cpu", arguments=script.arguments, iterations=20)
+    runs: list[Run] = []
+
+    verify(plan, on_run=runs.append)
+
+    one, other = runs
+    assert len(one.losses) >= 20
+    assert other.losses == pytest.approx(one.losses, rel=1e-5)
 
 
 @pytest.fixture(scope="module")

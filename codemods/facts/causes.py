@@ -261,6 +261,15 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "idle-beside": "Another change of the same rewrite leaves this one nothing to speed up. `--ignore` with the "
         "name of its rule has this one written instead.",
         "needs-precision": "TF32 keeps 11 bits of each factor, and the script computes what needs more.",
+        # Attention.
+        "masked-rows": "A query whose keys are all masked gets the mean of all values where a finite number masks "
+        'them, and zeros from the fused function. Fill with `float("-inf")` if there is no such query.',
+        "other-attention": "What is computed is more than a softmax of scaled and masked scores, or is not seen to be "
+        "just that: the fused function would compute something else.",
+        "unknown-mask": "What is added to the scores, or put in their place, is not known to mask them as the fused "
+        'function does: by floating-point numbers, or by `float("-inf")`.',
+        "weights-used": "The weights of the attention, or its scores, are used elsewhere: the fused function has none. "
+        "Where they are only looked at, compute them there.",
         # Optimizers.
         "checkpoint-loaded": "A checkpoint is loaded into the optimizer, and says how it steps: that of a plain one "
         "switches `fused` off again, and a `GradScaler` then fails.",

@@ -1,0 +1,159 @@
+"""The edits by which torch's fused function computes attention that was written by hand."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import FUNCTIONS, lasting
+from codemods.editing.naming import written
+from codemods.editing.positions import leading
+from codemods.editing.splitting import width
+from codemods.editing.values import Remove, Replace
+from codemods.facts.models.attention_masks import tight
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.attention import DROPOUT, FUSED
+
+if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
+    from codemods.editing.values import Edit
+    from codemods.facts.models.attention import Attention, Dropped
+    from codemods.facts.models.attention_scores import Mask, Operand, Scale
+    from codemods.facts.script import Script
+
+_NAME = DROPOUT.rpartition(".")[2]
+_HALF = "0.5"
+"""The share that a dropout drops where nothing is said."""
+
+
+def fused(script: Script, attention: Attention) -> list[Edit] | Reason:
+    """What puts the fused function in the place of the products; why it cannot be done."""
+    module = attention.module
+    named = written(script, module, FUSED, attention.output)
+    if named is None:
+        return Reason("no-name", "torch.nn.functional cannot be named where attention is computed")
+    name, imports = named
+    scores = attention.scores
+    arguments = [_operand(module, each) for each in (scores.query, scores.key, attention.value)]
+    for mask in scores.masks if not attention.is_causal else ():
+        text = _mask(script, attention, mask)
+        if isinstance(text, Reason):
+            return text
+        arguments.append(f"attn_mask={text}")
+    if attention.dropped is not None:
+        share = _share(script, attention, attention.dropped)
+        arguments += [f"dropout_p={share}"] if share is not None else []
+    if attention.is_causal:
+        arguments.append("is_causal=True")
+    if attention.scale is not None:
+        arguments.append(f"scale={_scale(module, attention.scale)}")
+    call = _laid_out(attention, name, arguments)
+    return [
+        *imports,
+        *(Remove(module, each) for each in attention.gone),
+        Replace(module, attention.output, call.replace("{", "{{").replace("}", "}}")),
+    ]
+
+
+def _operand(module: Module, operand: Operand) -> str:
+    code = module.code(operand.node)
+    if operand.suffix:
+        return f"{tight(module, operand.node)}{operand.suffix}"
+    return f"({code})" if isinstance(operand.node, (ast.Tuple, ast.GeneratorExp)) and code[:1] != "(" else code
+
+
+def _mask(script: Script, attention: Attention, mask: Mask) -> str | Reason:
+    """The mask, or None where the script has none at times."""
+    module = attention.module
+    if mask.condition is None:
+        return mask.text
+    tested = _tested(script, mask.condition)
+    if tested is None:
+        text = f"whether scores are masked depends on a condition ({HERE})"
+        return Reason("other-attention", text, (at(module, mask.condition),))
+    name = module.code(tested)
+    return name if mask.text == name else f"None if {name} is None else {mask.text}"
+
+
+def _tested(script: Script, condition: ast.expr) -> ast.expr | None:
+    """``mask`` of ``mask is not None``, and of ``exists(mask)`` where that function of the project asks so."""
+    match condition:
+        case ast.Compare(ast.Name() | ast.Attribute() as tested, [ast.IsNot()], [ast.Constant(None)]):
+            return tested
+        case ast.Call(_, [ast.Name() | ast.Attribute() as tested]) if not condition.keywords:
+            for function in script.flow.called(condition):
+                match function:
+                    case ast.FunctionDef(
+                        args=ast.arguments(args=[ast.arg(name)]),
+                        body=[ast.Return(ast.Compare(ast.Name(read), [ast.IsNot()], [ast.Constant(None)]))],
+                    ) if name == read:
+                        continue
+                return None
+            return tested if script.flow.called(condition) else None
+    return None
+
+
+def _share(script: Script, attention: Attention, dropped: Dropped) -> str | None:
+    """How many weights are dropped: none in evaluation, which the fused function cannot know."""
+    module = attention.module
+    if dropped.layer is not None:
+        layer = module.code(dropped.layer)
+        return f"{layer}.p if {_mode(script, attention, dropped.layer)} else 0.0"
+    share = module.code(dropped.share) if dropped.share is not None else _HALF
+    if dropped.training is None:
+        return share
+    if isinstance(dropped.training, ast.Constant):
+        return None
+    return f"{share} if {module.code(dropped.training)} else 0.0"
+
+
+def _mode(script: Script, attention: Attention, layer: ast.expr) -> str:
+    """What says whether a dropout is in training: as a rule, the module that holds it."""
+    module = attention.module
+    function = module.function(layer)
+    is_method = isinstance(function, FUNCTIONS) and script.flow.owner(function) is not None
+    match layer:
+        case ast.Attribute(ast.Name(holder)) if is_method and not _switches_dropouts(script):
+            return f"{holder}.training"
+    return f"{module.code(layer)}.training"
+
+
+@lasting
+def _switches_dropouts(script: Script) -> bool:
+    """Whether some code asks for dropouts, as that does which switches them alone: to drop while it evaluates."""
+    for module in script.modules:
+        for node in module.nodes(ast.Name, ast.Attribute):
+            called = module.parent(node)
+            is_made = isinstance(called, ast.Call) and called.func is node
+            if not is_made and any(each.name == DROPOUT for each in script.flow.values(node) if each.site is None):
+                return True
+        # `if type(part).__name__.startswith("Dropout"):`
+        if any(each.value == _NAME for each in module.nodes(ast.Constant)):
+            return True
+    return False
+
+
+def _scale(module: Module, scale: Scale) -> str:
+    if isinstance(scale.node, ast.Constant) and not hasattr(scale.node, "lineno"):
+        return repr(scale.node.value)
+    if not scale.divides:
+        return module.code(scale.node)
+    is_power = isinstance(scale.node, ast.BinOp) and isinstance(scale.node.op, ast.Pow)
+    return f"1 / {module.code(scale.node) if is_power else tight(module, scale.node)}"
+
+
+def _laid_out(attention: Attention, name: str, arguments: list[str]) -> str:
+    """The call, on several lines where one would be wider than the file's."""
+    module, output = attention.module, attention.output
+    line = module.lines[output.lineno - 1]
+    start = module.column(output) - 1
+    rest = line[module.end_column(output) :] if output.end_lineno == output.lineno else ""
+    call = f"{name}({', '.join(arguments)}){attention.behind}"
+    if start + len(call) + len(rest.split("#")[0].rstrip()) <= width(module):
+        return call
+    outer = leading(module, module.statement(output))
+    unit = "\t" if outer.endswith("\t") else "    "
+    in_one = len(outer + unit) + len(", ".join(arguments)) <= width(module)
+    between, end = (", ", "") if in_one else (f",\n{unit}", ",")
+    # LibCST puts the indentation of the statement before each of these lines.
+    return f"{name}(\n{unit}{between.join(arguments)}{end}\n){attention.behind}"

@@ -1,0 +1,354 @@
+"""Attention around a softmax: of what it is made, and why torch's fused function could not compute it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.source import walk
+from codemods.facts.models.applied import applied, layers, whole_number
+from codemods.facts.models.attention_masks import WHOLE, is_lowest, triangle
+from codemods.facts.models.attention_scores import (
+    Operand,
+    Scale,
+    ScoreReader,
+    Scores,
+    Trail,
+    factors_of,
+    in_order,
+    why_not_masked,
+)
+from codemods.facts.models.local_numbers import is_number, radicand
+from codemods.facts.models.local_shapes import UNKNOWN, Shapes
+from codemods.facts.models.local_steps import later_reads
+from codemods.facts.reason import HERE, Reason, at
+from codemods.library.attention import DROPOUT, IDENTITY, PRODUCTS, means_of
+
+if TYPE_CHECKING:
+    from codemods.dataflow.flow import Flow
+    from codemods.dataflow.source import Module
+
+
+@dataclass(frozen=True, eq=False)
+class Dropped:
+    """A dropout of weights: a layer, or what a function is given."""
+
+    layer: ast.expr | None
+    """The layer that is called."""
+    share: ast.expr | None = None
+    """How many are dropped, where a function does it; None for the half."""
+    training: ast.expr | None = None
+    """Whether any are; None where it is always so."""
+
+
+@dataclass(eq=False)
+class Attention:
+    """Attention that is computed by hand."""
+
+    module: Module
+    softmax: ast.Call
+    output: ast.expr
+    """The product of weights and values."""
+    scores: Scores
+    value: Operand
+    behind: str
+    """What puts the dimensions of the result in the order of the product's."""
+    dropped: Dropped | None
+    is_causal: bool
+    scale: Scale | None
+    """None where it is one divided by the root of the depth, as it is where nothing is said."""
+    gone: tuple[ast.stmt, ...]
+    """The statements of which nothing is left."""
+    runs_layers: bool
+    """Whether weights pass through layers, on which hooks may hang."""
+
+
+@dataclass(eq=False)
+class AttentionReader:
+    """Reads the attention around one softmax."""
+
+    flow: Flow
+    module: Module
+    softmax: ast.Call
+    trail: Trail = field(default_factory=Trail)
+    dropped: Dropped | None = None
+    runs_layers: bool = False
+
+    def read(self, softmaxed: ast.expr) -> Attention | Reason:
+        """The attention whose scores the softmax is given; why it is left."""
+        statement = self.module.statement(self.softmax)
+        block = self.module.suite(statement)
+        output = self._output(statement, block)
+        if isinstance(output, Reason):
+            return output
+        product, value, behind = output
+        scores = ScoreReader(self.flow, self.module, block, self.trail).read(softmaxed, statement)
+        if isinstance(scores, Reason):
+            return scores
+        last = self.module.statement(product)
+        attention = Attention(
+            self.module,
+            self.softmax,
+            product,
+            scores,
+            value,
+            behind,
+            self.dropped,
+            is_causal=False,
+            scale=None,
+            gone=tuple(dict.fromkeys(each for each in reversed(self.trail.statements) if each is not last)),
+            runs_layers=self.runs_layers,
+        )
+        reason = self._why_dimension(scores) or self._why_used(last) or self._why_factors(attention)
+        reason = reason or why_not_masked(self.flow, self.module, scores) or self._masked(attention)
+        return reason or self._scaled(attention) or attention
+
+    # From the softmax to the product with the values.
+
+    def _output(self, statement: ast.stmt, block: list[ast.stmt]) -> tuple[ast.expr, Operand, str] | Reason:
+        node: ast.expr = self.softmax
+        while True:
+            above = self.module.parent(node)
+            if isinstance(above, ast.Assign) and [type(each) for each in above.targets] == [ast.Name]:
+                read = self._read_next(above, block)
+                if read is None:
+                    return self._used(above)
+                node = read
+                continue
+            if isinstance(above, (ast.Attribute, ast.List, ast.Tuple)):
+                above = self.module.parent(above)
+            if isinstance(above, (ast.Assign, ast.NamedExpr, ast.Return, ast.Dict)):
+                return self._used(above)
+            if not isinstance(above, ast.expr):
+                return self._other(above if above is not None else statement)
+            found = self._multiplied(above, node)
+            if found is not None:
+                return found
+            if not self._drops(above, node):
+                return self._other(above)
+            node = above
+
+    def _read_next(self, statement: ast.Assign, block: list[ast.stmt]) -> ast.Name | None:
+        """Where the block reads next what the statement gives a name; None where that is not in one place."""
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name) or not any(each is statement for each in block):
+            return None
+        self.trail.statements.append(statement)
+        self.trail.names.setdefault(target.id, statement)
+        index = next(number for number, each in enumerate(block) if each is statement)
+        for later in block[index + 1 :]:
+            names = [each for each in walk(later) if isinstance(each, ast.Name) and each.id == target.id]
+            read = [each for each in names if isinstance(each.ctx, ast.Load)]
+            if read and self.module.statement(read[0]) is later:
+                self.trail.reads.append(read[0])
+                return read[0] if len(read) == 1 else None
+            if names:
+                return None
+        return None
+
+    def _multiplied(self, node: ast.expr, weights: ast.expr) -> tuple[ast.expr, Operand, str] | None:
+        """The product of the weights and the values that an expression is."""
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and node.left is weights:
+            return node, Operand(node.right), ""
+        call = applied(self.flow, node)
+        if call is None or call.named:
+            return None
+        if call.name in PRODUCTS and call.tensor is weights and len(call.others) == 1:
+            return node, Operand(call.others[0]), ""
+        if call.name != "einsum" or not isinstance(call.tensor, ast.Constant):
+            return None
+        factors = factors_of(call.others)
+        place = next((number for number, each in enumerate(factors) if each is weights), None)
+        if place is None or len(factors) != 2 or not isinstance(call.tensor.value, str):  # noqa: PLR2004
+            return None
+        found = means_of(call.tensor.value, place)
+        if found is None:
+            return None
+        return node, Operand(factors[found.value.position], in_order(found.value.order)), in_order(found.order)
+
+    def _drops(self, node: ast.expr, weights: ast.expr) -> bool:
+        """Whether an expression is the weights, of which some are dropped, for the first time."""
+        made = layers(self.flow, node)
+        if isinstance(node, ast.Call) and made and node.args == [weights]:
+            self.runs_layers = True
+            if all(each.name == IDENTITY for each in made):
+                return True
+            if self.dropped is None and all(each.name == DROPOUT for each in made):
+                self.dropped = Dropped(node.func)
+                return True
+            return False
+        call = applied(self.flow, node)
+        if call is None or call.name != "dropout" or call.tensor is not weights or self.dropped is not None:
+            return False
+        share, training = call.argument(0, "p"), call.argument(1, "training", "train")
+        if share is not None and not is_number(self.flow, self.module, share):
+            return False
+        if isinstance(training, ast.Constant) and training.value is True:
+            training = None
+        self.dropped = Dropped(None, share, training)
+        return True
+
+    # What keeps the fused function from computing it.
+
+    def _other(self, node: ast.AST) -> Reason:
+        call = applied(self.flow, node) if isinstance(node, ast.expr) else None
+        text = f"between the softmax and the values stands more than a dropout ({HERE})"
+        if isinstance(node, ast.BinOp) or (call is not None and call.name in {*PRODUCTS, "einsum"}):
+            text = f"weights and values are multiplied in another way than the fused function does ({HERE})"
+        return Reason("other-attention", text, (at(self.module, node),))
+
+    def _used(self, *nodes: ast.AST) -> Reason:
+        text = f"the weights are used elsewhere, and the fused function does not return them ({HERE})"
+        return Reason("weights-used", text, (at(self.module, *nodes),))
+
+    def _why_dimension(self, scores: Scores) -> Reason | None:
+        call = applied(self.flow, self.softmax)
+        over: ast.expr | None = None
+        if call is not None:
+            if "dtype" in call.named or len(call.others) > 1:
+                text = f"the softmax is told a number format ({HERE})"
+                return Reason("other-attention", text, (at(self.module, self.softmax),))
+            over = call.argument(0, "dim", "axis")
+        else:
+            self.runs_layers = True
+            made = [each.site for each in layers(self.flow, self.softmax) if isinstance(each.site, ast.Call)]
+            given = [[*each.args, *(one.value for one in each.keywords)] for each in made]
+            numbers = {whole_number(each[0]) if each else None for each in given}
+            over = given[0][0] if len(numbers) == 1 and given[0] else None
+        number = whole_number(over)
+        if number == -1 or (number is not None and scores.dimensions is not None and number == scores.dimensions - 1):
+            return None
+        text = f"the softmax is not known to be over the last dimension, that of the keys ({HERE}):"
+        return Reason("other-attention", text, (at(self.module, self.softmax),), remedy="write dim=-1 if it is")
+
+    def _why_used(self, last: ast.stmt) -> Reason | None:
+        """Where scores or weights are read besides."""
+        for name, first in self.trail.names.items():
+            for each in later_reads(self.module, first, last, name):
+                is_before = each in walk(first) and not _is_update(first)
+                if each not in self.trail.reads and not is_before and not _reads_format(self.flow, self.module, each):
+                    return self._used(each)
+        return None
+
+    def _why_factors(self, attention: Attention) -> Reason | None:
+        scores = attention.scores
+        if scores.dimensions is not None and scores.dimensions < 3:  # noqa: PLR2004 - a batch of matrices
+            text = "queries have no dimension for batches, and torch has no faster way for such"
+            return Reason("nothing-to-gain", text)
+        if not scores.is_turned and scores.dimensions is None:
+            text = f"the keys are not seen to be transposed, nor how many dimensions they have ({HERE})"
+            return Reason("other-attention", text, (at(self.module, scores.key.node),))
+        if len(scores.scales) > 1:
+            text = f"scores are scaled more than once ({HERE}):"
+            where = (at(self.module, *(each.node for each in scores.scales)),)
+            return Reason("other-attention", text, where, remedy="scale them once")
+        return None
+
+    def _masked(self, attention: Attention) -> Reason | None:
+        """Notes whether the mask is that of causal attention; why masks are not those of the fused function."""
+        for mask in attention.scores.masks:
+            shape = Shapes(self.flow).of(self.module, mask.node)
+            if shape is not None and len(shape) == 1:
+                text = f"the mask has one dimension ({HERE}), and the fused function takes two or more:"
+                return Reason("unknown-mask", text, (at(self.module, mask.node),), remedy="write mask[None]")
+            found = triangle(self.flow, self.module, mask.node)
+            halves = None if found is None else found[0]
+            hidden = (False, True) if mask.is_filled_where_true else (True, False)
+            is_triangle = halves == ((0.0, float("-inf")) if mask.filled_with is None else tuple(map(float, hidden)))
+            lengths = self._lengths(attention.scores)
+            is_square = lengths is not None and found is not None and found[1] in {WHOLE, lengths}
+            attention.is_causal = is_triangle and is_square and mask.condition is None
+            if mask.filled_with is None:
+                continue
+            lowest, infinite = is_lowest(self.flow, mask.filled_with)
+            if not lowest:
+                text = f"masked scores are not known to count for nothing ({HERE}):"
+                where = (at(self.module, mask.filled_with),)
+                return Reason("unknown-mask", text, where, remedy='fill them with float("-inf")')
+            if not infinite and not (is_triangle and is_square):
+                text = (
+                    f"where all keys of a query are masked, scores of one finite number give the mean of all values"
+                    f" ({HERE}), and the fused function zeros:"
+                )
+                where = (at(self.module, mask.filled_with),)
+                return Reason("masked-rows", text, where, remedy='fill with float("-inf") if no query is masked so')
+        return None
+
+    def _lengths(self, scores: Scores) -> str | None:
+        """The one number of queries and of keys; None where it is not known to be one."""
+        shapes = Shapes(self.flow)
+        query, key = (shapes.of(self.module, each.node) for each in (scores.query, scores.key))
+        if query is None or key is None or scores.query.suffix or scores.key.suffix:
+            return None
+        known = len(query) == len(key) > 1 and query[-2] == key[-2] != UNKNOWN
+        return query[-2] if known else None
+
+    def _scaled(self, attention: Attention) -> Reason | None:
+        """Notes the scale where it is not the one that the fused function takes by itself."""
+        if not attention.scores.scales:
+            attention.scale = Scale(ast.Constant(1.0), divides=False)
+            return None
+        (scale,) = attention.scores.scales
+        if self._is_usual(attention.scores, scale):
+            return None
+        attention.scale = scale
+        return None
+
+    def _is_usual(self, scores: Scores, scale: Scale) -> bool:
+        """Whether it is one divided by the root of the depth of queries and keys."""
+        node = self._defined(scale.node)
+        found = radicand(self.flow, node)
+        if found is None or found[1] is scale.divides:
+            return False
+        depth = self._defined(found[0])
+        tensor = _depth_of(depth)
+        for operand in (scores.query, scores.key):
+            if operand.suffix:
+                continue
+            if tensor is not None and ast.dump(tensor) == ast.dump(operand.node):
+                return isinstance(tensor, ast.Name) and self._is_same(tensor, operand.node)
+            shape = Shapes(self.flow).of(self.module, operand.node)
+            if shape is not None and shape[-1] != UNKNOWN and shape[-1] in {ast.unparse(found[0]), ast.unparse(depth)}:
+                return True
+        return False
+
+    def _defined(self, node: ast.expr) -> ast.expr:
+        """What the one statement of the function gives a local name that a number has."""
+        if not isinstance(node, ast.Name):
+            return node
+        function = self.module.function(node)
+        stores = [each for each in self.module.stores.get(node.id, ()) if self.module.function(each) is function]
+        statement = self.module.statement(stores[0]) if len(stores) == 1 else None
+        is_plain = isinstance(statement, ast.Assign) and statement.targets == [stores[0]]
+        return statement.value if is_plain and isinstance(statement, ast.Assign) else node
+
+    def _is_same(self, one: ast.expr, other: ast.expr) -> bool:
+        """Whether nothing binds a name between two places that read it."""
+        if not isinstance(one, ast.Name):
+            return False
+        low, high = sorted((self.module.span(one)[0], self.module.span(other)[0]))
+        function = self.module.function(one)
+        stores = self.module.stores.get(one.id, ())
+        return not any(
+            low < self.module.span(each)[0] < high for each in stores if self.module.function(each) is function
+        )
+
+
+def _depth_of(node: ast.expr) -> ast.expr | None:
+    """The tensor of ``q.size(-1)`` and ``q.shape[-1]``."""
+    match node:
+        case ast.Call(ast.Attribute(tensor, "size"), [index]) | ast.Subscript(ast.Attribute(tensor, "shape"), index):
+            return tensor if whole_number(index) == -1 else None
+    return None
+
+
+def _is_update(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.AugAssign, ast.Expr, ast.If))
+
+
+def _reads_format(flow: Flow, module: Module, name: ast.Name) -> bool:
+    """Whether only the format of the scores is asked for, to fill with: ``torch.finfo(scores.dtype).min``."""
+    above = module.parent(name)
+    call = module.parent(above) if isinstance(above, ast.Attribute) and above.attr == "dtype" else None
+    return isinstance(call, ast.Call) and {each.name for each in flow.values(call.func)} == {"torch.finfo"}

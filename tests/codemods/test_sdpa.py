@@ -1,0 +1,458 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.codemod import Promise
+from codemods.rules.sdpa import Sdpa
+
+IMPORTS = """\
+import math
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+"""
+HEAD = """\
+class Attention(nn.Module):
+    def __init__(self, dim=32, heads=4, length=16, dropout=0.0):
+        super().__init__()
+        self.heads = heads
+        self.head_dim = dim // heads
+        self.scale = self.head_dim ** -0.5
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.share = dropout
+        self.drop = nn.Dropout(dropout)
+        self.attend = nn.Softmax(dim=-1)
+        self.register_buffer("mask", torch.tril(torch.ones(length, length)).view(1, 1, length, length))
+        self.register_buffer("hidden", torch.triu(torch.ones(length, length), diagonal=1).bool())
+
+    def forward(self, x, mask=None):
+        B, T, C = x.shape
+        q, k, v = self.qkv(x).view(B, T, 3, self.heads, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
+"""
+TAIL = """\
+        return y.transpose(1, 2).reshape(B, T, C)
+"""
+KEPT = "torch.randn(2, 1, 16, 16) > 0"
+FORMS = {
+    "scaled by the root of the depth": (
+        "att = q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))\natt = F.softmax(att, dim=-1)\ny = att @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v)\n",
+    ),
+    "the root of a number of the layer that is the depth": (
+        "att = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(self.head_dim)\ny = torch.matmul(att.softmax(-1), v)\n",
+        "y = F.scaled_dot_product_attention(q, k, v)\n",
+    ),
+    "a scale of the layer": (
+        "att = (q @ k.transpose(-1, -2)) * self.scale\n\natt = self.attend(att)\natt = self.drop(att)\n\ny = torch.matmul(att, v)\n",
+        "\ny = F.scaled_dot_product_attention(\n    q, k, v, dropout_p=self.drop.p if self.training else 0.0, scale=self.scale\n)\n",
+    ),
+    "queries are scaled in the product": (
+        "y = F.softmax((q * self.scale) @ k.mT, dim=-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, scale=self.scale)\n",
+    ),
+    "queries are scaled before": (
+        "q = q * self.scale\ny = F.softmax(q @ k.transpose(-2, -1), dim=3) @ v\n",
+        "q = q * self.scale\ny = F.scaled_dot_product_attention(q, k, v, scale=1.0)\n",
+    ),
+    "a scale that is not that of the depth": (
+        "att = q @ k.transpose(-2, -1) / 3.0\ny = torch.softmax(att, -1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, scale=1 / 3.0)\n",
+    ),
+    "in place": (
+        "att = q @ k.transpose(-2, -1)\natt /= math.sqrt(q.shape[-1])\natt.masked_fill_(self.hidden[:T, :T], -math.inf)\ny = att.softmax(dim=-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)\n",
+    ),
+    "a triangle of ones": (
+        "att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))\natt = att.masked_fill(self.mask[:, :, :T, :T] == 0, float('-inf'))\natt = F.softmax(att, dim=-1)\natt = self.drop(att)\ny = att @ v\n",
+        "y = F.scaled_dot_product_attention(\n    q, k, v, dropout_p=self.drop.p if self.training else 0.0, is_causal=True\n)\n",
+    ),
+    "a triangle that fills with a finite number": (
+        "att = (q @ k.transpose(-2, -1)) * k.shape[-1] ** -0.5\natt = att.masked_fill(self.hidden[:T, :T], -1e9)\ny = F.softmax(att, dim=-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)\n",
+    ),
+    "a triangle that is made there": (
+        "att = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)\natt = att + torch.triu(torch.full((T, T), float('-inf')), diagonal=1)\ny = F.softmax(att, dim=-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)\n",
+    ),
+    "a mask that is given": (
+        "att = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))\natt = att.masked_fill(mask == 0, float('-inf'))\ny = F.softmax(att, dim=-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask != 0)\n",
+    ),
+    "a mask that may be missing": (
+        "att = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))\nif mask is not None:\n    att = att.masked_fill(~mask, float('-inf'))\ny = F.softmax(att, dim=-1) @ v\n",
+        "y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)\n",
+    ),
+    "where": (
+        "att = torch.matmul(q, k.permute(0, 1, 3, 2)).div(math.sqrt(q.size(-1)))\natt = torch.where(mask, att, float('-inf'))\ny = att.softmax(-1).matmul(v)\n",
+        "y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)\n",
+    ),
+    "einsum": (
+        "att = torch.einsum('bhid,bhjd->bhij', q, k) * self.scale\ny = torch.einsum('b h i j, b h j d -> b h i d', att.softmax(dim=-1), v)\n",
+        "y = F.scaled_dot_product_attention(q, k, v, scale=self.scale)\n",
+    ),
+    "einsum with heads behind": (
+        "q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)\natt = torch.einsum('nqhd,nkhd->nhqk', [q, k]) / self.head_dim ** 0.5\ny = torch.einsum('nhql,nlhd->nqhd', [torch.softmax(att, dim=3), v]).transpose(1, 2)\n",
+        "q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)\ny = F.scaled_dot_product_attention(\n    q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), scale=1 / self.head_dim ** 0.5\n).transpose(1, 2).transpose(1, 2)\n",
+    ),
+    "a function that drops": (
+        "att = F.softmax(q @ k.transpose(-2, -1) * self.scale, dim=-1)\natt = F.dropout(att, p=self.share, training=self.training)\ny = att @ v\n",
+        "y = F.scaled_dot_product_attention(\n    q, k, v, dropout_p=self.share if self.training else 0.0, scale=self.scale\n)\n",
+    ),
+    "code between": (
+        "att = F.softmax(q @ k.transpose(-2, -1) * self.scale, dim=-1)\nv = v * 2  # twice\ny = att @ v\n",
+        "v = v * 2  # twice\ny = F.scaled_dot_product_attention(q, k, v, scale=self.scale)\n",
+    ),
+}
+
+
+def indented(code: str) -> str:
+    return "".join(f"        {line}" if line.strip() else line for line in code.splitlines(keepends=True))
+
+
+def module(code: str) -> str:
+    return IMPORTS + HEAD + indented(code) + TAIL
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
+def test_a_form_becomes_one_call(before: str, after: str) -> None:
+    check_rewrites(Sdpa, module(before), module(after))
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS.values(), ids=FORMS)
+def test_outputs_and_gradients_stay(before: str, after: str) -> None:
+    torch.manual_seed(0)
+    layers: list[Any] = []
+    for code in (before, after):
+        names: dict[str, Any] = {}
+        exec(compile(module(code), "layer.py", "exec"), names)  # noqa: S102 - the texts are the test's own
+        layers.append(names["Attention"]())
+    layers[1].load_state_dict(layers[0].state_dict())
+    kept = (torch.rand(2, 1, 16, 16) > 0.5) | torch.eye(16, dtype=torch.bool)
+    inputs = torch.randn(2, 16, 32)
+
+    for is_training in (True, False):
+        one, other = (computed(each.train(is_training), inputs, kept) for each in layers)
+        for found, expected in zip(other, one, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def computed(layer: Any, inputs: torch.Tensor, kept: torch.Tensor) -> list[torch.Tensor]:
+    x = inputs.clone().requires_grad_()
+    y = layer(x, kept)
+    return [y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])]
+
+
+def test_evaluation_drops_nothing_and_training_does() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(module(FORMS["a triangle of ones"][1]), "layer.py", "exec"), names)  # noqa: S102
+    layer, x = names["Attention"](dropout=0.5), torch.randn(2, 16, 32)
+
+    assert torch.equal(layer.eval()(x), layer(x))
+    assert not torch.equal(layer.train()(x), layer(x))
+
+
+def test_a_mask_that_nothing_reads_any_more_stays_in_checkpoints() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(module(FORMS["a triangle of ones"][1]), "layer.py", "exec"), names)  # noqa: S102
+
+    assert "mask" in names["Attention"]().state_dict()
+
+
+@pytest.mark.parametrize(
+    ("form", "redraws"),
+    [
+        pytest.param("a triangle of ones", True, id="a dropout draws another mask"),
+        pytest.param("a mask that is given", False, id="nothing is drawn"),
+    ],
+)
+def test_only_what_drops_draws_anew(form: str, redraws: bool) -> None:  # noqa: FBT001 - what is expected
+    (site,) = run(Sdpa, module(FORMS[form][0])).sites
+
+    assert (site.redraws, site.promise) == (redraws, Promise.PRECISION)
+
+
+# Functions, and layers of other kinds.
+
+SCORES = "    s = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))\n"
+START = IMPORTS + "def attend(q, k, v, mask=None, flag=False):\n"
+CALL = "F.scaled_dot_product_attention"
+LAYER = (
+    IMPORTS
+    + """\
+class Attention(nn.Module):
+    def __init__(self, dim, other):
+        super().__init__()
+        self.drop = nn.Dropout(0.1)
+        self.other = nn.Dropout2d(0.1)
+        self.heat = nn.Parameter(torch.ones(1))
+        self.scale = torch.sqrt(torch.FloatTensor([dim]))
+        self.bias = nn.Parameter(torch.zeros(4, 8, 8))
+        self.causal = other
+        self.register_buffer("mask", torch.tril(torch.ones(8, 8)))
+
+    def forward(self, q, k, v):
+"""
+)
+
+
+def function(body: str) -> str:
+    return START + SCORES + body
+
+
+REWRITTEN = {
+    "a dropout that drops in evaluation as well": (
+        function("    return F.dropout(s.softmax(-1), 0.1) @ v\n"),
+        START + f"    return {CALL}(q, k, v, dropout_p=0.1)\n",
+    ),
+    "a parameter says whether it trains": (
+        function("    return F.dropout(s.softmax(-1), 0.1, flag) @ v\n"),
+        START + f"    return {CALL}(q, k, v, dropout_p=0.1 if flag else 0.0)\n",
+    ),
+    "a mask of floats is added": (
+        function("    far = (1.0 - mask) * -10000.0\n    s = s + far\n    return s.softmax(-1) @ v\n"),
+        START + f"    far = (1.0 - mask) * -10000.0\n    return {CALL}(q, k, v, attn_mask=far)\n",
+    ),
+    "a bias that is learnt": (
+        LAYER + "        return (q @ k.transpose(-2, -1) * 0.5 + self.bias).softmax(-1) @ v\n",
+        LAYER + f"        return {CALL}(q, k, v, attn_mask=self.bias, scale=0.5)\n",
+    ),
+    "keys from a cache are not as many as queries": (
+        LAYER.replace("q, k, v", "x, past")
+        + "        B, T, C = x.shape\n"
+        + "        q = x.view(B, T, 2, C // 2).transpose(1, 2)\n"
+        + "        k = torch.cat([past, q], dim=2)\n"
+        + "        s = q @ k.transpose(-2, -1) * 0.5\n"
+        + "        s = s.masked_fill(self.mask[:T, :T] == 0, float('-inf'))\n"
+        + "        return s.softmax(-1) @ k\n",
+        LAYER.replace("q, k, v", "x, past")
+        + "        B, T, C = x.shape\n"
+        + "        q = x.view(B, T, 2, C // 2).transpose(1, 2)\n"
+        + "        k = torch.cat([past, q], dim=2)\n"
+        + f"        return {CALL}(\n            q, k, k, attn_mask=self.mask[:T, :T] != 0, scale=0.5\n        )\n",
+    ),
+    "the last rows of a triangle": (
+        LAYER
+        + "        n, t = q.size(-2), k.size(-2)\n"
+        + "        s = q @ k.transpose(-2, -1) * 0.5\n"
+        + "        s = s.masked_fill(self.mask[t - n:t, :t] == 0, float('-inf'))\n"
+        + "        return s.softmax(-1) @ v\n",
+        LAYER
+        + "        n, t = q.size(-2), k.size(-2)\n"
+        + f"        return {CALL}(\n            q, k, v, attn_mask=self.mask[t - n:t, :t] != 0, scale=0.5\n        )\n",
+    ),
+    "each pass of a loop": (
+        IMPORTS
+        + "def attend(q, ks, v):\n    for k in ks:\n        w = (q @ k.mT).softmax(-1)\n        v = w @ v\n    return v\n",
+        IMPORTS + f"def attend(q, ks, v):\n    for k in ks:\n        v = {CALL}(q, k, v, scale=1.0)\n    return v\n",
+    ),
+    "scores under the name of queries": (
+        START + "    q = q @ k.transpose(-2, -1)\n    q = q.softmax(-1)\n    return q @ v\n",
+        START + f"    return {CALL}(q, k, v, scale=1.0)\n",
+    ),
+    "dropouts are switched alone": (
+        LAYER
+        + "        return self.drop((q @ k.mT).softmax(-1)) @ v\n\nfor part in Attention(8, 0).modules():\n    if isinstance(part, nn.Dropout):\n        part.train()\n",
+        LAYER
+        + f"        return {CALL}(\n            q, k, v, dropout_p=self.drop.p if self.drop.training else 0.0, scale=1.0\n        )\n\nfor part in Attention(8, 0).modules():\n    if isinstance(part, nn.Dropout):\n        part.train()\n",
+    ),
+    "a function of the project asks whether there is a mask": (
+        IMPORTS
+        + "def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    s = q @ k.mT\n    if exists(mask):\n        s.masked_fill_(~mask, float('-inf'))\n    return s.softmax(-1) @ v\n",
+        IMPORTS
+        + f"def exists(val):\n    return val is not None\n\ndef attend(q, k, v, mask):\n    return {CALL}(q, k, v, attn_mask=mask, scale=1.0)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), REWRITTEN.values(), ids=REWRITTEN)
+def test_what_else_is_rewritten(before: str, after: str) -> None:
+    check_rewrites(Sdpa, before, after)
+
+
+MORE = "scores are more than a scaled product of queries and keys with a mask (line {})"
+BETWEEN = "between the softmax and the values stands more than a dropout (line {})"
+USED = "the weights are used elsewhere, and the fused function does not return them (line {})"
+NUMBER = "the scale is not known to be a number of Python, and the fused function takes no tensor (line {})"
+CHANGED = "what the scores are made of is changed before they meet the values (line {}): change it before or after"
+VIEWED = "the result is viewed, and the fused function lays it out otherwise in memory (line {}): write reshape()"
+OTHERWISE = "weights and values are multiplied in another way than the fused function does (line {})"
+FLOATS = "whether the mask that is added holds floating-point numbers is not known (line {})"
+WHOLE = (
+    "where all keys of a query are masked, scores of one finite number give the mean of all values (line {}), and the"
+    ' fused function zeros: fill with float("-inf") if no query is masked so'
+)
+LEFT = {
+    "weights are returned": (function("    w = s.softmax(-1)\n    return w @ v, w\n"), USED.format(8)),
+    "scores are printed": (function("    y = s.softmax(-1) @ v\n    print(s.max())\n    return y\n"), USED.format(9)),
+    "a function inside reads weights": (
+        function("    w = s.softmax(-1)\n    def drawn():\n        return w\n    return w @ v, drawn\n"),
+        USED.format(8),
+    ),
+    "the object keeps weights": (
+        LAYER + "        self.kept = (q @ k.mT).softmax(-1)\n        return self.kept @ v\n",
+        USED.format(18),
+    ),
+    "weights have two uses": (function("    w = s.softmax(-1)\n    return w @ v + w @ mask\n"), USED.format(8)),
+    "weights are deleted": (
+        function("    w = s.softmax(-1)\n    y = w @ v\n    del s, w\n    return y\n"),
+        USED.format(10),
+    ),
+    "the next pass reads weights": (
+        IMPORTS
+        + "def attend(q, ks, v):\n    for k in ks:\n        if k is ks[1]:\n            print(w)\n        w = (q @ k.mT).softmax(-1)\n        v = w @ v\n    return v\n",
+        USED.format(9),
+    ),
+    "the softmax is computed in 32 bits": (
+        function("    w = F.softmax(s.float(), dim=-1).type_as(q)\n    return w @ v\n"),
+        BETWEEN.format(8),
+    ),
+    "the softmax is told a number format": (
+        function("    return F.softmax(s, dim=-1, dtype=torch.float32) @ v\n"),
+        "the softmax is told a number format (line 8)",
+    ),
+    "another dimension": (
+        function("    return s.softmax(1) @ v\n"),
+        "the softmax is not known to be over the last dimension, that of the keys (line 8): write dim=-1 if it is",
+    ),
+    "a temperature that is learnt": (
+        LAYER + "        return (q @ k.mT * self.heat).softmax(-1) @ v\n",
+        NUMBER.format(18),
+    ),
+    "a scale that is a tensor": (LAYER + "        return (q @ k.mT / self.scale).softmax(-1) @ v\n", NUMBER.format(18)),
+    "queries change in between": (
+        function("    w = s.softmax(-1)\n    q = q + 1\n    return w @ v + q\n"),
+        CHANGED.format(9),
+    ),
+    "queries are written to in between": (
+        function("    w = s.softmax(-1)\n    q.add_(1)\n    return w @ v + q\n"),
+        CHANGED.format(9),
+    ),
+    "the result is viewed": (
+        function("    y = s.softmax(-1) @ v\n    return y.transpose(1, 2).view(3, -1)\n"),
+        VIEWED.format(9),
+    ),
+    "a caller views the result": (
+        function("    return s.softmax(-1) @ v\n\nx = torch.randn(2, 4, 8, 16)\nprint(attend(x, x, x).view(-1))\n"),
+        VIEWED.format(11),
+    ),
+    "a finite number, and perhaps all keys of a query": (
+        function("    s = s.masked_fill(mask == 0, -1e9)\n    return s.softmax(-1) @ v\n"),
+        WHOLE.format(8),
+    ),
+    "a number that hides nothing": (
+        function("    s = s.masked_fill(mask == 0, 0.0)\n    return s.softmax(-1) @ v\n"),
+        'masked scores are not known to count for nothing (line 8): fill them with float("-inf")',
+    ),
+    "a condition about something else": (
+        LAYER
+        + "        s = q @ k.mT\n        if self.causal:\n            s = s.masked_fill(self.mask == 0, float('-inf'))\n        return s.softmax(-1) @ v\n",
+        "whether scores are masked depends on a condition (line 19)",
+    ),
+    "a mask of which nothing is known is added": (
+        function("    s += mask\n    return s.softmax(-1) @ v\n"),
+        FLOATS.format(8),
+    ),
+    "scaled after a mask was added": (
+        START + "    far = (1.0 - mask) * -10000.0\n    return ((q @ k.mT + far) / 8).softmax(-1) @ v\n",
+        "scores are scaled after they are masked (line 8): scale them before",
+    ),
+    "a mask with one dimension": (
+        function("    s = s.masked_fill(torch.arange(8) > 3, float('-inf'))\n    return s.softmax(-1) @ v\n"),
+        "the mask has one dimension (line 8), and the fused function takes two or more: write mask[None]",
+    ),
+    "several masks": (
+        function(
+            "    s = s.masked_fill(mask, float('-inf')).masked_fill(flag, float('-inf'))\n    return s.softmax(-1) @ v\n"
+        ),
+        "several masks are applied one after the other: join them to one",
+    ),
+    "heads are mixed": (
+        function("    w = torch.einsum('bhij,hg->bgij', s.softmax(-1), flag)\n    return w @ v\n"),
+        OTHERWISE.format(8),
+    ),
+    "heads share values": (
+        START
+        + "    s = torch.einsum('bhid,bhjd->bhij', q, k)\n    return torch.einsum('bhij,bjd->bhid', s.softmax(-1), v)\n",
+        OTHERWISE.format(8),
+    ),
+    "scores of a branch": (
+        function("    if flag:\n        s = torch.tanh(s)\n    return s.softmax(-1) @ v\n"),
+        MORE.format(9),
+    ),
+    "a mask is subtracted": (function("    s = s - (1 - mask) * 1e9\n    return s.softmax(-1) @ v\n"), MORE.format(8)),
+    "a dropout of whole channels": (
+        LAYER + "        return self.other((q @ k.mT).softmax(-1)) @ v\n",
+        BETWEEN.format(18),
+    ),
+    "something unknown between": (function("    return mask(s.softmax(-1)) @ v\n"), BETWEEN.format(8)),
+    "keys that are not transposed": (
+        IMPORTS + "def attend(x, w, support):\n    return F.softmax(x @ w, dim=-1) @ support\n",
+        "the keys are not seen to be transposed, nor how many dimensions they have (line 7)",
+    ),
+    "two dimensions": (
+        IMPORTS + "def attend(q, k, v):\n    return torch.mm(torch.mm(q, k.t()).softmax(-1), v)\n",
+        "queries have no dimension for batches, and torch has no faster way for such",
+    ),
+    "a hook": (
+        LAYER
+        + "        return self.drop((q @ k.mT).softmax(-1)) @ v\n\nfor part in Attention(8, 0).children():\n    part.register_forward_hook(print)\n",
+        "a hook may be given the weights (line 21)",
+    ),
+    "TorchScript": (
+        function("    return s.softmax(-1) @ v\n\n@torch.jit.script\ndef double(x):\n    return x * 2\n"),
+        "TorchScript may not compile the call (line 10)",
+    ),
+    "gradients of gradients": (
+        LAYER
+        + "        return (q @ k.mT).softmax(-1) @ v\n\nmodel, x = Attention(8, 0), torch.randn(2, 4, 8, 16, requires_grad=True)\n(g,) = torch.autograd.grad(model(x, x, x).sum(), x, create_graph=True)\ng.sum().backward()\n",
+        "gradients are differentiated again (line 21), which fused kernels cannot",
+    ),
+    "results are to repeat on CUDA": (
+        function(
+            "    return s.softmax(-1) @ v\n\ntorch.backends.cudnn.deterministic = True\nx = torch.randn(2, 4, 8, 16).cuda()\nattend(x, x, x)\n"
+        ),
+        "results are to repeat (line 10), and gradients of fused kernels may not on CUDA:"
+        " torch.use_deterministic_algorithms(True) makes them",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), LEFT.values(), ids=LEFT)
+def test_what_is_left(code: str, because: str) -> None:
+    check_leaves(Sdpa, code, because)
+
+
+SILENT = {
+    "a classification": IMPORTS + "def classified(x, w):\n    return F.softmax(x @ w, dim=-1)\n",
+    "scores that are no product": IMPORTS + "def attend(e, x):\n    return F.softmax(torch.tanh(e), dim=-1) @ x\n",
+    "a softmax of the project": IMPORTS
+    + "def softmax(x):\n    return x\n\ndef attend(q, k, v):\n    return softmax(q @ k.mT) @ v\n",
+    "the fused function beside it": (
+        LAYER
+        + "        if hasattr(F, 'scaled_dot_product_attention'):\n            return F.scaled_dot_product_attention(q, k, v)\n        return (q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
+def test_what_is_no_site(code: str) -> None:
+    check_silent(Sdpa, code)
+
+
+def test_results_that_the_kernels_are_asked_to_repeat() -> None:
+    code = function(
+        "    return s.softmax(-1) @ v\n\ntorch.use_deterministic_algorithms(True)\nx = torch.randn(2, 4, 8, 16).cuda()\nattend(x, x, x)\n"
+    )
+
+    assert [each.rewrites for each in run(Sdpa, code).sites] == [True]
+
+
+def test_before_torch_2_1_it_takes_no_scale() -> None:
+    code = function("    return s.softmax(-1) @ v\n")
+
+    assert [each.code for each in run(Sdpa, code, (2, 0)).sites] == ["older-torch"]
