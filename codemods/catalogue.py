@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 Rounds: TypeAlias = "tuple[tuple[type[Codemod], ...], ...]"
 
 ROUNDS: Rounds = (
-    # What only looks into a run, or waits, goes before anything is put around it, and names are those of today.
-    (DebugOff, SyncOff, DeviceCtor, AmpMigrate),
+    # A profiler that goes is no clock any more, for which iterations would have to wait.
+    (DebugOff,),
+    # What only waits goes before anything is put around it, and names are those of today.
+    (SyncOff, DeviceCtor, AmpMigrate),
     # Of a loss of logits, 16 bits leave what those of probabilities lose.
     (BceLogits,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.

@@ -7,6 +7,7 @@ from autotune_rewrite.rewriting.config import Settings
 from autotune_rewrite.rewriting.results import Rewrite
 from autotune_rewrite.rewriting.rewrite import Text, rewrite_project
 from codemods.codemod import Promise
+from codemods.rules.debug_off import DebugOff
 from codemods.rules.sync_off import SyncOff
 from tests.training import run_script
 
@@ -217,6 +218,16 @@ def test_what_is_needed_stays(code: str, because: str) -> None:
 
 
 # Several files, and what comes of it.
+
+
+def test_a_profiler_that_goes_is_no_clock() -> None:
+    settings = Settings(frozenset({SyncOff.name(), DebugOff.name()}), Promise.TRAINING)
+    profiled = "    with torch.autograd.profiler.profile():\n        loss.item()\n    torch.cuda.synchronize()\n"
+
+    (script,) = rewrite_project([Text("train.py", HEAD + LOOP + profiled, settings)])
+
+    assert isinstance(script, Rewrite)
+    assert script.after == HEAD + LOOP + "    loss.item()\n"
 
 
 def test_it_is_found_in_another_file() -> None:
