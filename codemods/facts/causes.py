@@ -172,6 +172,7 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "otherwise; so may code that is compiled. Divide the sum after the loop.",
         "seen-elsewhere": "Other code may see the sum while the loop runs, or after an exception, and would find a "
         "tensor. Keep it in a name that only the function of the loop has.",
+        "several-devices": "What is added to one sum may lie on several CUDA devices. Keep a sum for each.",
         "times-steps": "The loop reads a clock. Where the host does not wait for the device, that shows when work was "
         "queued, not when it was done.",
         "unknown-number": "What is added, or what the sum starts from, is not known to be a number of Python's, or not "

@@ -60,7 +60,8 @@ class DeferSync(Codemod):
     causes = words(
         """
         captured framework integer-start needed-each-step no-cuda no-name other-accelerator other-stream
-        rounds-otherwise seen-elsewhere times-steps unknown-device unknown-number waits-anyway written-while-copied
+        rounds-otherwise seen-elsewhere several-devices times-steps unknown-device unknown-number waits-anyway
+        written-while-copied
         """
     )
     examples = (

@@ -50,7 +50,7 @@ def found(inside: str, head: str = HEAD) -> list[str]:
         ),
         pytest.param(
             "n += (out.argmax(1) == y).sum().item() * 0.5",
-            ["'n' is a sum of integers and floats (line 12)"],
+            ["'n' is a sum of integers and floats, or of large integers (line 12)"],
             id="integers times a float",
         ),
         pytest.param(
@@ -62,6 +62,19 @@ def found(inside: str, head: str = HEAD) -> list[str]:
             id="what is not known",
         ),
         pytest.param("s += int(loss)", ["int() may cut it (line 12)"], id="cut floats"),
+        pytest.param(
+            "n += (out.argmax(1) == y).sum().item() * 4_000_000_000_000_000_000",
+            ["'n' is a sum of integers and floats, or of large integers (line 12)"],
+            id="integers of which 64 bits hold no sum",
+        ),
+        pytest.param(
+            "s += loss.item()\ns += model(x.to('cuda:0')).mean().item() + model(x.to('cuda:1')).mean().item()",
+            ["the script uses several CUDA devices (lines 13, 13), and tensors of two cannot be added up"],
+            id="tensors of two devices",
+        ),
+        pytest.param(
+            "s += loss.to('cuda:0').item()\ny = x.to('cuda:1')", ["s: floats"], id="tensors of one of two devices"
+        ),
         pytest.param("s += (loss * args.weight).item()", ["s: floats"], id="of what the user weighs"),
         pytest.param("s += -loss.item()", ["s: floats"], id="negated"),
         pytest.param(

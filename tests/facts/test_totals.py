@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import pytest
 from probe import script
 
 from codemods.facts.training.totals import Held, Total, added
 
+if TYPE_CHECKING:
+    from codemods.dataflow.source import Module
+
 
 def total(text: str) -> Total:
     """The sum ``s`` of the loop that adds ``x`` to it."""
-    module = script(text).module
+    return total_of(script(text).module)
+
+
+def total_of(module: Module) -> Total:
     statements = [each for each in module.nodes(ast.AugAssign, ast.Assign) if added(each) is not None]
     loop = next(
         each for one in statements[:1] for each in module.ancestors(one) if isinstance(each, (ast.For, ast.While))
@@ -143,6 +150,30 @@ def test_where_the_sum_is_read(text: str, inside: list[int], *, after: bool) -> 
             id="what goes on after an exception in the loop",
         ),
         pytest.param(
+            "class A:\n    def __exit__(self, *a):\n        return True\n"
+            "s = 0.0\nwith A():\n    for x in X:\n        s += x\nprint(s)\n",
+            "'s' may be read after an exception that is suppressed",
+            id="what runs after a block of the project that suppresses it",
+        ),
+        pytest.param(
+            "class A:\n    def __exit__(self, *a):\n        print(a)\n"
+            "s = 0.0\nwith A():\n    for x in X:\n        s += x\nprint(s)\n",
+            None,
+            id="what does not run, as the block of the project hands it on",
+        ),
+        pytest.param(
+            "import contextlib\n@contextlib.contextmanager\ndef quiet():\n    try:\n        yield\n"
+            "    except ValueError:\n        pass\n"
+            "s = 0.0\nwith quiet():\n    for x in X:\n        s += x\nprint(s)\n",
+            "'s' may be read after an exception that is suppressed",
+            id="what runs after a block of a generator that suppresses it",
+        ),
+        pytest.param(
+            "import torch\ns = 0.0\nwith torch.no_grad():\n    for x in X:\n        s += x\nprint(s)\n",
+            None,
+            id="what a block of torch's is around",
+        ),
+        pytest.param(
             "s = 0.0\nwith suppress(KeyboardInterrupt):\n    for x in X:\n        s += x\nprint(s)\n",
             "'s' may be read after an exception that is suppressed",
             id="what runs after a suppressed exception",
@@ -150,7 +181,8 @@ def test_where_the_sum_is_read(text: str, inside: list[int], *, after: bool) -> 
     ],
 )
 def test_who_sees_the_tensor(text: str, expected: str | None) -> None:
-    reason = total(text).why_seen()
+    known = script(text)
+    reason = total_of(known.module).why_seen(known.flow)
 
     assert (None if reason is None else reason.text.partition(" (")[0]) == expected
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
+    from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop
 
 _SIZES = frozenset({"size", "numel", "nelement", "dim"})
 _WITHOUT_FLOAT64 = frozenset({"mps", "xpu", "hpu", "npu", "dml", "xla"})
+_LARGEST = 10**6
+"""Of a number that is written out: integers of a device have 64 bits, those of Python any number."""
 _EXACT = (ast.Add, ast.Sub, ast.Mult)
 """Operators that round one result, on the host and on a device alike."""
 _KEEPING = frozenset({"append", "extend", "insert", "add", "update", "put", "appendleft"})
@@ -67,7 +71,7 @@ class Deferral:
             self._why_unknown()
             or self._why_other_sum()
             or self._why_read()
-            or self.total.why_seen()
+            or self.total.why_seen(self.flow)
             or self._why_other_start()
         )
 
@@ -129,7 +133,7 @@ class Deferral:
             text = f"whether '{total.name}' is a sum of integers or of floats is not known ({HERE}):"
             return Reason("unknown-number", text, (at(module, total.additions[0]),), remedy="start it from 0.0")
         if True in found and not self._adds_integers():
-            text = f"'{total.name}' is a sum of integers and floats ({HERE})"
+            text = f"'{total.name}' is a sum of integers and floats, or of large integers ({HERE})"
             return Reason("unknown-number", text, (at(module, total.additions[0]),))
         return self._why_cut() or (total.why_told_apart() if False in found else None)
 
@@ -153,7 +157,7 @@ def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.Call]) -> bool:
         return True
     match node:
         case ast.Constant(value):
-            return type(value) is int
+            return type(value) is int and value <= _LARGEST
         case ast.BinOp(left, operator, right) if isinstance(operator, _EXACT):
             return _is_integer(flow, left, readings) and _is_integer(flow, right, readings)
         case ast.UnaryOp(ast.USub(), inner):
@@ -163,7 +167,9 @@ def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.Call]) -> bool:
         case ast.Call(ast.Name("len")):
             return True
     values = flow.values(node)
-    return bool(values) and all(isinstance(each, Literal) and type(each.value) is int for each in values)
+    return bool(values) and all(
+        isinstance(each, Literal) and type(each.value) is int and abs(each.value) <= _LARGEST for each in values
+    )
 
 
 def is_number(flow: Flow, module: Module, node: ast.expr) -> bool:
@@ -243,7 +249,7 @@ class _Iteration:
         obstacle = self._obstacle()
         sums, others = self._sorted()
         deferrals = [Deferral(self._flow, total, tuple(readings)) for total, readings in sums]
-        reasons = {each: obstacle or each.why_not() for each in deferrals}
+        reasons = {each: obstacle or each.why_not() or _why_apart(self.script, each) for each in deferrals}
         if obstacle is None:
             deferred = [each for each, reason in reasons.items() if reason is None]
             anyway = self._waits_anyway(deferred) or self._times(deferred)
@@ -349,6 +355,25 @@ class _Iteration:
             case ast.AugAssign(target) | ast.Assign([target]):
                 return _needed(module, node, f"its value is kept in '{unparsed(target)}' in each iteration")
         return _needed(module, node, "its value is used on the host in each iteration")
+
+
+def _why_apart(script: Script, deferral: Deferral) -> Reason | None:
+    """Why what is added to one sum may lie on several CUDA devices, which cannot add up."""
+    if len(deferral.readings) == 1:
+        return None
+    named: dict[str, Place] = {}
+    for module in script.modules:
+        for node in module.nodes(ast.Constant):
+            if isinstance(node.value, str) and re.fullmatch(r"cuda:\d+", node.value):
+                named.setdefault(node.value, at(module, node))
+        for call in module.nodes(ast.Call):
+            match call:
+                case ast.Call(ast.Attribute(attr="cuda"), [ast.Constant(int(index))]):
+                    named.setdefault(f"cuda:{index}", at(module, call))
+    if len(named) < 2:  # noqa: PLR2004 - one device can be written in many places
+        return None
+    text = f"the script uses several CUDA devices ({HERE}, {HERE}), and tensors of two cannot be added up"
+    return Reason("several-devices", text, tuple(named.values())[:2])
 
 
 def _other_device(script: Script) -> Reason | None:

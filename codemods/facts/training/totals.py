@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import FUNCTIONS, last_name, walk
+from codemods.dataflow.values import Sort, class_of
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
 
 Loop: TypeAlias = "ast.For | ast.While"
@@ -131,7 +133,7 @@ class Total:
         statement = self.module.statement(name)
         return isinstance(statement, ast.While) and self.loop in walk(statement)
 
-    def why_seen(self) -> Reason | None:
+    def why_seen(self, flow: Flow) -> Reason | None:
         """Why other code may see the tensor: functions beside this one, or what runs after an exception."""
         function = self._function
         for node in self.module.nodes(ast.Global, ast.Nonlocal):
@@ -148,13 +150,13 @@ class Total:
         if function is None and self.module.notebook:
             text = f"other cells would find a tensor in '{self.name}' where this one is interrupted"
             return Reason("seen-elsewhere", text)
-        return self._why_caught()
+        return self._why_caught(flow)
 
-    def _why_caught(self) -> Reason | None:
+    def _why_caught(self, flow: Flow) -> Reason | None:
         for above in self.module.ancestors(self.loop):
             if isinstance(above, FUNCTIONS):
                 break
-            if isinstance(above, (ast.With, ast.AsyncWith)) and any(map(_suppresses, above.items)):
+            if isinstance(above, (ast.With, ast.AsyncWith)) and any(_may_suppress(flow, each) for each in above.items):
                 return self._seen(above, f"'{self.name}' may be read after an exception that is suppressed")
         states = self._followed(converts=True)
         for each in self._uses:
@@ -236,9 +238,28 @@ class _Walk(ForwardAnalysis[States]):
             self.put(self.total.name, frozenset(turned.get(each, each) for each in held))
 
 
-def _suppresses(item: ast.withitem) -> bool:
+def _may_suppress(flow: Flow, item: ast.withitem) -> bool:
+    """Whether a block may end an exception that leaves it: by a library, by code of the project, or unseen."""
     made = item.context_expr
-    return isinstance(made, ast.Call) and last_name(made.func) in {"suppress", "raises"}
+    if isinstance(made, ast.Call) and last_name(made.func) in {"suppress", "raises"}:
+        return True
+    values = flow.values(made)
+    classes = [class_of(each) for each in values if each.sort is Sort.INSTANCE]
+    ends = [flow.method(each, "__exit__") for each in classes if each is not None]
+    functions = flow.called(made) if isinstance(made, ast.Call) else ()
+    is_unknown = any(each.sort is Sort.UNKNOWN for each in values)
+    return is_unknown or any(map(_returns, ends)) or any(map(_catches, functions))
+
+
+def _returns(function: ast.AST | None) -> bool:
+    """Whether an ``__exit__`` may say that there is no exception any more."""
+    returned = [each.value for each in own(function, ast.Return)] if function is not None else []
+    return any(not isinstance(each, (ast.Constant, type(None))) or bool(getattr(each, "value", 0)) for each in returned)
+
+
+def _catches(function: ast.AST) -> bool:
+    """Whether a function that ``contextlib.contextmanager`` decorates handles what is raised at its ``yield``."""
+    return any(each.handlers for each in own(function, ast.Try)) or any(own(function, ast.With))
 
 
 def _is_alike(module: Module, name: ast.Name) -> bool:
