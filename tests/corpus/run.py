@@ -350,7 +350,8 @@ def outside(before: bytes, after: bytes, spans: Iterable[tuple[int, int]]) -> in
     """The first line of the text before that changed though no edit touches it; None where there is none.
 
     What lies between edits has to follow in the new text in the same order, byte for byte. Comments right above an edit
-    belong to its statement and may move with it; their words have to be there still.
+    belong to its statement and may move with it; their words have to be there still. Blank lines next to an edit may
+    go with a statement that is removed.
 
     Args:
         before: The text before.
@@ -358,15 +359,20 @@ def outside(before: bytes, after: bytes, spans: Iterable[tuple[int, int]]) -> in
         spans: First and last line, from 1, of each edit; an insertion before line n is (n, n - 1).
     """
     lines = before.splitlines(keepends=True)
-    pieces, kept = [], 1
+    spaced: list[tuple[int, list[bytes]]] = []
+    kept = 1
     stripped = {each.strip() for each in after.splitlines()}
     for at, last in [*sorted(spans), (len(lines) + 1, len(lines))]:
         first = at
         while kept < first <= len(lines) and lines[first - 2].strip() in stripped and _is_comment(lines[first - 2]):
             first -= 1
         if first >= kept:
-            pieces.append((kept, b"".join(lines[kept - 1 : first - 1])))
+            spaced.append((kept, lines[kept - 1 : first - 1]))
         kept = max(kept, last + 1)
+    pieces = [
+        (at, b"".join(_without_blank(piece, above=number > 0, below=number < len(spaced) - 1)))
+        for number, (at, piece) in enumerate(spaced)
+    ]
     start, end = pieces[0][1], pieces[-1][1]
     if not after.startswith(start) or (len(pieces) == 1 and after != before):
         pairs = zip(lines, after.splitlines(keepends=True), strict=False)
@@ -378,6 +384,16 @@ def outside(before: bytes, after: bytes, spans: Iterable[tuple[int, int]]) -> in
             return line
         position = found + len(piece)
     return None if after.endswith(end) else pieces[-1][0]
+
+
+def _without_blank(lines: list[bytes], *, above: bool, below: bool) -> list[bytes]:
+    """The lines without the blank ones that they begin with, if an edit stands above, and those that they end with."""
+    first, last = 0, len(lines)
+    while above and first < last and not lines[first].strip():
+        first += 1
+    while below and first < last and not lines[last - 1].strip():
+        last -= 1
+    return lines[first:last]
 
 
 def _is_comment(line: bytes) -> bool:

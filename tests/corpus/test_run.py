@@ -145,6 +145,17 @@ def test_bytes_outside_the_edits(after: str, spans: list[tuple[int, int]], line:
     assert run.outside(b"a\nb\nc\nd\n", after.encode(), spans) == line
 
 
+@pytest.mark.parametrize(
+    ("after", "line"),
+    [
+        pytest.param("a\n\nd\n\n\ne\n", None, id="next to an edit"),
+        pytest.param("a\n\nd\n\ne\n", 4, id="elsewhere"),
+    ],
+)
+def test_a_blank_line_that_goes_with_a_statement(after: str, line: int | None) -> None:
+    assert run.outside(b"a\n\nb\n\nd\n\n\ne\n", after.encode(), [(3, 3)]) == line
+
+
 GUARD = 'if __name__ == "__main__":\n    net = 1\n'
 
 

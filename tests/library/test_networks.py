@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
-from codemods.library.datasets import data_sets, sizes
+from codemods.library.datasets import sizes
 from codemods.library.networks import NETWORKS, network
 
 torchvision = pytest.importorskip("torchvision")
@@ -24,12 +22,6 @@ def test_networks_are_as_large_as_their_weights_say(name: str) -> None:
 def test_network_is_asked_for_by_its_qualified_name() -> None:
     assert network("torchvision.models.resnet18") is NETWORKS["resnet18"]
     assert network("timm.models.resnet18") is None
-
-
-@pytest.mark.parametrize("name", sorted(each for each in data_sets() if sizes(f"torchvision.datasets.{each}")))
-def test_part_of_a_data_set_is_chosen_by_the_argument_after_the_root(name: str) -> None:
-    parameters = list(inspect.signature(getattr(torchvision.datasets, name)).parameters)
-    assert parameters[1] in {"train", "split"}
 
 
 def test_parts_of_data_sets() -> None:
