@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from codemods.amp.owners import parameters_of
-from codemods.amp.scaler import arguments
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.devices.cuda_use import located
@@ -115,7 +115,7 @@ class GradientObstacles:
         calls = [
             value.site for step in self._scaling.steps for value in step.values if isinstance(value.site, ast.Call)
         ]
-        given = {value for call in calls for each in arguments(call) for value in self._flow.values(each)}
+        given = {value for call in calls for each in arguments_of(call) for value in self._flow.values(each)}
         return given | {item for each in given if each.sort is Sort.CONTAINER for item in self._flow.items(each)}
 
     def _why_gradients_kept(self) -> Reason | None:

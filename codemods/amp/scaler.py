@@ -231,8 +231,3 @@ def _side(module: Module, branch: ast.If, node: ast.AST) -> bool | None:
     if any(id(each) in above for each in branch.body):
         return True
     return False if any(id(each) in above for each in branch.orelse) else None
-
-
-def arguments(call: ast.Call) -> list[ast.expr]:
-    """All that the call passes."""
-    return [*call.args, *(each.value for each in call.keywords)]

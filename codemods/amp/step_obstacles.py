@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.amp.scaler import arguments
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
@@ -54,7 +53,7 @@ class StepObstacles:
         closures = {phase.function for phase in self._scaling.phases} - {None}
         for call in self._module.nodes(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
-                handed = [value for each in arguments(call) for value in self._flow.values(each)]
+                handed = [value for each in arguments_of(call) for value in self._flow.values(each)]
                 if any(each.site in closures for each in handed):
                     text = f"optimizer.step(closure) is not supported by GradScaler ({HERE})"
                     return Reason("step-closure", text, (at(self._module, call),))
@@ -79,7 +78,7 @@ class StepObstacles:
             if None in kinds:
                 return Reason("unknown-optimizer", f"what steps in {HERE} is not known", here)
             if (
-                arguments(step.call)
+                arguments_of(step.call)
                 or not isinstance(step.statement, ast.Expr)
                 or step.statement.value is not step.call
             ):
@@ -111,7 +110,7 @@ class StepObstacles:
         """A step of something unknown, which may be an optimizer, in the code of this iteration."""
         code = {self._scaling.phases[0].iteration.owner, *(each.function for each in self._scaling.phases)} - {None}
         for call in self._module.nodes(ast.Call):
-            if not isinstance(call.func, ast.Attribute) or call.func.attr != "step" or arguments(call):
+            if not isinstance(call.func, ast.Attribute) or call.func.attr != "step" or arguments_of(call):
                 continue
             values = without_none(self._flow.values(call.func.value))
             is_unknown = all(kind(self._flow, each) is None and each.sort in _UNKNOWN for each in values)

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee
 
 
+def arguments_of(call: ast.Call) -> list[ast.expr]:
+    """What a call is given, by position or by name; ``*`` and ``**`` as they stand there."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """The arguments of a call by the names of the parameters that are given them."""

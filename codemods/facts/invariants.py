@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, decorators, scope_of
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import last_name, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.loops import module_of, place
@@ -304,7 +304,7 @@ class Invariants:
         if any(isinstance(each, ast.Starred) for each in call.args):
             return self._unknown(call)
         spread = [each.value for each in call.keywords if each.arg is None]
-        reason = self._first(*call.args, *(each.value for each in call.keywords))
+        reason = self._first(*arguments_of(call))
         return reason or next((why for each in spread if (why := self._why_content(each)) is not None), None)
 
     def _why_function(self, function: FunctionNode) -> Reason | None:

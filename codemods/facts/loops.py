@@ -6,13 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import decorators
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
 from codemods.dataflow.values import Sort, class_of
 from codemods.facts.reason import at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
@@ -57,8 +57,8 @@ def around(
 def may_give(flow: Flow, function: Callee, node: ast.AST, place: ast.expr, value: Value) -> bool:
     """Whether the function's node may have the value where the place runs it: not where it comes as an argument."""
     parameters = {each.arg for each in signature(function).named}
-    of_call = (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ()
-    read = of_call or [getattr(node, "iter", node if isinstance(node, ast.expr) else None)]
+    read: Sequence[ast.AST | None] = arguments_of(node) if isinstance(node, ast.Call) else ()
+    read = read or [getattr(node, "iter", node if isinstance(node, ast.expr) else None)]
     names = [each for part in read if part is not None for each in walk(part) if isinstance(each, ast.Name)]
     through = {each.id for each in names if each.id in parameters and value in flow.values(each)}
     if not through or not isinstance(place, ast.Call):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import placement
 from codemods.dataflow.flow import Flow
 from codemods.dataflow.names import assigned
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort, Value, instance
 from codemods.facts.asserted import asserted, newest_used
@@ -314,7 +315,7 @@ class Script:
     def _asks_for_determinism(self, node: ast.Assign | ast.Call) -> bool:
         if isinstance(node, ast.Call):
             names = {each.name for each in self.flow.values(node.func) if each.sort is Sort.EXTERNAL}
-            given = [*node.args, *(each.value for each in node.keywords)][:1]
+            given = arguments_of(node)[:1]
             off = any(isinstance(each, ast.Constant) and not each.value for each in given)
             if self.sets_attribute(node, "deterministic"):
                 return self.is_cudnn(node.args[0])

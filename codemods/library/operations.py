@@ -6,6 +6,7 @@ import ast
 import enum
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
 from codemods.library.operators import Result, function, operator
@@ -57,7 +58,7 @@ def operands(flow: Flow, call: ast.Call) -> list[ast.expr]:
 
     A tensor that is given by its name stands where it is written.
     """
-    given = [*call.args, *(each.value for each in call.keywords)]
+    given = arguments_of(call)
     return [call.func.value, *given] if isinstance(call.func, ast.Attribute) and _is_method(flow, call) else given
 
 

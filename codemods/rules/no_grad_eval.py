@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import is_free_for
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.editing.values import Decorate, Import, RemoveArgument, Wrap
 from codemods.facts.reason import Reason
@@ -159,7 +160,7 @@ def evaluate_attack(images, labels):
     def _given(script: Script, region: EvaluationRegion) -> Iterator[ast.AST]:
         """The calls that make what the models in a region are given, with those around them."""
         for call in region.calls:
-            for given in (*call.args, *(each.value for each in call.keywords)):
+            for given in arguments_of(call):
                 for value in script.flow.values(given):
                     if isinstance(value.site, ast.Call) and region.module.holds(value.site):
                         yield value.site

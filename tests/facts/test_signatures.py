@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 
 TEXT = "def run(first, /, second, third=3, *rest, fourth, fifth=5, **more): ..."
 
@@ -118,3 +118,9 @@ def test_a_parameter_that_is_not_given_has_its_default() -> None:
     assert [ast.unparse(each) for each in binding.candidates("rest")] == ["4", "7"]
     assert not binding.candidates("fifth")
     assert [name for name, _ in binding.filled()] == ["first", "second", "third", "rest", "more"]
+
+
+def test_what_a_call_is_given_by_position_or_by_name() -> None:
+    node = call("f(1, *rows, size=2, **options)")
+
+    assert [ast.unparse(each) for each in arguments_of(node)] == ["1", "*rows", "2", "options"]

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.values import Sort, Value, Values
 from codemods.library.kinds import MODULE_METHODS, Kind, is_parameter, kind
 from codemods.library.operators import function
@@ -81,7 +82,7 @@ def _parts(flow: Flow, value: Value) -> Values:
         return _receiver(flow, value.site)
     if value.sort is not Sort.MADE or not value.name.startswith("torch.distributions.") or value.site is None:
         return frozenset()
-    given = handed(value.site) if isinstance(value.site, ast.Call) else []
+    given = arguments_of(value.site) if isinstance(value.site, ast.Call) else []
     return frozenset(each for argument in given for each in flow.values(argument))
 
 
@@ -91,8 +92,3 @@ def _receiver(flow: Flow, call: ast.AST | None) -> Values:
         return frozenset()
     is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(call.func))
     return frozenset() if is_function else flow.values(call.func.value)
-
-
-def handed(call: ast.Call) -> list[ast.expr]:
-    """All that a call passes."""
-    return [*call.args, *(each.value for each in call.keywords)]

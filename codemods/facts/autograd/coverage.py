@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import is_name, last_name, walk
 from codemods.dataflow.values import Sort, Value, Values, without_none
 from codemods.facts.loops import place
@@ -214,7 +215,7 @@ class _Reached:
 
     def _makes_integers(self, call: ast.Call) -> bool:
         """``x.to(torch.long)``, ``x.type(torch.LongTensor)``."""
-        given = (*call.args, *(each.value for each in call.keywords)) if last_name(call.func) in {"to", "type"} else ()
+        given = arguments_of(call) if last_name(call.func) in {"to", "type"} else ()
         return any(has_integers(value) for each in given for value in self._flow.values(each))
 
     def _from_call(self, call: ast.Call) -> None:

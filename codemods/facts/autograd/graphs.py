@@ -11,9 +11,9 @@ from codemods.dataflow import source
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.recursion import Answers
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
-from codemods.facts.autograd.carriers import handed, hands_out, may_carry, passes_on
+from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.drawing import samples_without_graph
 from codemods.library.kinds import Kind, has_integers, kind
@@ -307,7 +307,7 @@ class _Walk(ForwardAnalysis[_Held]):
             self._kept = self._kept or node.value
 
     def _call(self, call: ast.Call, *, is_statement: bool) -> None:
-        arguments = handed(call)
+        arguments = arguments_of(call)
         receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         callees = self._flow.values(call.func)
         if is_backward(self._flow, call) or any(each.name == "torch.autograd.grad" for each in callees):
@@ -438,7 +438,7 @@ class _Walk(ForwardAnalysis[_Held]):
         callees = self._flow.values(call.func)
         if callees and all(map(samples_without_graph, callees)):
             return False
-        arguments = handed(call)
+        arguments = arguments_of(call)
         functions = called_functions(self._flow, call)
         if functions and len(functions) == len(callees):
             return any(self._course_of(each, call).returned is not None for each in functions)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import declared_outer
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import Sort
 from codemods.library.hooks import is_given_inputs_alone, is_given_outputs
@@ -83,7 +84,7 @@ def _places(hook: Callee, count: int) -> Iterator[ast.expr]:
                     _without_items(each) for each in targets if not isinstance(each, ast.Name) or each.id in outer
                 )
             case ast.Call(ast.Attribute(place, name)) if name in _PUTS:
-                if any(_carries(each, carrying) for each in (*node.args, *(one.value for one in node.keywords))):
+                if any(_carries(each, carrying) for each in arguments_of(node)):
                     yield _without_items(place)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -60,5 +62,5 @@ def _is_only_given(script: Script, dictionaries: set[Value], calls: set[ast.Call
         for module in script.modules
         for call in module.nodes(ast.Call)
         if call not in calls
-        for given in (*call.args, *(each.value for each in call.keywords))
+        for given in arguments_of(call)
     )

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -60,14 +61,9 @@ class LeftError(Exception):
 
 def may_normalize(script: Script, call: ast.Call) -> bool:
     """Whether one of a transform's steps may be ``Normalize``, be they written out or not."""
-    lists = (each for node in _given(call) for each in script.flow.values(node))
+    lists = (each for node in arguments_of(call) for each in script.flow.values(node))
     items = (item for each in lists for key in script.flow.keys(each) for item in script.flow.items(each, key))
     return any(each.sort is Sort.MADE and each.name == _NORMALIZE for each in items)
-
-
-def _given(call: ast.Call) -> list[ast.expr]:
-    """What a call is given, by position or by name."""
-    return [*call.args, *(each.value for each in call.keywords)]
 
 
 def normalized(script: Script, value: Value) -> Normalized:
@@ -103,7 +99,7 @@ def normalized(script: Script, value: Value) -> Normalized:
 
 def _steps(script: Script, call: ast.Call) -> Iterator[tuple[ast.expr, set[str]]]:
     """The steps of a transform that are written out in its list, and the names of what each may be."""
-    given = _given(call)
+    given = arguments_of(call)
     for step in given[0].elts if len(given) == 1 and isinstance(given[0], ast.List) else ():
         yield step, {value.name if value.sort is Sort.MADE else "" for value in script.flow.values(step)}
 

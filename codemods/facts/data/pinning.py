@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
 from codemods.facts.devices.devices import DeviceKind, device
@@ -126,7 +127,7 @@ class _Search:
         moved = self._moved_into(site) if value.name == _TENSORS else None
         if moved is not None:
             return self._already_there(moved)
-        arguments = (*site.args, *(each.value for each in site.keywords))
+        arguments = arguments_of(site)
         given = (each.value if isinstance(each, ast.Starred) else each for each in arguments)
         return self._first(NOTHING.union(*map(self._flow.values, given)), entries)
 
@@ -380,7 +381,7 @@ def formats(flow: Flow, data_set: Value) -> Iterator[ast.Call]:
 
 
 def _given(flow: Flow, call: ast.Call) -> Values:
-    return NOTHING.union(*[flow.values(each) for each in (*call.args, *(each.value for each in call.keywords))])
+    return NOTHING.union(*[flow.values(each) for each in arguments_of(call)])
 
 
 def why_default_not_host(flow: Flow, reader: Module) -> Reason | None:
@@ -395,7 +396,7 @@ def why_default_not_host(flow: Flow, reader: Module) -> Reason | None:
 def _default_devices(flow: Flow, module: Module) -> Iterator[ast.AST]:
     for call in module.nodes(ast.Call):
         names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
-        given = [*call.args, *(each.value for each in call.keywords)][:1]
+        given = arguments_of(call)[:1]
         if "torch.set_default_device" in names and any(device(flow, each).kind is not DeviceKind.CPU for each in given):
             yield call
         types = [each.name for node in given for each in flow.values(node)]

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.loops import module_of
@@ -191,7 +192,7 @@ def why_recompiled(model: Model) -> Reason | None:
         for node in _own(function):
             place = at(flow.module_of(function), node)
             if isinstance(node, ast.Call) and any(each.name in _POOLS for each in flow.values(node.func)):
-                given = [*node.args, *(each.value for each in node.keywords)]
+                given = arguments_of(node)
                 if any(_is_a_length(flow, each) for each in given):
                     text = f"batches are padded to lengths of their own, which set the size of a kernel ({HERE})"
                     return Reason("dynamic-shapes", text, (place,))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Literal, Sort, Value, Values, in_order, without_none
 from codemods.library.kinds import Kind, kind
@@ -195,7 +196,7 @@ def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
     if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
         values.extend(flow.attributes(value.of.site).values())
     elif value.sort is Sort.MADE and isinstance(value.site, ast.Call):
-        arguments = (*value.site.args, *(each.value for each in value.site.keywords))
+        arguments = arguments_of(value.site)
         values.extend(flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
         # What was added later: `layers.append(…)`, `model.fc = …`.
         values.extend((flow.items(value), *flow.attributes(value.site).values()))

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.placement import bound_for, dominates, means_the_same
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import without_none
 from codemods.facts.devices.cuda_condition import of_move
@@ -171,7 +172,7 @@ def _names_it(script: Script, trained: TrainedModel, statement: ast.stmt) -> boo
     mine = {trained.model.value, *trained.wrappers}
     for call in (each for each in walk(statement) if isinstance(each, ast.Call)):
         owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-        given = (*call.args, *(each.value for each in call.keywords))
+        given = arguments_of(call)
         if any(not mine.isdisjoint(script.flow.values(each)) for each in (owner, *given)):
             return True
     return False

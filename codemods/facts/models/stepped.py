@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates, means_the_same
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, in_order
 from codemods.facts.devices.cuda_condition import of_move
@@ -268,7 +269,7 @@ class _Way:
     def _calls(self, mover: FunctionNode) -> Iterator[_Way]:
         """The statements that have the function move one model alone: ``model = prepared(Net(), device)``."""
         for call in self.flow.callers(mover):
-            given = [self.flow.values(each) for each in (*call.args, *(each.value for each in call.keywords))]
+            given = [self.flow.values(each) for each in arguments_of(call)]
             models = next((each for each in given if each and each <= self.models), None)
             if models is not None:
                 where = module_of(self.flow, call)

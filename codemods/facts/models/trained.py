@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import Sort, Value
 from codemods.facts.models.layers import HOLDERS, Model
@@ -196,7 +197,7 @@ def traced_by(flow: Flow, modules: Iterable[Module], trained: TrainedModel) -> a
     """Where the model is given to what runs it under ``torch.jit.trace``, which refuses models compiled by then."""
     for module in modules:
         for call in _tracings(flow, module):
-            given = (*call.args, *(each.value for each in call.keywords))
+            given = arguments_of(call)
             if any(_is_given(flow, each, trained) for each in given) and not _is_before(flow, call, trained.home):
                 return call
     return None
@@ -222,7 +223,7 @@ def given_to_process(flow: Flow, modules: Iterable[Module], trained: TrainedMode
     """Where the model is handed to another process, to which it is sent uncompiled."""
     for module in modules:
         for call in flow.calls_of(module, sending_arguments()):
-            given = (*call.args, *(each.value for each in call.keywords))
+            given = arguments_of(call)
             parts = (part for each in given for part in (each, *getattr(each, "elts", ())))
             if any(_is_given(flow, each, trained) for each in parts):
                 return call

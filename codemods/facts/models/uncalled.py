@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
 from codemods.facts.devices.cuda_use import no_cuda
@@ -126,7 +126,7 @@ def _given(script: Script, value: Value) -> Values:
     """What the library's function was given that made something which is not known."""
     if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or kind(script.flow, value) is not None:
         return NOTHING
-    given = (*value.site.args, *(each.value for each in value.site.keywords))
+    given = arguments_of(value.site)
     return NOTHING.union(*(script.flow.values(each) for each in given))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names, imported
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.models.layers import Model
@@ -229,7 +229,7 @@ def _is_product(name: str) -> bool:
 
 
 def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[_Wrong]:
-    arguments = [*call.args, *(each.value for each in call.keywords)]
+    arguments = arguments_of(call)
     if any(_is_too_large(module, each, _LARGEST_BFLOAT) for each in arguments):
         yield f"{name}() with a number that does not fit 16 bits;", False, "use torch.finfo of the tensor's own dtype"
     elif any(_is_too_large(module, each) for each in arguments):

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import assigned
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort
 from codemods.facts.autograd.double_backward import keeps_graph
@@ -108,7 +109,7 @@ def _calls(script: Script, module: Module) -> Iterator[tuple[ast.Call, bool | No
     for call in module.nodes(ast.Call):
         names = {each.name for each in script.flow.values(call.func)}
         if _SETTER in names:
-            given = [*call.args, *(each.value for each in call.keywords)][:1]
+            given = arguments_of(call)[:1]
             yield call, bool(given) and _is_on(given[0])
         elif _sets_backend(script, call, names):
             yield call, None

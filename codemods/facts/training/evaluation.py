@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.values import Sort
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
@@ -19,7 +20,6 @@ from codemods.facts.training.iterations import called_functions, own
 from codemods.facts.training.modes import (
     Modes,
     functions_of,
-    given_arguments,
     is_frameworks,
     is_models_method,
     is_unit_test,
@@ -151,7 +151,7 @@ class Evaluations:
         }
         is_new = isinstance(call.func, ast.Call) or (isinstance(call.func, ast.Name) and call.func.id in made)
         loads = any(each.attr == "load_state_dict" for each in own(function, ast.Attribute))
-        inputs = [value for each in given_arguments(call) for value in self._flow.values(each)]
+        inputs = [value for each in arguments_of(call) for value in self._flow.values(each)]
         here = set(own(function, ast.Call))
         return is_new and not loads and all(each.sort is Sort.HOST and each.site in here for each in inputs)
 

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.values import Sort
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.reason import HERE, Reason, at
@@ -54,7 +55,7 @@ def _why_loaded(script: Script, made: Made) -> Reason | None:
             text = f"a checkpoint is loaded into it, which decides how it steps ({HERE})"
             return Reason("checkpoint-loaded", text, (at(module, call),))
         name = _unread(script, call)
-        given = [*call.args, *(each.value for each in call.keywords)]
+        given = arguments_of(call)
         if _LOADING.search(name.rpartition(".")[2]) and any(made.value in script.flow.values(each) for each in given):
             text = f"{name}(), which was not read, may load a checkpoint into it ({HERE})"
             return Reason("checkpoint-loaded", text, (at(module, call),))

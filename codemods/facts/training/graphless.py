@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
 from codemods.facts.loops import module_of
@@ -34,7 +35,7 @@ def computes_no_graph(flow: Flow, call: ast.Call) -> bool:
 
 def _is_given_plain(flow: Flow, call: ast.Call) -> bool:
     """Whether what the model is given surely was computed by no other model."""
-    given = [*call.args, *(each.value for each in call.keywords)]
+    given = arguments_of(call)
     plain = TENSOR_SORTS - {Sort.TENSOR} | _PLAIN_SORTS
     return all(
         flow.values(each) and all(value.sort in plain for value in flow.values(each)) for each in given

@@ -7,6 +7,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, lasting, unparsed, walk
 from codemods.dataflow.values import Sort, Value, Values, instance, without_none
 from codemods.facts.loops import module_of
@@ -84,7 +85,7 @@ class Modes:
         found: set[tuple[Value, str]] = set()
         for module in self._modules:
             for call in module.nodes(ast.Call):
-                if isinstance(call.func, ast.Attribute) and call.func.attr in _USES and not given_arguments(call):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in _USES and not arguments_of(call):
                     values = self._flow.values(call.func.value)
                     found.update((each, _text(each, call.func.value)) for each in values if self._is_opaque(each))
         return frozenset(found)
@@ -104,7 +105,7 @@ class Modes:
         """
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"eval", "train"}:
             return False
-        given = given_arguments(call)
+        given = arguments_of(call)
         found: str | None = call.func.attr
         if given and found == "eval":
             return False
@@ -202,11 +203,6 @@ def is_unit_test(module: Module, function: Callee) -> bool:
 def is_named(flow: Flow, node: ast.expr, names: frozenset[str]) -> bool:
     """Whether the expression is, or was made by, one of the library's things of these names."""
     return any(each.sort in {Sort.MADE, Sort.EXTERNAL} and each.name in names for each in flow.values(node))
-
-
-def given_arguments(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call, by position and by name."""
-    return [*call.args, *(each.value for each in call.keywords)]
 
 
 def _text(value: Value, node: ast.expr) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort
 from codemods.facts.autograd.uses import needs_gradients
@@ -16,7 +16,7 @@ from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.training.evaluation_region import EvaluationRegion
 from codemods.facts.training.iterations import own
-from codemods.facts.training.modes import functions_of, given_arguments, is_no_evaluation
+from codemods.facts.training.modes import functions_of, is_no_evaluation
 from codemods.facts.training.volatile import is_volatile
 from codemods.library.kinds import computes_loss
 
@@ -99,7 +99,7 @@ class Stretches:
             yield from self._chosen(module, statement, call)
         for call in module.nodes(ast.Call):
             if isinstance(module.parent(call), ast.Expr) and self._modes.sets(call, None):
-                yield from self._mixed(module, module.statement(call), ast.unparse(given_arguments(call)[0]))
+                yield from self._mixed(module, module.statement(call), ast.unparse(arguments_of(call)[0]))
 
     def _switches(self, module: Module) -> Iterator[tuple[ast.stmt, ast.Call]]:
         """The statements ``model.eval()`` and ``model = model.eval()``."""
@@ -223,7 +223,7 @@ class Stretches:
 
     def _is_fed(self, call: ast.Call) -> bool:
         """Whether the call runs a model on what a loader handed out."""
-        values = (value for each in given_arguments(call) for value in self._flow.values(each))
+        values = (value for each in arguments_of(call) for value in self._flow.values(each))
         return self._modes.calls(call) and any(value.sort in TENSOR_SORTS and value.of is not None for value in values)
 
     # Functions that train where a parameter says so.
@@ -326,7 +326,7 @@ class Stretches:
 
     def _is_given_made(self, call: ast.Call) -> bool:
         """Whether the call is given nothing but tensors that are made for it: ``model(torch.randn(2, 3, 32, 32))``."""
-        given = given_arguments(call)
+        given = arguments_of(call)
         inputs = [value for each in given for value in self._flow.values(each)]
         is_plain = all(isinstance(each, (ast.Name, ast.Call)) for each in given)
         return is_plain and all(each.sort in {Sort.HOST, Sort.MOVED} and each.of is None for each in inputs)

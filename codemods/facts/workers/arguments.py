@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import names, placement
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import Literal, Sort, Value
 
@@ -202,7 +202,7 @@ def _are_all_read(script: Script) -> bool:
     """Whether the namespace of all options is given to code that is not followed: ``vars(args)``, ``main(**args)``."""
     for module in script.modules:
         for call in module.nodes(ast.Call):
-            given = (*call.args, *(each.value for each in call.keywords))
+            given = arguments_of(call)
             is_followed = all(isinstance(each.site, FUNCTIONS) for each in script.flow.values(call.func))
             is_spread = any(each.arg is None for each in call.keywords)
             if (is_spread or not is_followed) and any(_NAMESPACE & script.flow.values(each) for each in given):

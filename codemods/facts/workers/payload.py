@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, is_name, kept, lasting, walk
 from codemods.dataflow.values import NOTHING, Sort, Value, without_none
 from codemods.library.layers import may_draw
@@ -95,7 +96,7 @@ class WorkerCode:
             and isinstance(value.site, ast.Call)
             and not has(value.name, Trait.FORGETFUL)
         ):
-            for argument in (*value.site.args, *(each.value for each in value.site.keywords)):
+            for argument in arguments_of(value.site):
                 yield from without_none(self.flow.values(argument))
             for values in self.flow.attributes(value.site).values():  # `data.transform = …`, after it was made
                 yield from without_none(values)

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of, words
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
 from codemods.dataflow.values import Sort, without_none
 from codemods.facts.data.reads import runs_meanwhile
@@ -223,7 +223,7 @@ def _is_task(flow: Flow, call: ast.Call) -> bool:
 
 
 def _given_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
-    for argument in (*call.args, *(each.value for each in call.keywords)):
+    for argument in arguments_of(call):
         yield from (each.site for each in flow.values(argument) if isinstance(each.site, FUNCTIONS))
 
 
