@@ -227,6 +227,11 @@ def without_none(values: Values) -> Values:
     return frozenset(each for each in values if each != NONE and each.sort is not Sort.UNBOUND)
 
 
+def library_names(values: Values) -> frozenset[str]:
+    """The qualified names of the libraries' modules, classes and functions among the values."""
+    return frozenset(each.name for each in values if each.sort is Sort.EXTERNAL)
+
+
 def in_order(values: Iterable[Value]) -> list[Value]:
     """The values in the order of the text: sets have none, and what is said first must not be chance."""
     return sorted(

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.target import Target
 from codemods.library.fused import FUSED
 from codemods.library.introduced import introduced, names
@@ -102,7 +102,7 @@ def _is_version(flow: Flow, node: ast.expr) -> bool:
     """Whether it is torch's version, as it is or parsed: ``LooseVersion(torch.__version__)``."""
     if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
         return _is_version(flow, node.args[0])
-    return any(each.sort is Sort.EXTERNAL and each.name in _VERSIONS for each in flow.values(node))
+    return bool(library_names(flow.values(node)) & _VERSIONS)
 
 
 def _is_major(flow: Flow, node: ast.expr) -> bool:

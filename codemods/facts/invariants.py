@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, decorators, scope_of
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import last_name, walk
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Sort, library_names, without_none
 from codemods.facts.loops import module_of, place
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason
@@ -276,7 +276,7 @@ class Invariants:
 
     def _why_made(self, call: ast.Call) -> Reason | None:
         callees = self._flow.values(call.func)
-        names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
+        names = library_names(callees)
         functions = self._flow.called(call)
         if callees and len(names) == len(callees) and all(map(_is_known, names)):
             if any(map(computes_of_numbers, names)):

@@ -14,7 +14,7 @@ from codemods.dataflow.flow import Flow
 from codemods.dataflow.names import assigned
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort, Value, instance
+from codemods.dataflow.values import Sort, Value, instance, library_names
 from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders
 from codemods.facts.data.reads import tops
@@ -314,7 +314,7 @@ class Script:
 
     def _asks_for_determinism(self, node: ast.Assign | ast.Call) -> bool:
         if isinstance(node, ast.Call):
-            names = {each.name for each in self.flow.values(node.func) if each.sort is Sort.EXTERNAL}
+            names = library_names(self.flow.values(node.func))
             given = arguments_of(node)[:1]
             off = any(isinstance(each, ast.Constant) and not each.value for each in given)
             if self.sets_attribute(node, "deterministic"):

@@ -19,6 +19,7 @@ from codemods.dataflow.values import (
     joined,
     keys_of,
     leading_text,
+    library_names,
     text_starting,
     unknown,
     why_unknown,
@@ -115,3 +116,12 @@ def test_a_constant_is_known_by_its_class() -> None:
     assert (one.sort, one.name, one.value) == (Sort.LITERAL, "'a'", "a")
     assert one == Literal("'a'") != Literal("'b'")
     assert one != Value(Sort.CHOICE, "'a'")
+
+
+def test_the_names_of_the_libraries_things() -> None:
+    made = Value(Sort.MADE, "torch.zeros")
+
+    assert library_names(external("torch.zeros") | external("numpy.load") | {made, NONE}) == {
+        "torch.zeros",
+        "numpy.load",
+    }

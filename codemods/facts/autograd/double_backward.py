@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import Literal, Sort, Value
+from codemods.dataflow.values import Literal, Sort, Value, library_names
 from codemods.facts.autograd.hooked import kept_by_hooks
 from codemods.facts.models.placement import unwrapped
 from codemods.facts.training.iterations import is_backward
@@ -170,7 +170,7 @@ def differentiated(flow: Flow, module: Module, call: ast.Call) -> frozenset[Valu
 
 def _outputs_and_inputs(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]]:
     """What a call differentiates, and with respect to what."""
-    is_function = any(each.sort is Sort.EXTERNAL and each.name in _POSITIONS for each in flow.values(call.func))
+    is_function = bool(library_names(flow.values(call.func)) & _POSITIONS.keys())
     if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and not is_function:
         return [call.func.value], []
     return _argument(call, 0, "outputs") or _argument(call, 0, "tensors"), _argument(call, 1, "inputs")
@@ -178,7 +178,7 @@ def _outputs_and_inputs(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], lis
 
 def _differentiated(flow: Flow, call: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
     """What is differentiated so that it can be differentiated again, and with respect to what; None for other calls."""
-    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    names = library_names(flow.values(call.func))
     if any(name.startswith((*_TRANSFORMS, *_META_LEARNING)) for name in names):
         return list(call.args), []
     if not keeps_graph(flow, call):

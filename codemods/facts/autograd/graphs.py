@@ -12,7 +12,7 @@ from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
+from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, library_names, without_none
 from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.drawing import samples_without_graph
@@ -448,7 +448,7 @@ class _Walk(ForwardAnalysis[_Held]):
         formats = self._flow.values(arguments[0]) if arguments else ()
         if formats and all(map(has_integers, formats)):
             return False  # ``x.type(torch.LongTensor)``, ``x.to(torch.long)``
-        externals = [each.name for each in callees if each.sort is Sort.EXTERNAL]
+        externals = library_names(callees)
         if externals and len(externals) == len(callees):
             computes = operand or not all(map(hands_out, externals))
             return any(map(passes_on, externals)) and any(self.carries(each, operand=computes) for each in arguments)

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import words
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import library_names
 from codemods.library.datasets import largest
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class _Extents:
         return (max(counts), max(per_image)) if name in _IMAGES else (max(counts),)
 
     def _made(self, call: ast.Call) -> Sides | None:
-        names = {each.name for each in self._flow.values(call.func) if each.sort is Sort.EXTERNAL}
+        names = library_names(self._flow.values(call.func))
         (name,) = names if len(names) == 1 else ("",)
         if not name:
             return self._of_method(call)

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
-from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, without_none
+from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, library_names, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
 from codemods.facts.loops import may_give, module_of, places_that_run, repeats
@@ -264,7 +264,7 @@ class Lengths:
 
     def _length(self, node: ast.expr) -> int | None:
         if isinstance(node, ast.Call):
-            names = {each.name for each in self._flow.values(node.func) if each.sort is Sort.EXTERNAL}
+            names = library_names(self._flow.values(node.func))
             if node.args and names and names <= _PASSING_ON:
                 return self._length(node.args[0])
             if node.args and names == {"builtins.zip"}:

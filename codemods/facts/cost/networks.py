@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Sort, Value, library_names
 from codemods.facts.cost.amounts import UNKNOWN, Built, Layer, children, holds_bound
 from codemods.facts.training.iterations import EventKind
 from codemods.library.costs import MOST_ROWS, MOST_STEPS, NARROW, NARROW_RECURRENT
@@ -296,7 +296,7 @@ class Networks:
             return True
         callees = self._flow.values(node.func)
         is_unseen = isinstance(node.func, ast.Name) and any(each.sort is Sort.UNKNOWN for each in callees)
-        names = [each.name for each in callees if each.sort is Sort.EXTERNAL]
+        names = library_names(callees)
         return is_unseen or any(each in _MULTIPLIES or each.partition(".")[0] not in _HARMLESS for each in names)
 
     def _is_over_layers(self, node: ast.AST) -> bool:

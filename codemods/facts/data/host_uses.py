@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Sort, Value, library_names
 from codemods.facts.devices.writes import writes
 from codemods.facts.reason import HERE, Reason, at
 
@@ -102,7 +102,7 @@ class _Search:
     def _is_given(self, call: ast.Call) -> bool:
         """``len(x)``, ``Variable(x)``, and functions of the project, whose parameters are looked at, too."""
         callees = self._flow.values(call.func)
-        names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
+        names = library_names(callees)
         if names:
             return names == {"builtins.len"} or (names == {_VARIABLE} and self._is_followed(call))
         return bool(callees) and all(each.sort is Sort.FUNCTION for each in callees)

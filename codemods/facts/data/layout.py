@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import library_names
 from codemods.facts.data.bindings import set_before
 from codemods.facts.reason import HERE, Reason, at
 
@@ -85,7 +85,7 @@ def _culprit(flow: Flow, module: Module, node: ast.expr, around: frozenset[str])
 
 def _operands(flow: Flow, call: ast.Call) -> Sequence[ast.expr] | None:
     """The operands that have to be in order for the result to be; None where it may not be whatever they are."""
-    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    names = library_names(flow.values(call.func))
     (name,) = names if len(names) == 1 else ("",)
     package, _, last = name.rpartition(".")
     if name == "torch.stack" or (package in {"torch", *_OF_NUMPY} and last in _MADE_IN_ORDER):

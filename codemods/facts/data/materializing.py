@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import LOOPS, walk
-from codemods.dataflow.values import NONE, Literal, Sort, class_of, without_none
+from codemods.dataflow.values import NONE, Literal, Sort, class_of, library_names, without_none
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.datasets import Dataset, given_label_transform
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -281,7 +281,7 @@ def _may_be_given(script: Script, call: ast.Call) -> bool:
     if any(each.call is call for each in script.loaders):
         return True
     callees = script.flow.values(call.func)
-    names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
+    names = library_names(callees)
     if names:
         return len(names) == len(callees) and names <= _PARTS | _SAMPLERS | {"builtins.len"}
     return bool(callees) and all(each.sort in {Sort.FUNCTION, Sort.METHOD, Sort.CLASS} for each in callees)

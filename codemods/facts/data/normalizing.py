@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, without_none
+from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, library_names, without_none
 from codemods.facts.data.batch_roles import RESHAPES, VARIABLE, Role, role_of, roles_in, takes_parts
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.normalize_steps import COMPOSE, LeftError, may_normalize, normalized
@@ -223,7 +223,7 @@ class _Search:
         if any(each.call is call for each in self.script.loaders):
             return True
         callees = self.script.flow.values(call.func)
-        names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
+        names = library_names(callees)
         if names:
             in_data = {each for each in names if each.startswith("torch.utils.data.") and each.endswith("Sampler")}
             sets = {each for each in names if each.startswith("torchvision.datasets.")}

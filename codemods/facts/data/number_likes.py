@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import Sort, instance, without_none
+from codemods.dataflow.values import Sort, instance, library_names, without_none
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _is_projects(flow: Flow, func: ast.Attribute) -> bool:
 def _returns_number(arrays: Arrays, flow: Flow, module: Module, call: ast.Call) -> bool:
     """Whether a call returns numbers of Python's own, or one number of NumPy's."""
     func, callees = call.func, flow.values(call.func)
-    names = {each.name for each in callees if each.sort is Sort.EXTERNAL}
+    names = library_names(callees)
     if names and len(names) == len(callees):
         return names <= _CALCULATES | _DRAWS
     if not isinstance(func, ast.Attribute) or _is_projects(flow, func):

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, Values, in_order, without_none
+from codemods.dataflow.values import (
+    NONE,
+    NOTHING,
+    TENSOR_SORTS,
+    Sort,
+    Value,
+    Values,
+    in_order,
+    library_names,
+    without_none,
+)
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.loops import module_of, place
 from codemods.facts.reason import HERE, Reason
@@ -395,7 +405,7 @@ def why_default_not_host(flow: Flow, reader: Module) -> Reason | None:
 
 def _default_devices(flow: Flow, module: Module) -> Iterator[ast.AST]:
     for call in module.nodes(ast.Call):
-        names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+        names = library_names(flow.values(call.func))
         given = arguments_of(call)[:1]
         if "torch.set_default_device" in names and any(device(flow, each).kind is not DeviceKind.CPU for each in given):
             yield call

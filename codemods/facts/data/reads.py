@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.loops import REPEATING, around, may_give, module_of, places_that_run
 from codemods.library.kinds import PROGRESS
 
@@ -85,7 +85,7 @@ def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
     if isinstance(called, ast.Call):
         here, above, is_iterator = called, module.parent(called), True
     while isinstance(above, ast.Call) and here is not above.func:
-        names = {each.name for each in flow.values(above.func) if each.sort is Sort.EXTERNAL}
+        names = library_names(flow.values(above.func))
         if not names or not names <= _PASSING_ON:
             return _called(flow, module, above, names, is_iterated=here is not node)
         is_iterator = is_iterator or "builtins.iter" in names
@@ -102,7 +102,7 @@ def _reading(flow: Flow, module: Module, node: ast.expr) -> Pass | None:
     return None if here is node else Pass(How.ITERATOR if is_iterator else How.LOOP, module, here)
 
 
-def _called(flow: Flow, module: Module, call: ast.Call, names: set[str], *, is_iterated: bool) -> Pass | None:
+def _called(flow: Flow, module: Module, call: ast.Call, names: frozenset[str], *, is_iterated: bool) -> Pass | None:
     """The pass that a function makes that is given a loader, or an iterator over it."""
     if "builtins.next" in names:
         return Pass(How.FIRST, module, call)

@@ -6,8 +6,9 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort, without_none
+from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort, library_names, without_none
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.loops import REPEATING, loop_around
@@ -96,8 +97,8 @@ def _steps(script: Script, node: ast.expr) -> Iterator[ast.Call]:
 def _name(script: Script, call: ast.Call) -> str:
     """The qualified name of the library's function that is called; nothing for a method, or where several may be."""
     values = script.flow.values(call.func)
-    names = {each.name for each in values if each.sort is Sort.EXTERNAL}
-    return names.pop() if len(names) == len(values) == 1 else ""
+    names = library_names(values)
+    return next(iter(names)) if len(names) == len(values) == 1 else ""
 
 
 def _is_about(script: Script, name: str, steps: tuple[ast.Call, ...]) -> bool:
@@ -182,9 +183,7 @@ def _why_other_tensor(script: Script, name: str, steps: tuple[ast.Call, ...]) ->
             return Reason("other-result", text)
     if any(each.arg is None for each in maker.keywords):
         return Reason("unknown-arguments", "the device may be among its ** arguments")
-    tensor = next(
-        (each for each in (*maker.args, *(each.value for each in maker.keywords)) if _is_tensor(script, each)), None
-    )
+    tensor = next((each for each in arguments_of(maker) if _is_tensor(script, each)), None)
     if tensor is not None:
         return Reason("other-arguments", f"'{ast.unparse(tensor)}' is a tensor, which may be on the host")
     other = next((each.arg for each in maker.keywords if each.arg not in PLAIN_ARGUMENTS), None)
@@ -207,7 +206,7 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
         return len(call.args) == 1 and all(each.arg == "requires_grad" for each in call.keywords)
     if keeps_triangle(name):
         return True
-    given = [*call.args, *(each.value for each in call.keywords)]
+    given = arguments_of(call)
     if _method(call) in _CASTS and len(given) == 1:
         return _is_format(script, given[0])
     if _method(call) in FILLING and not all(_is_number(script, each) for each in given):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, LOOPS
-from codemods.dataflow.values import Literal, Sort, without_none
+from codemods.dataflow.values import Literal, Sort, library_names, without_none
 from codemods.facts.precision.floats import content, is_differentiated
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, may
@@ -148,7 +148,7 @@ def _wants_numbers(flow: Flow, module: Module, node: ast.expr) -> bool:
         case ast.FormattedValue(value):
             return is_on_device(flow, module, value)
         case ast.Call(func, arguments):
-            called = {each.name for each in flow.values(func) if each.sort is Sort.EXTERNAL}
+            called = library_names(flow.values(func))
             if called & READ_BY_BUILTINS:
                 return any(is_on_device(flow, module, each) for each in arguments)
             if called & SYNCHRONIZES:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Sort, library_names
 from codemods.library.operations import operation
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def applied(flow: Flow, call: ast.expr) -> Applied | None:
     named = {each.arg: each.value for each in call.keywords if each.arg is not None}
     if len(named) != len(call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
         return None
-    functions = {each.name for each in without_none(flow.values(call.func)) if each.sort is Sort.EXTERNAL}
+    functions = library_names(flow.values(call.func))
     if functions:
-        name = functions.pop().rpartition(".")[2]
+        name = next(iter(functions)).rpartition(".")[2]
         given = [*call.args]
         first = given.pop(0) if given else named.pop("input", None)
         return None if first is None else Applied(name, first, given, named)

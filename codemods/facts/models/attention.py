@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
 from codemods.facts.models.applied import applied, layers, whole_number
 from codemods.facts.models.attention_masks import WHOLE, is_lowest, triangle
@@ -213,7 +214,7 @@ class AttentionReader:
         else:
             self.runs_layers = True
             made = [each.site for each in layers(self.flow, self.softmax) if isinstance(each.site, ast.Call)]
-            given = [[*each.args, *(one.value for one in each.keywords)] for each in made]
+            given = [arguments_of(each) for each in made]
             numbers = {whole_number(each[0]) if each else None for each in given}
             over = given[0][0] if len(numbers) == 1 and given[0] else None
         number = whole_number(over)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.dataflow.values import TENSOR_SORTS, Sort, library_names
 from codemods.facts.loops import module_of
 from codemods.facts.models.counting import counted
 from codemods.facts.reason import HERE, Reason, at
@@ -160,7 +160,7 @@ def _makes_a_leaf(flow: Flow, call: ast.Call) -> bool:
         return _is_tensor(flow, call.func.value)
     given = [each.value for each in call.keywords if each.arg == "requires_grad"]
     return any(isinstance(each, ast.Constant) and each.value is True for each in given) and any(
-        each.sort is Sort.EXTERNAL and each.name.startswith("torch.") for each in flow.values(call.func)
+        name.startswith("torch.") for name in library_names(flow.values(call.func))
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NONE, Sort, why_unknown, without_none
+from codemods.dataflow.values import NONE, library_names, why_unknown, without_none
 from codemods.facts.data.collation import has_one_size
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -51,9 +51,7 @@ def _why_images_change(script: Script) -> Reason | None:
     """Where batches get another size between the loader and the model."""
     for module in script.modules:
         for call in module.nodes(ast.Call):
-            resizes = any(
-                each.name.endswith(_RESIZING) for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL
-            )
+            resizes = any(each.endswith(_RESIZING) for each in library_names(script.flow.values(call.func)))
             if resizes and not _in_model(script, call):
                 return Reason("size-not-fixed", f"images are resized ({HERE})", (at(module, call),))
         for crop in module.nodes(ast.Subscript):

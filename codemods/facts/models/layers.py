@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Literal, Sort, Value, Values, in_order, without_none
+from codemods.dataflow.values import Literal, Sort, Value, Values, in_order, library_names, without_none
 from codemods.library.kinds import Kind, kind
 from codemods.library.layers import is_recurrent
 
@@ -164,7 +164,7 @@ def is_in_threads(flow: Flow, value: Value) -> bool:
 
 def function_in_threads(flow: Flow, call: ast.Call) -> str | None:
     """The name of the function by which the call runs a model, its first argument, in threads; None where none."""
-    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    names = library_names(flow.values(call.func))
     return min((_IN_THREADS[name] for name in names & _IN_THREADS.keys()), default=None)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
@@ -296,7 +296,7 @@ def compiles_already(script: Script) -> Module | None:
     # Most modules do not even have the word, and this asks about every name.
     for module in (each for each in modules if "compile" in each.text):
         for node in module.nodes(ast.Name, ast.Attribute):
-            if any(each.sort is Sort.EXTERNAL and each.name == "torch.compile" for each in script.flow.values(node)):
+            if "torch.compile" in library_names(script.flow.values(node)):
                 return module
         for call in module.nodes(ast.Call):
             if (

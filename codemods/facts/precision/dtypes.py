@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, last_name, lasting, walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
+from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, library_names, without_none
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, kind
 from codemods.library.operations import Parts, operands, operation, parts
@@ -213,9 +213,7 @@ class Formats:
                 and self.of(call.func.value) is not Format.OTHER
             ):
                 return call
-            is_numpy = any(
-                has(each.name, Trait.ARRAYS) for each in self.flow.values(call.func) if each.sort is Sort.EXTERNAL
-            )
+            is_numpy = any(has(each, Trait.ARRAYS) for each in library_names(self.flow.values(call.func)))
             if is_numpy and any(self.of(each) is not Format.OTHER for each in call.args):
                 return call
             functions = _functions(self.flow, self.calls_model)

@@ -12,7 +12,7 @@ from codemods.dataflow.names import bound_names, imported
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.dataflow.values import TENSOR_SORTS, Sort, library_names
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
@@ -177,7 +177,7 @@ _Wrong: TypeAlias = "tuple[str, bool, str]"
 
 def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
     """What is wrong with the call."""
-    externals = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    externals = library_names(flow.values(call.func))
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     if name == "einsum" and len({ast.dump(each) for each in call.args[1:]}) < len(call.args[1:]):
         yield f"{module.code(call)} {_GRAM}", False, _WITHOUT_AUTOCAST
@@ -236,7 +236,7 @@ def _of_fill(module: Module, call: ast.Call, name: str) -> Iterator[_Wrong]:
         yield f"{name}() with a number that does not fit fp16", True, ""
 
 
-def _of_method(flow: Flow, call: ast.Call, method: ast.Attribute, externals: set[str]) -> Iterator[_Wrong]:
+def _of_method(flow: Flow, call: ast.Call, method: ast.Attribute, externals: frozenset[str]) -> Iterator[_Wrong]:
     """The same for ``tensor.method(…)``, and for ``torch.function(…)`` of that name."""
     name, of_torch = method.attr, any(each.startswith("torch.") for each in externals)
     if name in _WRITTEN and (of_torch or not externals) and _is_written(call, name, shift=1 if of_torch else 0):
@@ -257,10 +257,10 @@ def _makes_sparse(flow: Flow) -> bool:
     return any(_SPARSE.match(name) for call in calls for name in _called_names(flow, call))
 
 
-def _called_names(flow: Flow, call: ast.Call) -> set[str]:
+def _called_names(flow: Flow, call: ast.Call) -> frozenset[str]:
     """The qualified names of the library's functions that are called, or the name of the method."""
-    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
-    return names or ({call.func.attr} if isinstance(call.func, ast.Attribute) else set())
+    names = library_names(flow.values(call.func))
+    return names or frozenset({call.func.attr} if isinstance(call.func, ast.Attribute) else ())
 
 
 _OF_SPARSE = "may multiply a sparse matrix, for which CUDA may have no 16-bit kernel"

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
 from codemods.library.renamed import AUTOCAST, DEFAULT_FORMATS
@@ -76,7 +76,7 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
     flow = script.flow
     for module in script.modules:
         for call in module.nodes(ast.Call):
-            names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+            names = library_names(flow.values(call.func))
             if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"}:
                 if _DOUBLE.search(ast.unparse(call)):
                     return call, "float64 model"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import own
 
@@ -90,7 +90,7 @@ class _Origins:
 
 def _exponent(flow: Flow, call: ast.Call) -> ast.expr | None:
     """``x`` of ``torch.exp(x)`` and ``x.exp()``."""
-    externals = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    externals = library_names(flow.values(call.func))
     if externals:
         return call.args[0] if externals == {"torch.exp"} and call.args else None
     match call.func:

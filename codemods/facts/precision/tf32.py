@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import assigned
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.dataflow.values import TENSOR_SORTS, Sort, library_names
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
@@ -129,10 +129,8 @@ def _allows(script: Script, owner: ast.expr, value: ast.expr | None) -> bool | N
 
 
 def _backend(script: Script, owner: ast.expr) -> frozenset[str]:
-    values = script.flow.values(owner)
-    return frozenset(
-        each.name for each in values if each.sort is Sort.EXTERNAL and each.name.startswith("torch.backends")
-    )
+    names = library_names(script.flow.values(owner))
+    return frozenset(each for each in names if each.startswith("torch.backends"))
 
 
 def _is_on(value: ast.expr | None) -> bool:
@@ -231,6 +229,6 @@ def _has_products(script: Script, class_: ast.ClassDef) -> bool:
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
                 return True
-            if any(each.sort is Sort.EXTERNAL and each.name in _PRODUCTS for each in script.flow.values(node.func)):
+            if library_names(script.flow.values(node.func)) & _PRODUCTS:
                 return True
     return False

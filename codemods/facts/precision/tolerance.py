@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import declared_outer
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import library_names
 from codemods.facts.reach import own, project_functions
 from codemods.library.operations import Parts, operands, operation, parts
 from codemods.library.operators import Memory, Result, attribute
@@ -167,12 +167,12 @@ class Tolerance:
             return True
         found = operation(self._flow, call)
         if found is not None and operands(self._flow, call)[:1] == [node]:
-            names = {each.name for each in values}
-            if self._is_harmless_operand(module, call, passes=names <= _PASSING_FUNCTIONS):
+            called = {each.name for each in values}
+            if self._is_harmless_operand(module, call, passes=called <= _PASSING_FUNCTIONS):
                 return True
         elif found is not None and found.result is Result.BOOL:
             return True
-        names = {each.name for each in values if each.sort is Sort.EXTERNAL}
+        names = library_names(values)
         if names and len(names) == len(values):
             return names <= _HARMLESS_FUNCTIONS or (names <= _PASSING_FUNCTIONS and self.is_harmless(module, call))
         functions = list(project_functions(values))

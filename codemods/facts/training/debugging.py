@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import library_names
 from codemods.facts.devices.waiting import why_wait
 from codemods.facts.loops import loop_around
 from codemods.facts.reason import HERE, Reason, at
@@ -53,7 +53,7 @@ def diagnostics(script: Script) -> Iterator[Diagnostic]:
     """The diagnostics of the module that are on, as far as is known, and of no use that is seen."""
     module = script.module
     for call in module.nodes(ast.Call):
-        names = [each.name for each in script.flow.values(call.func) if each.sort is Sort.EXTERNAL]
+        names = library_names(script.flow.values(call.func))
         kinds = {diagnosis(each) for each in names}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is None or not script.may_run(module, call):

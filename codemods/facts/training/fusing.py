@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.fused import FUSED, NOT_FUSED
@@ -97,7 +97,7 @@ def _why_other_parameters(script: Script) -> Reason | None:
         if "complex" not in module.text and "cfloat" not in module.text and "cdouble" not in module.text:
             continue
         for node in module.nodes(ast.Attribute, ast.Name):
-            if any(each.sort is Sort.EXTERNAL and each.name in _COMPLEX for each in script.flow.values(node)):
+            if library_names(script.flow.values(node)) & _COMPLEX:
                 text = f"parameters may be complex, which no fused step takes ({HERE})"
                 return Reason("not-fusible", text, (at(module, node),))
     return None

@@ -7,7 +7,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.training.iterations import EventKind
 from codemods.facts.training.zeroing import detaches, only_zeroes, zeroed
 from codemods.library.kinds import Kind, kind
@@ -40,7 +40,7 @@ def first_use(script: Script, place: ast.AST) -> tuple[GradientUse, Module, ast.
         if reference is not None:
             return GradientUse.KEPT, module, reference
         for call in script.flow.calls_of(module, _GRAPHS):
-            if any(each.sort is Sort.EXTERNAL and each.name in _GRAPHS for each in script.flow.values(call.func)):
+            if library_names(script.flow.values(call.func)) & _GRAPHS:
                 return GradientUse.CAPTURED, module, call
     outside = _read_outside(script, place)
     return None if outside is None else (GradientUse.READ_OUTSIDE, *outside)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.dataflow.source import FUNCTIONS, LEAVES, LOOPS, children, kept, lasting, walk
-from codemods.dataflow.values import NOTHING, Sort, Value, Values
+from codemods.dataflow.values import NOTHING, Sort, Value, Values, library_names
 from codemods.library.kinds import Kind, computes_loss, kind, may
 from codemods.library.packages import Trait, packages
 
@@ -283,7 +283,7 @@ def is_backward(flow: Flow, call: ast.Call) -> bool:
         return not any(
             each.sort in {Sort.METHOD, Sort.FUNCTION} and each.site is not None for each in flow.values(call.func)
         )
-    return any(each.sort is Sort.EXTERNAL and each.name == "torch.autograd.backward" for each in flow.values(call.func))
+    return "torch.autograd.backward" in library_names(flow.values(call.func))
 
 
 @lasting  # each walk along graphs asks of each call

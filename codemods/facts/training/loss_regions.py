@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS, lasting
-from codemods.dataflow.values import Sort, why_unknown
+from codemods.dataflow.values import Sort, library_names, why_unknown
 from codemods.facts.models.layers import function_in_threads
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason
@@ -172,9 +172,7 @@ class Phases:
 
     def _combines(self, call: ast.Call) -> bool:
         """Whether the call only sums or averages losses that are there."""
-        if any(
-            each.sort is Sort.EXTERNAL and each.name in _FUNCTIONS_THAT_COMBINE for each in self._flow.values(call.func)
-        ):
+        if library_names(self._flow.values(call.func)) & _FUNCTIONS_THAT_COMBINE:
             return not any(is_model_call(self._flow, each) for each in own(call, ast.Call))
         return (
             isinstance(call.func, ast.Attribute)

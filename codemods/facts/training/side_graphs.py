@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import scope_of
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Sort, library_names
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason
@@ -124,7 +124,7 @@ class SideGraphs:
             case ast.IfExp(_, body, orelse):
                 return self._is_fresh(function, body, followed) and self._is_fresh(function, orelse, followed)
             case ast.Call(ast.Attribute(value, method)):
-                externals = [each.name for each in self._flow.values(node.func) if each.sort is Sort.EXTERNAL]
+                externals = library_names(self._flow.values(node.func))
                 if externals:
                     return all(map(_makes_memory, externals))
                 row = operator(method)

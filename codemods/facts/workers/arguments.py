@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Literal, Sort, Value
+from codemods.dataflow.values import Literal, Sort, Value, library_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -53,7 +53,7 @@ def options(script: Script) -> Iterator[Option]:
 def click_options(script: Script) -> Iterator[Option]:
     """The options of the module that ``click`` declares, in the order of the text."""
     for call in script.module.nodes(ast.Call):
-        if any(each.sort is Sort.EXTERNAL and each.name == "click.option" for each in script.flow.values(call.func)):
+        if "click.option" in library_names(script.flow.values(call.func)):
             option = _option(call)
             if option is not None:
                 yield option

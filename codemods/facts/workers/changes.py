@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, class_of, without_none
+from codemods.dataflow.values import NOTHING, Sort, class_of, library_names, without_none
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.obstacles import opens
 from codemods.facts.workers.shared_state import CHANGING_FUNCTIONS, CHANGING_METHODS, OF_ARRAYS
@@ -137,7 +137,7 @@ class _Changes:
 
     def _hands_out_items(self, node: ast.expr, names: frozenset[str]) -> bool:
         """Whether a loop over the expression is given what the names are, or hold: ``enumerate(self.items)``."""
-        if isinstance(node, ast.Call) and _names(self._flow, node) & _HANDING_OUT:
+        if isinstance(node, ast.Call) and library_names(self._flow.values(node.func)) & _HANDING_OUT:
             return any(self._hands_out_items(each, names) for each in node.args)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_DICTIONARIES:
             return self._is_shared(node.func.value, names)
@@ -173,7 +173,7 @@ class _Changes:
 
     def _operand(self, call: ast.Call) -> tuple[ast.expr | None, str]:
         """What the call of a library's function or method works on, and the operator that it is, if it is one."""
-        called = _names(self._flow, call)
+        called = library_names(self._flow.values(call.func))
         if not called:
             func = call.func
             return (func.value, func.attr) if isinstance(func, ast.Attribute) else (None, "")
@@ -239,7 +239,7 @@ class _Changes:
 
     def _changes(self, call: ast.Call, names: frozenset[str]) -> bool:
         """Whether a call of a library's function or method changes something that is shared."""
-        called = _names(self._flow, call)
+        called = library_names(self._flow.values(call.func))
         if called & CHANGING_FUNCTIONS:
             return bool(call.args) and _first_name(call.args[0]) in names
         written = next((each.value for each in call.keywords if each.arg == "out"), None)
@@ -305,10 +305,6 @@ def _outer_names(code: WorkerCode, function: Callee) -> frozenset[str]:
     if code.flow.owner(function) in code.classes and getattr(function, "name", "") != "__init__":
         outside |= {*first}
     return outside
-
-
-def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
-    return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
 
 
 def _first_name(node: ast.expr) -> str:

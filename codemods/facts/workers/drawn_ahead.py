@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NOTHING, Sort, class_of, without_none
+from codemods.dataflow.values import NOTHING, Sort, class_of, library_names, without_none
 from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason
@@ -232,7 +232,7 @@ def _identity(value: Value) -> ast.AST | None:
 def _written(flow: Flow, call: ast.Call) -> Iterator[ast.expr]:
     """What a call writes into: ``x`` of ``heapq.heappush(x, 1)``, ``x.mul_(2)``, ``rng.shuffle(x)``, ``f(out=x)``."""
     yield from (each.value for each in call.keywords if each.arg == "out")
-    names = {each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL}
+    names = library_names(flow.values(call.func))
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if (names & CHANGING_FUNCTIONS or method == "shuffle") and call.args:
         yield call.args[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, is_name, walk
-from codemods.dataflow.values import Sort, class_of, without_none
+from codemods.dataflow.values import Sort, class_of, library_names, without_none
 from codemods.facts.data.pinning import formats
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason
@@ -420,7 +420,7 @@ def opens(flow: Flow, function: ast.AST, value: ast.expr | None) -> frozenset[st
     if found:
         return found
     if isinstance(value, ast.Call):
-        names = _names(flow, value)
+        names = library_names(flow.values(value.func))
         found = names & OPENERS
         if isinstance(value.func, ast.Attribute) and is_view(value.func.attr):
             return found | opens(flow, function, value.func.value)
@@ -455,11 +455,7 @@ def _target(node: ast.expr) -> str:
 def _seeded(code: WorkerCode, function: Callee) -> Reason | None:
     if getattr(function, "name", "") == "__init__":
         for call in calls(function):
-            if any(seeded_by(each) & OF_WORKERS for each in _names(code.flow, call)):
+            if any(seeded_by(each) & OF_WORKERS for each in library_names(code.flow.values(call.func))):
                 text = f"its data set seeds random numbers when it is made, unseen by workers ({HERE})"
                 return Reason("seeded-when-made", text, (code.at(call),))
     return None
-
-
-def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
-    return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)

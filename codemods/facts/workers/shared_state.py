@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Sort, library_names, without_none
 from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.loops import around
 from codemods.facts.reason import HERE, Reason
@@ -175,7 +175,7 @@ def _path(node: ast.expr) -> str:
 def _why_default_is_lost(code: WorkerCode) -> Reason | None:
     for module in code.flow.beside(code.loader.module):
         for call in code.flow.calls_of(module, _DEFAULTS):
-            names = _names(code.flow, call) & _DEFAULTS
+            names = library_names(code.flow.values(call.func)) & _DEFAULTS
             if names:
                 text = f"workers that are not forked do not see {min(names)}() ({HERE})"
                 return Reason("unseen-by-workers", text, (code.at(call),))
@@ -208,7 +208,7 @@ def _daemons(flow: Flow) -> tuple[ast.Call, ...]:
             above = module.parent(call)
             targets = {ast.unparse(each) for each in above.targets} if isinstance(above, ast.Assign) else set()
             is_daemon = any(each.arg == "daemon" and getattr(each.value, "value", True) for each in call.keywords)
-            is_process = any("multiprocessing" in name for name in _names(flow, call))
+            is_process = any("multiprocessing" in name for name in library_names(flow.values(call.func)))
             if (is_process and (is_daemon or targets & set_later)) or _is_task(flow, call):
                 found.append(call)
     return tuple(found)
@@ -225,10 +225,6 @@ def _is_task(flow: Flow, call: ast.Call) -> bool:
 def _given_functions(flow: Flow, call: ast.Call) -> Iterator[Callee]:
     for argument in arguments_of(call):
         yield from (each.site for each in flow.values(argument) if isinstance(each.site, FUNCTIONS))
-
-
-def _names(flow: Flow, call: ast.Call) -> frozenset[str]:
-    return frozenset(each.name for each in flow.values(call.func) if each.sort is Sort.EXTERNAL)
 
 
 # --- data sets that the script changes ------------------------------------------------------------------------------
@@ -253,7 +249,11 @@ def changes_of_what_is_sent(code: WorkerCode) -> Iterator[tuple[Module, ast.expr
                 if changes_it or _is_changing_method(flow, node):
                     yield module, node
         for call in module.nodes(ast.Call):
-            if "builtins.setattr" in _names(flow, call) and call.args and (data | held) & flow.values(call.args[0]):
+            if (
+                "builtins.setattr" in library_names(flow.values(call.func))
+                and call.args
+                and (data | held) & flow.values(call.args[0])
+            ):
                 yield module, call
         for item in module.nodes(ast.Subscript):
             is_stored = isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Name)
