@@ -19,6 +19,17 @@ def arguments_of(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
+def argument_of(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """What a call gives a parameter of that name; by position, from 0, where it is said which; None where nothing.
+
+    The function is not asked: it is a library's.
+    """
+    by_name = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    if by_name is not None or position is None:
+        return by_name
+    return call.args[position] if position < len(call.args) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """The arguments of a call by the names of the parameters that are given them."""

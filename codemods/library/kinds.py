@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
-from codemods.dataflow.values import Sort, Value, Values, class_of, why_unknown, without_none
+from codemods.dataflow.signatures import argument_of
+from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, why_unknown, without_none
 from codemods.library.losses import is_loss_class, is_loss_function
 from codemods.library.packages import is_scheduler
 
@@ -248,7 +249,5 @@ def why(flow: Flow, values: Values, wanted: Kind) -> str:
 
 def argument(flow: Flow, call: ast.Call, position: int, name: str) -> Values:
     """What a call gives for a parameter, by position or by name; nothing where it gives nothing."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return flow.values(keyword.value)
-    return flow.values(call.args[position]) if position < len(call.args) else frozenset()
+    given = argument_of(call, name, position)
+    return flow.values(given) if given is not None else NOTHING

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.dataflow.signatures import arguments_of, signature
+from codemods.dataflow.signatures import argument_of, arguments_of, signature
 
 TEXT = "def run(first, /, second, third=3, *rest, fourth, fifth=5, **more): ..."
 
@@ -124,3 +124,19 @@ def test_what_a_call_is_given_by_position_or_by_name() -> None:
     node = call("f(1, *rows, size=2, **options)")
 
     assert [ast.unparse(each) for each in arguments_of(node)] == ["1", "*rows", "2", "options"]
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "given"),
+    [
+        pytest.param("f(x, 3, dim=1)", 1, "1", id="by name"),
+        pytest.param("f(x, 3)", 1, "3", id="by position"),
+        pytest.param("f(x, 3)", None, None, id="it can be given by name alone"),
+        pytest.param("f(x)", 1, None, id="it is not given"),
+        pytest.param("f(x, **options)", 1, None, id="a ** may give it"),
+    ],
+)
+def test_what_a_call_gives_one_parameter(text: str, position: int | None, given: str | None) -> None:
+    found = argument_of(call(text), "dim", position)
+
+    assert (found and ast.unparse(found)) == given

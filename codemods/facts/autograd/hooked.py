@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import declared_outer
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import Sort
 from codemods.library.hooks import is_given_inputs_alone, is_given_outputs
@@ -59,8 +59,8 @@ def kept_by_hooks(flow: Flow, module: Module) -> tuple[Kept, ...]:
         if not isinstance(call.func, ast.Attribute) or not is_given_outputs(call.func.attr):
             continue
         owners = flow.values(call.func.value)
-        given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "hook")]
-        hooks = [flow.run_by(value) for each in given for value in flow.values(each)]
+        given = argument_of(call, "hook", 0)
+        hooks = [flow.run_by(value) for value in flow.values(given)] if given is not None else []
         for hook in hooks:
             if hook is not None:
                 count = 1 if is_given_inputs_alone(call.func.attr) else 2

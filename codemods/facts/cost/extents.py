@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import library_names
 from codemods.library.datasets import largest
 
@@ -160,9 +161,7 @@ class _Extents:
         return None if size is None else self._given(size, [size])
 
     def _counted(self, call: ast.Call, position: int, name: str, otherwise: int | None) -> Sides | None:
-        given = next((each.value for each in call.keywords if each.arg == name), None)
-        if given is None and position < len(call.args):
-            given = call.args[position]
+        given = argument_of(call, name, position)
         count = otherwise if given is None else self._constants.number(given)
         return None if count is None else (count,)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
 from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, library_names, without_none
 from codemods.facts.data.datasets import Dataset
@@ -291,7 +292,7 @@ def _yields_at_most_all(sampler: Value) -> bool:
 
 def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     """The argument of a call at that position, from 0, or by that name."""
-    named = next((each.value for each in call.keywords if each.arg == name), None)
+    named = argument_of(call, name)
     if named is not None or any(isinstance(each, ast.Starred) for each in call.args):
         return named
     return call.args[position] if position < len(call.args) else None

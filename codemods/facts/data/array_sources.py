@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, without_none
 from codemods.facts.data.array_values import Array
 from codemods.library.ndarrays import (
@@ -122,12 +123,11 @@ def format_of(flow: Flow, node: ast.expr) -> str | None:
 def drawn(flow: Flow, name: str, call: ast.Call) -> Array | None:
     """The array of random numbers, where it is one and no number."""
     position = (RANDOM_FLOATS | RANDOM_OTHERS)[name]
-    sizes = [*call.args[position : position + 1], *(each.value for each in call.keywords if each.arg == "size")]
-    draws_number = not sizes or any(flow.values(each) & {NONE} for each in sizes)
+    size = argument_of(call, "size", position)
     other = any(each.arg in {"dtype", "out"} for each in call.keywords)
-    if draws_number or other:
+    if size is None or NONE in flow.values(size) or other:
         return None
-    axes = not is_no_shape(sizes[0]) or is_number(flow, sizes[0])
+    axes = not is_no_shape(size) or is_number(flow, size)
     return Array("float64" if name in RANDOM_FLOATS else None, is_new=True, has_axes=axes, is_dense=True)
 
 
@@ -151,10 +151,8 @@ def recording(flow: Flow, name: str, call: ast.Call, index: int) -> Array | None
 
 def given_format(flow: Flow, call: ast.Call, position: int | None, default: str | None) -> str | None:
     """The number format that a call is given as ``dtype``, by position or by name."""
-    given = [each.value for each in call.keywords if each.arg == "dtype"]
-    if position is not None:
-        given += call.args[position : position + 1]
-    return format_of(flow, given[0]) if given else default
+    given = argument_of(call, "dtype", position)
+    return default if given is None else format_of(flow, given)
 
 
 def is_no_shape(node: ast.expr) -> bool:

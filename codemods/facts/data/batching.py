@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import NONE, Literal, Sort, without_none
 from codemods.facts.data.decoded import decoded, innermost
 from codemods.facts.data.layout import why_not_in_order
@@ -121,8 +122,7 @@ def _why_not_numbers(script: Script, subset: ast.Call) -> Reason | None:
     made = {each.name for each in flow.values(subset.func)}
     if made == {"torch.utils.data.random_split"}:
         return None
-    indices = next((each.value for each in subset.keywords if each.arg == "indices"), None)
-    indices = indices if indices is not None or len(subset.args) < 2 else subset.args[1]  # noqa: PLR2004 - of two
+    indices = argument_of(subset, "indices", 1)
     if isinstance(indices, ast.Call) and {each.name for each in flow.values(indices.func)} == {"builtins.range"}:
         return None
     text = f"what the indices of its Subset are is not known ({HERE}), and a list of tensors would select otherwise"

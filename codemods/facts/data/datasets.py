@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, without_none
 from codemods.facts.reason import Reason
@@ -242,7 +242,7 @@ class Dataset:
         call = step.site
         if not isinstance(call, ast.Call):
             return False
-        size = next((each.value for each in call.keywords if each.arg == "size"), call.args[0] if call.args else None)
+        size = argument_of(call, "size", 0)
         values = self.flow.values(size) if size is not None else NOTHING
         return bool(values) and all(each.sort is Sort.CONTAINER and self.flow.keys(each) == {0, 1} for each in values)
 
@@ -250,20 +250,13 @@ class Dataset:
 def given_transform(name: str, call: ast.Call) -> ast.expr | None:
     """The ``transform`` that a data set of that qualified name is given, as far as that is written in the call."""
     position = transform_position(name)
-    return _given(call, "transform", position)
+    return argument_of(call, "transform", position)
 
 
 def given_label_transform(name: str, call: ast.Call) -> ast.expr | None:
     """The ``target_transform``, likewise, which each data set takes behind ``transform``."""
     position = transform_position(name)
-    return _given(call, "target_transform", position + 1 if position is not None else None)
-
-
-def _given(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
-    given = [each.value for each in call.keywords if each.arg == name]
-    if position is not None:
-        given += call.args[position : position + 1]
-    return given[0] if given else None
+    return argument_of(call, "target_transform", position + 1 if position is not None else None)
 
 
 def _lambda_keeps_form(flow: Flow, step: Value) -> bool:

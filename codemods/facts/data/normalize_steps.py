@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.values import NONE, Sort, Value
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -126,10 +126,7 @@ def _check_steps(script: Script, call: ast.Call, steps: list[tuple[ast.expr, set
 
 
 def _given_numbers(script: Script, call: ast.Call, position: int) -> ast.expr:
-    name = _NUMBERS[position]
-    node = next((each.value for each in call.keywords if each.arg == name), None)
-    if node is None and len(call.args) > position:
-        node = call.args[position]
+    node = argument_of(call, _NUMBERS[position], position)
     if node is None or isinstance(node, ast.Starred):
         text = f"the arguments of Normalize cannot be seen ({HERE})"
         raise LeftError("unknown-arguments", text, _at(script, call))

@@ -10,6 +10,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, library_names, without_none
 from codemods.facts.data.batch_roles import RESHAPES, VARIABLE, Role, role_of, roles_in, takes_parts
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -176,10 +177,7 @@ class _Search:
                 self._add_loader(loader)
 
     def _given_transforms(self, value: Value, call: ast.Call) -> list[Value]:
-        given = next((each.value for each in call.keywords if each.arg == "transform"), None)
-        position = transform_position(value.name)
-        if given is None and position is not None and len(call.args) > position:
-            given = call.args[position]
+        given = argument_of(call, "transform", transform_position(value.name))
         values = self.script.flow.values(given) if given is not None else frozenset({NONE})
         if NONE in values:
             text = f"images that are not transformed ({HERE}) are moved at the same place"

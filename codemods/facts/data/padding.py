@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting
 from codemods.facts.loops import loop_around
 
@@ -51,8 +52,8 @@ def _is_padding_of_library(flow: Flow, call: ast.Call) -> bool:
         for each in flow.values(call.func)
     ):
         return True
-    padding = [each.value for each in call.keywords if each.arg == "padding"]
-    return any(isinstance(each, ast.Constant) and (each.value is True or each.value == "longest") for each in padding)
+    padding = argument_of(call, "padding")
+    return isinstance(padding, ast.Constant) and (padding.value is True or padding.value == "longest")
 
 
 def _is_longest(flow: Flow, module: Module, call: ast.Call) -> bool:

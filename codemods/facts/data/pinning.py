@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import (
     NONE,
@@ -270,9 +270,7 @@ class _Search:
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if method == "cuda":
             return True
-        given = next((each.value for each in call.keywords if each.arg == "device"), None)
-        if given is None and method == "to" and call.args:
-            given = call.args[0]
+        given = argument_of(call, "device", 0 if method == "to" else None)
         if given is None:
             return False
         values = self._flow.values(given)
@@ -315,9 +313,8 @@ def follows_input(flow: Flow, call: ast.Call) -> bool:
 
     ``x.to(y.device)``, ``x.to(y)``, ``x.cuda() if y.is_cuda else x``.
     """
-    given = next((each.value for each in call.keywords if each.arg == "device"), None)
-    if given is None and call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "to":
-        given = call.args[0]
+    is_to = isinstance(call.func, ast.Attribute) and call.func.attr == "to"
+    given = argument_of(call, "device", 0 if is_to else None)
     tests = list(_tests(flow, call))
     if given is None:
         return any(_asks_whether_on_cuda(flow, each) for each in tests)

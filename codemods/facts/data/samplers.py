@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.values import Literal, Sort, without_none
-from codemods.library.kinds import argument as argument_of
+from codemods.library.kinds import argument
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -31,6 +31,6 @@ def _draws_in_chunks(flow: Flow, sampler: Value) -> bool:
     """
     if sampler.name != "torch.utils.data.RandomSampler" or not isinstance(sampler.site, ast.Call):
         return False
-    replaces = argument_of(flow, sampler.site, 1, "replacement")
-    shared = without_none(argument_of(flow, sampler.site, 3, "generator"))
+    replaces = argument(flow, sampler.site, 1, "replacement")
+    shared = without_none(argument(flow, sampler.site, 3, "generator"))
     return bool(shared) and any(not isinstance(each, Literal) or bool(each.value) for each in replaces)

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import assigned
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort
 from codemods.facts.devices.devices import branches, for_cuda
@@ -91,7 +92,7 @@ def _settings_in(script: Script, module: Module) -> Iterator[tuple[Module, ast.A
         if named and script.sets_attribute(call, "benchmark") and script.is_cudnn(call.args[0]):
             yield module, call, call.args[2]
         if any(each.name == "torch.backends.cudnn.flags" for each in script.flow.values(call.func)):
-            yield module, call, next((each.value for each in call.keywords if each.arg == "benchmark"), None)
+            yield module, call, argument_of(call, "benchmark")
 
 
 def _is_true(value: ast.expr | None) -> bool:

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import is_main_guard
 from codemods.dataflow.values import NOTHING, NUMBER, Literal, Sort, Value, Values, leading_text, without_none
 from codemods.library.kinds import Kind, described, is_dtype, kind
@@ -166,10 +167,9 @@ def _target(flow: Flow, call: ast.Call) -> ast.expr | None:
     """The argument of ``model.to(…)`` that names a device; None where none does, and for ``cuda()`` and ``cpu()``."""
     if call.func.attr != "to":  # type: ignore[attr-defined]
         return None
-    for given in (*(each.value for each in call.keywords if each.arg == "device"), *call.args[:1]):
-        formats = flow.values(given)
-        return None if formats and all(is_dtype(each) for each in formats) else given
-    return None
+    given = argument_of(call, "device", 0)
+    formats = flow.values(given) if given is not None else NOTHING
+    return None if formats and all(is_dtype(each) for each in formats) else given
 
 
 def _is_same(value: Value, model: Value) -> bool:

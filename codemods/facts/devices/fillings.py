@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import last_name
 from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort, library_names, without_none
 from codemods.facts.devices.devices import DeviceKind
@@ -57,9 +57,7 @@ class Filled:
     @property
     def number_format(self) -> ast.expr | None:
         """The number format that the copy is cast to."""
-        call = self.transfer.call
-        given = next((each.value for each in call.keywords if each.arg == "dtype"), None)
-        return given or next(iter(call.args[_FORMAT_POSITION : _FORMAT_POSITION + 1]), None)
+        return argument_of(self.transfer.call, "dtype", _FORMAT_POSITION)
 
 
 def filled(script: Script) -> Iterator[Filled]:

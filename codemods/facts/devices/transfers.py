@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import children, lasting, walk
 from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Literal, Sort, Value, Values, in_order, without_none
 from codemods.facts.data.elements import binds, is_element, is_field
@@ -271,7 +272,7 @@ _BUFFER_NOT_SEEN = "where the tensor was made that is filled is not seen"
 
 def _source(call: ast.Call) -> ast.expr | None:
     """What ``copy_`` copies."""
-    return next((each.value for each in call.keywords if each.arg == "other"), call.args[0] if call.args else None)
+    return argument_of(call, "other", 0)
 
 
 def _where_made(flow: Flow, value: Value) -> Device:
@@ -280,7 +281,7 @@ def _where_made(flow: Flow, value: Value) -> Device:
         return Device(DeviceKind.CPU, None, names=frozenset({"cpu"}))
     site = value.site
     if value.sort is Sort.MOVED and isinstance(site, ast.Call):
-        given = next((each.value for each in site.keywords if each.arg == "device"), None)
+        given = argument_of(site, "device")
         if given is not None:
             return device(flow, given)
         if isinstance(site.func, ast.Attribute) and site.func.attr in _MOVES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import Sort
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.reason import HERE, Reason, at
@@ -48,7 +49,7 @@ def _needs_wait(script: Script, call: ast.Call) -> str | None:
 
 
 def _is_asked(call: ast.Call, name: str) -> bool:
-    given = next((each.value for each in call.keywords if each.arg == name), None)
+    given = argument_of(call, name)
     return given is not None and not (isinstance(given, ast.Constant) and not given.value)
 
 
@@ -63,7 +64,7 @@ def _copies_unordered(script: Script, call: ast.Call) -> bool:
     values = script.flow.values(source)
     is_new = isinstance(source, ast.Call) or (bool(values) and all(each.sort is Sort.BATCH for each in values))
     if method == "to":
-        target = next((each.value for each in call.keywords if each.arg == "device"), next(iter(call.args), None))
+        target = argument_of(call, "device", 0)
         kind = device(script.flow, target).kind if target is not None else DeviceKind.UNKNOWN
         return not is_new or kind not in {DeviceKind.CUDA, DeviceKind.CONDITIONAL}
     return method != "cuda" or not is_new

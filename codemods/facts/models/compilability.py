@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import TENSOR_SORTS, Sort, library_names
 from codemods.facts.loops import module_of
@@ -158,9 +158,11 @@ def _makes_a_leaf(flow: Flow, call: ast.Call) -> bool:
     """Whether it is ``torch.zeros(3, requires_grad=True)`` or ``x.requires_grad_()``."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "requires_grad_":
         return _is_tensor(flow, call.func.value)
-    given = [each.value for each in call.keywords if each.arg == "requires_grad"]
-    return any(isinstance(each, ast.Constant) and each.value is True for each in given) and any(
-        name.startswith("torch.") for name in library_names(flow.values(call.func))
+    given = argument_of(call, "requires_grad")
+    return (
+        isinstance(given, ast.Constant)
+        and given.value is True
+        and any(name.startswith("torch.") for name in library_names(flow.values(call.func)))
     )
 
 

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
 from codemods.dataflow.values import Sort, library_names
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
@@ -231,8 +232,8 @@ def _may_differ(script: Script, _trained: TrainedModel) -> Reason | None:
 
 
 def _is_switched_off(call: ast.Call) -> bool:
-    given = [*call.args, *(each.value for each in call.keywords if each.arg == "mode")][:1]
-    return any(isinstance(each, ast.Constant) and not each.value for each in given)
+    mode = argument_of(call, "mode", 0)
+    return isinstance(mode, ast.Constant) and not mode.value
 
 
 def _in_framework(script: Script, _trained: TrainedModel) -> Reason | None:

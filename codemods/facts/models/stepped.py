@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates, means_the_same
-from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import Sort, in_order
 from codemods.facts.devices.cuda_condition import of_move
@@ -47,7 +47,7 @@ class Stepped:
 
 def given_parameters(call: ast.Call) -> ast.expr | None:
     """What an optimizer is given to step."""
-    return call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "params"), None)
+    return argument_of(call, "params", 0)
 
 
 def stepped(script: Script, made: Made) -> Stepped | Reason:

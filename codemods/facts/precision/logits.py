@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import Sort, class_of, in_order, without_none
 from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reach import own
@@ -151,11 +152,11 @@ class _Finder:
         if len({(each.sort, each.name) for each in values}) > 1:
             text = f"{module.code(call.func)} may be another loss, too ({HERE})"
             raise _LeftError(Reason("unknown-loss", text, (at(module, call),)))
-        given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "input")]
-        if len(given) != 1 or isinstance(given[0], ast.Starred):
+        given = argument_of(call, "input", 0)
+        if given is None or isinstance(given, ast.Starred):
             text = f"which arguments {module.code(call.func)} is given is not known ({HERE})"
             raise _LeftError(Reason("unknown-arguments", text, (at(module, call),)))
-        return given[0]
+        return given
 
     # From the loss back to the sigmoids.
 

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import Sort, library_names
 from codemods.facts.reason import HERE, Reason, at
@@ -67,8 +68,8 @@ def _from_apex(module: Module) -> frozenset[str]:
 
 def _only_switches_off(call: ast.AST | None) -> bool:
     """``autocast("cuda", enabled=False)``."""
-    given = [each.value for each in call.keywords if each.arg == "enabled"] if isinstance(call, ast.Call) else []
-    return any(isinstance(each, ast.Constant) and each.value is False for each in given)
+    given = argument_of(call, "enabled") if isinstance(call, ast.Call) else None
+    return isinstance(given, ast.Constant) and given.value is False
 
 
 def other_precision(script: Script) -> tuple[ast.Call, str] | None:
@@ -112,12 +113,12 @@ def _sets_format(flow: Flow, call: ast.Call, device: str) -> bool:
         return True
     if not names & AUTOCAST:
         return False
-    devices = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "device_type")]
-    if any(isinstance(each, ast.Constant) and str(each.value) in DEFAULT_FORMATS.keys() - {device} for each in devices):
+    named = argument_of(call, "device_type", 0)
+    if isinstance(named, ast.Constant) and str(named.value) in DEFAULT_FORMATS.keys() - {device}:
         return False
-    formats = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "dtype")]
+    number_format = argument_of(call, "dtype", 1)
     default = DEFAULT_FORMATS[device]
-    found = {_SAME.get(last, last) for each in formats for last in _last_parts(flow, each)}
+    found = {_SAME.get(last, last) for last in _last_parts(flow, number_format)} if number_format is not None else set()
     return bool(found - {default})
 
 

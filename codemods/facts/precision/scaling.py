@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import LOOPS
 from codemods.dataflow.values import Sort
 from codemods.facts.reach import Reach, own
@@ -190,8 +191,8 @@ def is_switched_off(call: ast.Call) -> bool:
 
 
 def _is_given_false(call: ast.Call, name: str) -> bool:
-    given = (each.value for each in call.keywords if each.arg == name)
-    return any(isinstance(each, ast.Constant) and each.value is False for each in given)
+    given = argument_of(call, name)
+    return isinstance(given, ast.Constant) and given.value is False
 
 
 def _why_too_wide(script: Script, body: Sequence[ast.stmt], *, keeps_copies: bool) -> Reason | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting, unparsed, walk
 from codemods.dataflow.values import Sort, in_order
 from codemods.facts.devices.cuda_use import located
@@ -118,8 +119,8 @@ _SCRIPTED = frozenset(
 def line_search(script: Script) -> ast.Call | None:
     """Where an LBFGS is made that compares losses along a line, which differ too little in 16 bits."""
     for call in (each for module in script.modules for each in module.nodes(ast.Call)):
-        given = [each.value for each in call.keywords if each.arg == "line_search_fn"]
-        is_search = any(not (isinstance(each, ast.Constant) and each.value is None) for each in given)
+        given = argument_of(call, "line_search_fn")
+        is_search = given is not None and not (isinstance(given, ast.Constant) and given.value is None)
         if is_search and any(each.name == "torch.optim.LBFGS" for each in script.flow.values(call.func)):
             return call
     return None

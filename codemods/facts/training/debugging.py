@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import library_names
 from codemods.facts.devices.waiting import why_wait
@@ -69,7 +70,7 @@ def _diagnostic(script: Script, call: ast.Call, kind: Diagnosis, name: str | Non
     module = script.module
     argument = None
     if name is not None:
-        argument = next((each.value for each in call.keywords if each.arg == name), next(iter(call.args), None))
+        argument = argument_of(call, name, 0)
     conditions = list(deciding(script, module, call))
     is_on = True if argument is None else is_true(script, argument)
     if is_on is False or any(is_off(script, each) for each in conditions) or _is_read(script, call, kind):

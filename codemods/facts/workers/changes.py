@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import bound_names, scope_of, words
-from codemods.dataflow.signatures import signature
+from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
 from codemods.dataflow.values import NOTHING, Sort, class_of, library_names, without_none
 from codemods.facts.reason import HERE, Reason
@@ -242,7 +242,7 @@ class _Changes:
         called = library_names(self._flow.values(call.func))
         if called & CHANGING_FUNCTIONS:
             return bool(call.args) and _first_name(call.args[0]) in names
-        written = next((each.value for each in call.keywords if each.arg == "out"), None)
+        written = argument_of(call, "out")
         if written is not None and self._is_shared(written, names):
             return True
         operand, method = self._operand(call)

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, words
+from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
 from codemods.facts.data.reads import Top, tops
 from codemods.facts.reason import HERE, Place, Reason, at
@@ -166,9 +167,9 @@ def _is_weighty(script: Script, statement: ast.stmt) -> bool:
 
 def _writes(call: ast.Call) -> bool:
     """Whether a call of ``open`` opens a file to write."""
-    given = (*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode"))
-    modes = (each.value for each in given if isinstance(each, ast.Constant))
-    return any(isinstance(mode, str) and not set("wax").isdisjoint(mode) for mode in modes)
+    mode = argument_of(call, "mode", 1)
+    text = mode.value if isinstance(mode, ast.Constant) else None
+    return isinstance(text, str) and not set("wax").isdisjoint(text)
 
 
 def _parts(
