@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
-from codemods.dataflow.names import bound_names, words
+from codemods.dataflow.names import words
 from codemods.editing.values import AddElse, Insert, Replace
 from codemods.facts.cost.worth import worth
 from codemods.facts.models.candidates import InPlace, NotCompiled, SecondName, Unreplicated, candidates
 from codemods.facts.models.compilability import draws
-from codemods.facts.models.in_place import with_one_name
 from codemods.facts.models.obstacles import compiles_already, on_old_torch
-from codemods.facts.models.preparation import condition, last_preparation, under, why_one_name
+from codemods.facts.models.preparation import condition, last_preparation, under
 from codemods.library.sources import measured
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator, Sequence
 
     from codemods.codemod import Finding
@@ -237,23 +235,14 @@ for words in torch.randint(1000, (100, 32, 20)).cuda():
         return self.rewrites(module, candidate.site, f"{message}{_BESIDE}", edit, redraws=drawing)
 
     def _with_two_names(self, script: Script, candidate: SecondName) -> Finding:
-        """``compiled = torch.compile(model)``, or left because of what stands against ``model.compile()``."""
-        module, site, because = script.module, candidate.site, candidate.because
-        model, home = candidate.model.model, candidate.model.home
-        name, torch = home.name, script.spelled(module, "torch.compile", home.anchor)
-        only = why_one_name(script, model, home)
-        if torch is None or not isinstance(name, ast.Name) or only is not None:
-            return self.left(module, site, because if only is None else with_one_name(because, only))
-        new = f"compiled_{name.id}"
-        scopes = (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
-        if any(new in bound_names(scope) for scope in scopes):
-            return self.left(module, site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
+        """``compiled = torch.compile(model)``, which is called from then on."""
+        module, model, home = script.module, candidate.model.model, candidate.model.home
         test = condition(script, model, home, home.anchor)
-        code = f"{new} = {torch}({name.id})" + (f" if {test} else {name.id}" if test else "")
-        calls = [Replace(module, one.func, new) for _, one in model.calls]
+        code = f"{candidate.name} = {candidate.compiled}" + (f" if {test} else {candidate.uncompiled}" if test else "")
+        calls = [Replace(module, one.func, candidate.name) for _, one in model.calls]
         message, drawing = _message(module, [candidate.model])
         made = Insert(module, home.anchor, code, "after")
-        return self.rewrites(module, site, message, made, *calls, redraws=drawing, since=_SECOND_NAME)
+        return self.rewrites(module, candidate.site, message, made, *calls, redraws=drawing, since=_SECOND_NAME)
 
 
 def _message(module: Module, models: Sequence[Placed]) -> tuple[str, bool]:

@@ -34,8 +34,8 @@ def _told(candidate: InPlace | Unreplicated | SecondName | NotCompiled) -> str:
             return f"{line}: {' and '.join(names)} below {anchor.lineno - HEAD.count(chr(10))}"
         case Unreplicated(_, choice, model):
             return f"{line}: {model.home.name.id} beside {choice.lineno - HEAD.count(chr(10))}"  # type: ignore[attr-defined]
-        case SecondName(_, because, model):
-            return f"{line}: another name for {model.home.name.id}: {because.code}"  # type: ignore[attr-defined]
+        case SecondName(_, name, compiled, _, _):
+            return f"{line}: {name} = {compiled}"
         case NotCompiled(_, because):
             return f"{line}: {because.code}"
 
@@ -70,8 +70,13 @@ SUM = "for x in data:\n    (model(x) + other(x)).sum().backward()\n"
         ),
         pytest.param(
             "model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)).cuda()\n" + LOOP,
-            ["1: another name for model: compiles-nothing"],
+            ["1: compiled_model = torch.compile(model)"],
             id="nothing but torch's own",
+        ),
+        pytest.param(
+            "compiled_model = None\nmodel = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).cuda()\n" + LOOP,
+            ["2: compiles-nothing"],
+            id="nothing but torch's own, and the name is taken",
         ),
         pytest.param(
             "model = Net().cuda()\nif many:\n    model = nn.DataParallel(model)\n" + LOOP,

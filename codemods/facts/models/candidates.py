@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.facts.models.in_place import why_not_there, why_second_name
+from codemods.dataflow.names import bound_names
+from codemods.facts.models.in_place import why_not_there, why_second_name, with_one_name
 from codemods.facts.models.obstacles import why_not_compiled
 from codemods.facts.models.placement import Home, twins
-from codemods.facts.models.preparation import last_preparation
+from codemods.facts.models.preparation import last_preparation, why_one_name
 from codemods.facts.models.replication import replicating
 from codemods.facts.models.uncalled import ON_CPU, only_methods, optimized, owners, unknown
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Collection, Iterable, Iterator
 
     from codemods.dataflow.values import Value
@@ -51,10 +52,14 @@ class Unreplicated:
 
 @dataclass(frozen=True)
 class SecondName:
-    """A model of which ``torch.compile(model)`` gets a name of its own, and why it has to."""
+    """A model of which ``torch.compile(model)`` gets a name of its own."""
 
     site: ast.AST
-    because: Reason
+    name: str
+    compiled: str
+    """The call, as it is written there."""
+    uncompiled: str
+    """The model's own name."""
     model: Placed
 
 
@@ -141,7 +146,7 @@ def _at_home(
             if site not in reported:
                 yield NotCompiled(site, reason)
         elif because is not None:
-            yield SecondName(site, because, each)
+            yield _with_second_name(script, site, because, each)
         else:
             for one in (home, *twins(script.flow, script.modules, model.model.value, home)):
                 places.setdefault(last_preparation(script, one), []).append(Placed(model, one))
@@ -152,6 +157,27 @@ def _at_home(
         site = group[0].home.anchor if site in sites else site
         sites.add(site)
         yield InPlace(site, anchor, tuple(group))
+
+
+def _with_second_name(script: Script, site: ast.AST, because: Reason, placed: Placed) -> SecondName | NotCompiled:
+    """The model under another name; or why not, where it cannot be compiled in place.
+
+    Args:
+        script: Whose.
+        site: Where it is reported.
+        because: Why it is not compiled in place.
+        placed: The model.
+    """
+    module, home = script.module, placed.home
+    torch, name = script.spelled(module, "torch.compile", home.anchor), home.name
+    only = why_one_name(script, placed.model, home)
+    if torch is None or not isinstance(name, ast.Name) or only is not None:
+        return NotCompiled(site, because if only is None else with_one_name(because, only))
+    new = f"compiled_{name.id}"
+    scopes = (module.tree, *module.nodes(ast.FunctionDef, ast.AsyncFunctionDef))
+    if any(new in bound_names(scope) for scope in scopes):
+        return NotCompiled(site, replace(because, text=f"{because.text}, and {new} is taken", remedy=""))
+    return SecondName(site, new, f"{torch}({name.id})", name.id, placed)
 
 
 def _beside(script: Script, trained: TrainedModel, reason: Reason | None, pays: Worth | None) -> Unreplicated | None:
