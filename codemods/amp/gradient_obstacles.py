@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import cached_property
-from itertools import islice
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from codemods.amp.owners import parameters_of
@@ -145,9 +145,9 @@ class GradientObstacles:
 
     def _fills_with_zeros(self, event: Event) -> bool:
         """``parameter.grad.zero_()``, ``parameter.grad.data.zero_()``."""
-        above = [*islice(event.module.ancestors(event.node), 3)]
+        chain = takewhile(_is_link, event.module.ancestors(event.node))
         return event.kind is EventKind.GRADIENT and any(
-            isinstance(each, ast.Attribute) and each.attr == "zero_" for each in above
+            isinstance(each, ast.Attribute) and each.attr == "zero_" for each in chain
         )
 
     def _kept(self, step: Step) -> Reason:
@@ -163,3 +163,8 @@ class GradientObstacles:
         if not zeroed or not layers:
             return not any(kind(self._flow, each) is Kind.OPTIMIZER for each in event.subjects)
         return bool(zeroed & layers)
+
+
+def _is_link(node: ast.AST) -> bool:
+    """Whether it is a part of a chain: ``gradient.data``, ``gradient.detach()``."""
+    return isinstance(node, (ast.Attribute, ast.Call))

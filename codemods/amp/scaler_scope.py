@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEEPEST = 3
-"""An optimizer is followed through so many parameters to where it is made."""
 _T = TypeVar("_T")
 _KEPT_APART = "the optimizers are kept in different places"
 _NO_PLACE = "no-place-for-scaler"
@@ -62,13 +60,15 @@ class Homes:
         self._flow = script.flow
         self._module = script.module
 
-    def find(self, optimizers: Sequence[ast.expr], uses: Sequence[ast.stmt], depth: int = _DEEPEST) -> Home:
+    def find(
+        self, optimizers: Sequence[ast.expr], uses: Sequence[ast.stmt], through: Sequence[FunctionNode] = ()
+    ) -> Home:
         """The home for these optimizers.
 
         Args:
             optimizers: The optimizers, as they are written where they step.
             uses: The statements that are to use the scaler.
-            depth: How many parameters may still be followed.
+            through: The functions whose parameters they are after this.
 
         Raises:
             LeftError: when there is no place for it.
@@ -82,7 +82,7 @@ class Homes:
             raise LeftError(_NO_PLACE, _KEPT_APART)
         (scope,) = scopes
         if scope is not None and set(names) & {*_parameters(scope)}:
-            return self._through_parameters(scope, names, uses, depth)
+            return self._through_parameters(scope, names, uses, through)
         return self._in_scope(scope, names, uses)
 
     def handed_on(self, home: Home, optimizer: ast.expr, use: ast.stmt) -> Home:
@@ -110,19 +110,27 @@ class Homes:
         home: Home,
         function: Callee | None,
         is_seen: Callable[[Home, ast.stmt], bool],
-        depth: int = _DEEPEST,
+        through: Sequence[Callee | None] = (),
     ) -> Home:
         """The same home, from where the function is also told which number format there is.
+
+        Args:
+            home: The home.
+            function: The function.
+            is_seen: Whether a statement sees the number format from where the home is.
+            through: The functions that are told as well, after this one.
 
         Raises:
             LeftError: when it cannot be.
         """
-        if not isinstance(function, _FUNCTIONS) or not depth:
-            raise LeftError(_NO_PLACE, "the number format would come through too many functions")
+        if not isinstance(function, _FUNCTIONS):
+            raise LeftError(_NO_PLACE, "the number format cannot be handed on")
+        through = (*through, function)
         for call in self._calls_to(function):
             caller = self._module.function(call)
-            if caller not in home.informed and not is_seen(home, self._module.statement(call)):
-                home = self.informed(home, caller, is_seen, depth - 1)
+            is_told = caller in home.informed or caller in through
+            if not is_told and not is_seen(home, self._module.statement(call)):
+                home = self.informed(home, caller, is_seen, through)
             home = replace(home, informing=_unique([*home.informing, call]))
         return replace(home, informed=_unique([*home.informed, function]))
 
@@ -203,16 +211,20 @@ class Homes:
 
     # Through parameters.
 
-    def _through_parameters(self, function: Callee, names: Sequence[str], uses: Sequence[ast.stmt], depth: int) -> Home:
+    def _through_parameters(
+        self, function: Callee, names: Sequence[str], uses: Sequence[ast.stmt], through: Sequence[FunctionNode]
+    ) -> Home:
         """The scaler becomes a parameter too, and every call passes it."""
-        if not isinstance(function, _FUNCTIONS) or not depth:
-            raise LeftError(_NO_PLACE, "the optimizer comes through too many functions")
+        if not isinstance(function, _FUNCTIONS):
+            raise LeftError(_NO_PLACE, "the optimizer comes through a lambda")
+        if function in through:
+            raise LeftError(_NO_PLACE, f"{function.name}() hands its optimizer to itself")
         if not set(names) <= {*_parameters(function)}:
             raise LeftError(_NO_PLACE, _KEPT_APART)
         if any(self._module.function(each) is not function for each in uses):
             raise LeftError(_NO_PLACE, f"the optimizer is used outside {function.name}()")
         calls = self._calls_to(function)
-        found = self._homes_of({call: self._given(function, call, names) for call in calls}, depth - 1)
+        found = self._homes_of({call: self._given(function, call, names) for call in calls}, (*through, function))
         (owner, *others) = {each.owner for each in found}
         if others:
             raise LeftError(_NO_PLACE, f"the calls of {function.name}() keep their optimizers in different ways")
@@ -251,15 +263,15 @@ class Homes:
             raise LeftError(_NO_PLACE, text)
         return [each for each in given if each is not None]
 
-    def _homes_of(self, calls: Mapping[ast.Call, Sequence[ast.expr]], depth: int) -> list[Home]:
+    def _homes_of(self, calls: Mapping[ast.Call, Sequence[ast.expr]], through: Sequence[FunctionNode]) -> list[Home]:
         """One home for all calls where there is one, else one for each."""
         places = {call: self._module.statement(call) for call in calls}
         if len({self._module.function(call) for call in calls}) == 1:
             try:
-                return [self.find([each for given in calls.values() for each in given], [*places.values()], depth)]
+                return [self.find([each for given in calls.values() for each in given], [*places.values()], through)]
             except LeftError:
                 pass  # Optimizers that are made and used one after the other have a scaler each.
-        return [self.find(given, [places[call]], depth) for call, given in calls.items()]
+        return [self.find(given, [places[call]], through) for call, given in calls.items()]
 
     def _is_only_called(self, function: FunctionNode, calls: Sequence[ast.Call]) -> bool:
         """Whether the function's name is nowhere used but to call it."""

@@ -110,9 +110,9 @@ def through(count: int) -> str:
             id="a method that is given away",
         ),
         pytest.param(
-            f"{TRAIN}{through(3)}{MADE}level2(model, optimizer)\n",
-            "the optimizer comes through too many functions",
-            id="three functions between",
+            f"{TRAIN}    if len(data) > 6:\n        train(model, optimizer)\n{MADE}train(model, optimizer)\n",
+            "train() hands its optimizer to itself",
+            id="a function that calls itself",
         ),
         pytest.param(
             f"{TWO}"
@@ -159,9 +159,9 @@ def test_without_a_place_for_it_there_is_bf16_alone(code: str, because: str) -> 
             id="to a method",
         ),
         pytest.param(
-            f"{TRAIN}{through(2)}{MADE}level1(model, optimizer)\n",
-            "level1(model, optimizer, scaler=scaler)",
-            id="through two functions",
+            f"{TRAIN}{through(5)}{MADE}level4(model, optimizer)\n",
+            "level4(model, optimizer, scaler=scaler)",
+            id="through five functions",
         ),
     ],
 )

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _MOST_STEPS = 20_000
 """Statements and expressions that are followed for one answer."""
 _DEEPEST = 30
+"""Functions that run one within the other, as a recursion of the script may have no end: Python's stack has one."""
 
 
 class Execution:
