@@ -25,6 +25,7 @@ from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
 from codemods.rules.no_grad_eval import NoGradEval
+from codemods.rules.retain_graph import RetainGraph
 from codemods.rules.sdpa import Sdpa
 from codemods.rules.sync_off import SyncOff
 from codemods.rules.tf32_matmul import Tf32Matmul
@@ -41,7 +42,7 @@ ROUNDS: Rounds = (
     # A profiler that goes is no clock any more, for which iterations would have to wait.
     (DebugOff,),
     # What only waits goes before anything is put around it, and names are those of today.
-    (SyncOff, DeviceCtor, AmpMigrate),
+    (SyncOff, DeviceCtor, RetainGraph, AmpMigrate),
     # Of a loss of logits, 16 bits leave what those of probabilities lose.
     (BceLogits,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.

@@ -188,6 +188,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "weight decay would move it; without any, they do not.",
         "gradients-read": "Other code reads, changes or keeps gradients, or hangs a hook on them, and would meet other "
         "ones.",
+        "graph-used": "Another backward may go through the graph that this one keeps. Detach what crosses from one "
+        "iteration to the next, and add losses of one iteration before one backward.",
         "graph-escapes": "A tensor that is computed here leaves the code, and may be trained on. Detach it.",
         "inner-gradient": "A gradient is asked for of what the model computes on the way, of which a compiled model "
         "has no graph.",

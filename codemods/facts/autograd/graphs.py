@@ -311,7 +311,8 @@ class _Walk(ForwardAnalysis[_Held]):
         receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         callees = self._flow.values(call.func)
         if is_backward(self._flow, call) or any(each.name == "torch.autograd.grad" for each in callees):
-            if any(self.carries(each) for each in (*receiver, *arguments)):
+            roots = self._roots(call)
+            if any(self.carries(each, operand=each in roots) for each in (*receiver, *arguments)):
                 self._trained = self._trained or call
             return
         functions = called_functions(self._flow, call)
@@ -331,6 +332,13 @@ class _Walk(ForwardAnalysis[_Held]):
             self._kept = self._kept or call
         if self._graphs.strict and not functions and not self._is_understood(call):
             self._kept = self._kept or call
+
+    def _roots(self, call: ast.Call) -> list[ast.expr]:
+        """What a call differentiates: its first argument, or the tensor whose method it is."""
+        receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+        values = [value for each in receiver for value in self._flow.values(each)]
+        is_method = bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+        return receiver if is_method else [*receiver, *arguments_of(call)[:1]]
 
     def _change_in_place(self, call: ast.Call, functions: Sequence[Callee]) -> None:
         """Notes that ``x.mul_(2)`` changes a tensor of elsewhere that may carry a graph."""

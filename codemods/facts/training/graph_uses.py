@@ -81,8 +81,10 @@ class GraphUses:
         return self.of(self._makes_graph, outside=False)
 
     def _may_make_graph(self, call: ast.Call) -> bool:
-        if self._makes_graph(call):
-            return True
+        return self._makes_graph(call) or self.is_unseen(call)
+
+    def is_unseen(self, call: ast.Call) -> bool:
+        """Whether code may run that is not seen, and may do anything with what it is given."""
         if operation(self._flow, call) is not None:
             return False
         return any(

@@ -1,0 +1,273 @@
+"""Which backwards keep their graph (``retain_graph=True``), and what may need it afterwards?"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codemods.dataflow.effects import COMPREHENSIONS
+from codemods.dataflow.names import bound_names
+from codemods.dataflow.signatures import arguments_of, signature
+from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting
+from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.facts.autograd.carriers import may_carry
+from codemods.facts.autograd.double_backward import keeps_graph, retains, surely_retains
+from codemods.facts.loops import place
+from codemods.facts.reach import Reach, own, stores
+from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.graph_obstacles import GraphObstacles
+from codemods.facts.training.graph_uses import GraphUses
+from codemods.facts.training.iterations import EventKind, is_backward
+from codemods.facts.training.modes import Modes, is_models_method
+from codemods.library.kinds import PARAMETER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
+    from codemods.facts.script import Script
+
+_CODE = "graph-used"
+_RUN_TEXTS = frozenset({"builtins.exec", "builtins.eval", "builtins.getattr", "operator.methodcaller"})
+_CACHED = "torch.nn.utils.parametrize.cached"
+"""In its block the weights that are computed once are used in every iteration."""
+
+
+@dataclass(frozen=True, eq=False)
+class Keeping:
+    """A call of ``backward`` that keeps its graph."""
+
+    module: Module
+    call: ast.Call
+    argument: ast.keyword | None
+    """What asks for it, where that is written in the call by its name."""
+    why_needed: Reason | None
+
+
+def keepings(script: Script) -> Iterator[Keeping]:
+    """The calls of ``backward`` in the module that may keep their graph so that it can be used again, in iterations."""
+    module = script.module
+    for call in module.nodes(ast.Call):
+        if not is_backward(script.flow, call) or not retains(script.flow, call) or keeps_graph(script.flow, call):
+            continue
+        is_alone = module.function(call) is None and not any(isinstance(each, LOOPS) for each in module.ancestors(call))
+        if script.may_run(module, call) and not is_alone:
+            argument = next((each for each in call.keywords if each.arg == "retain_graph"), None)
+            yield Keeping(module, call, argument, _why_decided(script, call, argument) or _why_needed(script, call))
+
+
+def _why_decided(script: Script, call: ast.Call, argument: ast.keyword | None) -> Reason | None:
+    if argument is None:
+        return Reason("unknown-arguments", "what it is asked for is not written out by its name")
+    if not surely_retains(script.flow, call) or not isinstance(argument.value, ast.Constant):
+        return Reason("script-decides", f"'{script.module.code(argument.value)}' decides whether the graph is kept")
+    return None
+
+
+def _why_needed(script: Script, call: ast.Call) -> Reason | None:
+    """Why something may use the graph after the backward; None where surely nothing does."""
+    loop = _loop(script.module, call)
+    if isinstance(loop, Reason):
+        return loop
+    return (
+        _why_later_backward(script, loop, call)
+        or _why_called_unseen(script, loop)
+        or _why_unseen(script, loop)
+        or _why_model_keeps(script, loop)
+        or _why_from_before(script, loop)
+        or _why_batches_carry(script)
+        or _why_used_later(script, loop, call)
+        or _why_looked_at(script)
+    )
+
+
+def _loop(module: Module, call: ast.Call) -> ast.For | ast.While | Reason:
+    """The innermost loop around the call, in its function; or why it is not known what runs it again."""
+    below: ast.AST = call
+    for above in module.ancestors(call):
+        if isinstance(above, FUNCTIONS):
+            break
+        if isinstance(above, COMPREHENSIONS):
+            return Reason(_CODE, "a comprehension runs it for several tensors, whose graphs may be one")
+        if isinstance(above, (ast.For, ast.While)) and below in above.body:
+            return above
+        below = above
+    text = "the loop that runs it is in other code, which may use the graph again:"
+    return Reason(_CODE, text, remedy="take retain_graph away if nothing does")
+
+
+def _why_later_backward(script: Script, loop: ast.stmt, call: ast.Call) -> Reason | None:
+    """Why another backward of the same iteration may go through the graph: any that comes later may."""
+    iteration = script.whole.iterations.of(loop, script.module)
+    is_later = False
+    for event in iteration.of(EventKind.BACKWARD, EventKind.GRADIENT):
+        if event.node is call:
+            is_later = True
+        elif is_later and isinstance(event.node, ast.Call) and _differentiates(script, event.node):
+            text = f"another backward of the iteration may go through the graph ({HERE})"
+            return Reason(_CODE, text, (at(event.module, event.node),))
+    return None
+
+
+def _why_called_unseen(script: Script, loop: ast.stmt) -> Reason | None:
+    """Why another backward may be called that is not written as a call: ``again = loss.backward``, ``exec``."""
+    for module, code in Reach(script.flow).code(script.module, [loop]):
+        for each in own(code, ast.Attribute):
+            above = module.parent(each)
+            if each.attr == "backward" and not (isinstance(above, ast.Call) and above.func is each):
+                return Reason(_CODE, f"'backward' is handed on, and may be called later ({HERE})", (at(module, each),))
+        for call in own(code, ast.Call):
+            if _runs_text(script, call):
+                text = f"what a text names is run, which may be another backward ({HERE})"
+                return Reason(_CODE, text, (at(module, call),))
+    return None
+
+
+def _runs_text(script: Script, call: ast.Call) -> bool:
+    """Whether it is ``exec(code)``, or ``getattr(loss, name)`` of a name that may be ``backward``."""
+    if not _RUN_TEXTS & {each.name for each in script.flow.values(call.func)}:
+        return False
+    names = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    return not names or "backward" in str(names)
+
+
+def _differentiates(script: Script, call: ast.Call) -> bool:
+    names = {each.name for each in script.flow.values(call.func)}
+    return is_backward(script.flow, call) or "torch.autograd.grad" in names
+
+
+# What the graph may hang together with beyond the iteration.
+
+
+@lasting
+def _uses(script: Script) -> GraphUses:
+    return GraphUses(script.flow, Modes(script.flow, script.modules), script.whole.iterations)
+
+
+def _why_unseen(script: Script, loop: ast.stmt) -> Reason | None:
+    """Why code that is not seen may differentiate what it is given, or keep it for a later iteration."""
+    for module, code in Reach(script.flow).code(script.module, [loop]):
+        is_model = isinstance(code, FUNCTIONS) and is_models_method(script.flow, code)
+        for call in own(code, ast.Call):
+            given = (script.flow.values(each) for each in arguments_of(call))
+            if _uses(script).is_unseen(call) and any(is_model or may_carry(script.flow, each) for each in given):
+                text = f"'{module.code(call.func)}' is not seen, and may use the graph again ({HERE})"
+                return Reason(_CODE, text, (at(module, call),))
+    return None
+
+
+def _why_model_keeps(script: Script, loop: ast.stmt) -> Reason | None:
+    """Why a model may use a tensor with a graph in one call that it has made in another, or when it was made."""
+    obstacles = GraphObstacles(script.flow, script.modules, _uses(script))
+    if obstacles.kept_inside:
+        return obstacles.kept_inside[0][1]
+    for module, code in Reach(script.flow).code(script.module, [loop]):
+        state = obstacles.of_state(code)
+        if state is not None:
+            return state
+        read = next(_kept(script, module, code), None)
+        if read is not None:
+            text = f"'{module.code(read)}' may have a graph from before the iteration ({HERE})"
+            return Reason(_CODE, text, (at(module, read),))
+    return None
+
+
+def _kept(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
+    """What code reads of objects, and functions of their module, that may hold a tensor that was computed earlier."""
+    own_names = bound_names(code) if isinstance(code, FUNCTIONS) else None
+    written = {each.attr for each in stores(code) if isinstance(each, ast.Attribute)}
+    for each in own(code, ast.expr):
+        if not isinstance(getattr(each, "ctx", None), ast.Load) or isinstance(module.parent(each), ast.Attribute):
+            continue
+        if isinstance(each, ast.Name):
+            # The names of the iteration itself are followed as it runs.
+            is_other = own_names is not None and (each.id not in own_names or _is_shared(module, each))
+        else:
+            is_other = isinstance(each, ast.Attribute) and (own_names is not None or each.attr in written)
+        if is_other and any(_may_be_computed(script, value) for value in script.flow.values(each)):
+            yield each
+
+
+def _is_shared(module: Module, name: ast.Name) -> bool:
+    """Whether the name is a parameter with one object as default for all calls: ``def step(x, memory=[])``."""
+    function = module.function(name)
+    default = signature(function).defaults.get(name.id) if function is not None else None
+    return default is not None and not isinstance(default, ast.Constant)
+
+
+def _may_be_computed(script: Script, value: Value) -> bool:
+    """Whether it may be a tensor that was computed of others, and no parameter, nor one that was just made."""
+    if value.sort in {Sort.HOST, Sort.MOVED} and value.of is None and value.site is not None:
+        return may_carry(script.flow, frozenset({value}))
+    if value.sort is Sort.MADE and value.name == PARAMETER:
+        return False
+    is_open = value.sort in TENSOR_SORTS or value.sort is Sort.UNKNOWN
+    return is_open or may_carry(script.flow, frozenset({value}))
+
+
+def _why_from_before(script: Script, loop: ast.For | ast.While) -> Reason | None:
+    """Why an iteration may differentiate what was computed before it, as a state of a recurrent network."""
+    graphs = _uses(script).of(_uses(script).is_unseen, outside=True)
+    trained = graphs.statements(script.module, loop.body, _carried_on(script, loop)).trained
+    if trained is None:
+        return None
+    text = f"what is differentiated may have been computed before the iteration, in part ({HERE})"
+    return Reason(_CODE, text, (place(script.flow, trained),))
+
+
+def _why_batches_carry(script: Script) -> Reason | None:
+    """Why batches may have a graph: a data set is made of what was computed before."""
+    for loader in script.loaders:
+        dataset = loader.arguments.get("dataset")
+        for value in dataset.values if dataset is not None else ():
+            made = value.site
+            given = [script.flow.values(each) for each in arguments_of(made)] if isinstance(made, ast.Call) else []
+            if any(may_carry(script.flow, each, opaque=False) for each in (frozenset({value}), *given)):
+                text = f"the batches of a loader may have been computed together ({HERE})"
+                return Reason(_CODE, text, (at(loader.module, loader.call),))
+    return None
+
+
+def _carried_on(script: Script, loop: ast.For | ast.While) -> frozenset[str]:
+    """The names that may hold, where an iteration starts, what an earlier one has computed."""
+    bound = {each.id for statement in loop.body for each in stores(statement) if isinstance(each, ast.Name)}
+    held = script.flow.before(loop.body[0])
+    return frozenset(
+        name for name in bound if any(_may_be_computed(script, value) for value in held.get(name, frozenset()))
+    )
+
+
+def _why_used_later(script: Script, loop: ast.For | ast.While, call: ast.Call) -> Reason | None:
+    """Why another backward, outside of the iteration, may go through the graph."""
+    module, uses = script.module, _uses(script)
+    events = script.whole.iterations.of(loop, module).events
+    inside = {event.node for event in events if event.frame is module.function(call)}
+    others = (
+        (where, each)
+        for where in script.modules
+        for each in where.nodes(ast.Call)
+        if each not in inside and _differentiates(script, each)
+    )
+    other = next(others, None)
+    if other is None:
+        return None
+    course = uses.strict.statements(module, loop.body)
+    found = course.kept or course.returned or uses.used_after(uses.differentiated, module, loop.body[-1], course)
+    if found is None:
+        return None
+    text = f"a tensor of the iteration is kept ({HERE}), and another backward may go through it ({HERE})"
+    return Reason(_CODE, text, (place(script.flow, found), at(*other)))
+
+
+def _why_looked_at(script: Script) -> Reason | None:
+    """Why something may read what the graph keeps: by ``grad_fn``, or as weights that are computed once."""
+    for module in script.modules:
+        for each in module.nodes(ast.Attribute):
+            if each.attr == "grad_fn" and isinstance(each.ctx, ast.Load):
+                return Reason(_CODE, f"the script looks at the graph itself ({HERE})", (at(module, each),))
+        for cached in script.flow.calls_of(module, {_CACHED}):
+            text = f"weights are computed once, and used in every iteration ({HERE})"
+            return Reason(_CODE, text, (at(module, cached),))
+    return None

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import pytest
+from kit import check_leaves, check_rewrites, check_silent, run
+
+from codemods.rules.retain_graph import RetainGraph
+from tests.training import run_script
+
+HEAD = """\
+import argparse
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(12, 4), batch_size=4)
+"""
+N = HEAD.count("\n")
+
+FREED = {
+    "each batch computes its own loss": (
+        "for x in loader:\n    optimizer.zero_grad()\n    loss = model(x).square().mean()\n    loss.backward({})\n"
+        "    optimizer.step()\n"
+    ),
+    "the loss is of a function of the project": (
+        "def criterion(out):\n    return out.square().mean()\n\nfor x in loader:\n    criterion(model(x)).backward({})\n"
+    ),
+    "the loss is logged": (
+        "total = 0.0\nfor x in loader:\n    loss = model(x).square().mean()\n    loss.backward({})\n    total += loss.item()\nprint(total)\n"
+    ),
+    "batches in an inner loop": (
+        "for epoch in range(2):\n    for x in loader:\n        model(x).square().mean().backward({})\n"
+    ),
+    "in a function with the loop": (
+        "def train(model, loader):\n    for x in loader:\n        loss = model(x).square().mean()\n"
+        "        loss.backward({})\n\ntrain(model, loader)\n"
+    ),
+    "the state of a network is detached": (
+        "rnn = nn.GRU(4, 4)\nstate = torch.zeros(1, 4)\nfor x in loader:\n    state = state.detach()\n"
+        "    out, state = rnn(x, state)\n    out.mean().backward({})\n"
+    ),
+    "another backward comes before it": (
+        "for x in loader:\n    model(x).square().mean().backward()\n    model(x).mean().backward({})\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", FREED.values(), ids=FREED)
+def test_the_graph_is_freed(code: str) -> None:
+    before, after = HEAD + code.format("retain_graph=True"), HEAD + code.format("")
+
+    check_rewrites(RetainGraph, before, after)
+    run_script(after)
+
+
+FROM_BEFORE = "what is differentiated may have been computed before the iteration, in part (line {})"
+NEEDED = {
+    "a second loss of the same output": (
+        "for x in loader:\n    out = model(x)\n    out.mean().backward(retain_graph=True)\n    out.square().mean().backward()\n",
+        f"another backward of the iteration may go through the graph (line {N + 4})",
+    ),
+    "a gradient of the same output": (
+        "for x in loader:\n    x.requires_grad_()\n    out = model(x).sum()\n    out.backward(retain_graph=True)\n"
+        "    torch.autograd.grad(out, x)\n",
+        f"another backward of the iteration may go through the graph (line {N + 5})",
+    ),
+    "a state of a recurrent network": (
+        "rnn = nn.GRU(4, 4)\nstate = torch.zeros(1, 4)\nfor x in loader:\n    out, state = rnn(x, state)\n"
+        "    out.mean().backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 5),
+    ),
+    "a tensor that is computed once": (
+        "hidden = model(torch.ones(4))\nfor x in loader:\n    (hidden * x).mean().backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 3),
+    ),
+    "a sum over iterations": (
+        "total = 0\nfor x in loader:\n    total = total + model(x).mean()\n    total.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 4),
+    ),
+    "a sum over iterations, after them": (
+        "losses = []\nfor x in loader:\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n"
+        "    losses.append(loss)\nsum(losses).backward()\n",
+        f"a tensor of the iteration is kept (line {N + 6}), and another backward may go through it (line {N + 6})",
+    ),
+    "the loop is in another function": (
+        "def step(x):\n    model(x).mean().backward(retain_graph=True)\n\nfor x in loader:\n    step(x)\n",
+        "the loop that runs it is in other code, which may use the graph again: take retain_graph away if nothing does",
+    ),
+    "an option": (
+        "args = argparse.ArgumentParser().parse_args()\nfor x in loader:\n"
+        "    model(x).mean().backward(retain_graph=args.retain)\n",
+        "'args.retain' decides whether the graph is kept",
+    ),
+    "a function that is not known": (
+        "from losses import criterion\nfor x in loader:\n    criterion(model(x)).backward(retain_graph=True)\n",
+        f"'criterion' is not seen, and may use the graph again (line {N + 3})",
+    ),
+    "one loss for all iterations": (
+        "loss = model(torch.ones(4)).mean()\nfor _ in range(2):\n    loss.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 3),
+    ),
+    "a loss that only the first iteration computes": (
+        "for i, x in enumerate(loader):\n    if i == 0:\n        loss = model(x).mean()\n"
+        "    loss.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 4),
+    ),
+    "a loop over losses of one output": (
+        "for x in loader:\n    out = model(x)\n    for loss in (out.mean(), out.square().mean()):\n"
+        "        loss.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 4),
+    ),
+    "a comprehension over losses of one output": (
+        "for x in loader:\n    out = model(x)\n    losses = [out.mean(), out.square().mean()]\n"
+        "    [loss.backward(retain_graph=True) for loss in losses]\n",
+        "a comprehension runs it for several tensors, whose graphs may be one",
+    ),
+    "the loss of the iteration before": (
+        "last = None\nfor x in loader:\n    if last is not None:\n        last.backward()\n"
+        "    loss = last = model(x).mean()\n    loss.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 4),
+    ),
+    "a closure that an optimizer runs": (
+        "for x in loader:\n    out = model(x)\n    out.mean().backward(retain_graph=True)\n"
+        "    def closure():\n        loss = out.square().mean()\n        loss.backward()\n        return loss\n"
+        "    optimizer.step(closure)\n",
+        f"a tensor of the iteration is kept (line {N + 8}), and another backward may go through it (line {N + 6})",
+    ),
+    "a generator with a state": (
+        "def losses():\n    total = torch.zeros(())\n    for x in loader:\n        total = total + model(x).mean()\n"
+        "        yield total\n\nfor loss in losses():\n    loss.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 8),
+    ),
+    "a default that is one object": (
+        "def summed(x, losses=[]):\n    losses.append(model(x).mean())\n    return sum(losses)\n\n"
+        "for x in loader:\n    summed(x).backward(retain_graph=True)\n",
+        f"'losses' may have a graph from before the iteration (line {N + 3})",
+    ),
+    "a data set of what was computed": (
+        "computed = torch.utils.data.TensorDataset(model(torch.ones(4, 4)))\n"
+        "loader = torch.utils.data.DataLoader(computed)\nfor (x,) in loader:\n"
+        "    x.square().mean().backward(retain_graph=True)\n",
+        f"the batches of a loader may have been computed together (line {N + 2})",
+    ),
+    "weights that are computed once": (
+        "with torch.nn.utils.parametrize.cached():\n    for x in loader:\n"
+        "        model(x).mean().backward(retain_graph=True)\n",
+        f"weights are computed once, and used in every iteration (line {N + 1})",
+    ),
+    "a method that is handed on": (
+        "for x in loader:\n    loss = model(x).mean()\n    again = loss.backward\n"
+        "    loss.backward(retain_graph=True)\n    again()\n",
+        f"'backward' is handed on, and may be called later (line {N + 3})",
+    ),
+    "a method that a text names": (
+        "for x in loader:\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n"
+        "    getattr(loss, 'backward')()\n",
+        f"what a text names is run, which may be another backward (line {N + 4})",
+    ),
+    "the graph is looked at": (
+        "for x in loader:\n    loss = model(x).square().mean()\n    loss.backward(retain_graph=True)\n"
+        "    print(loss.grad_fn.next_functions[0][0]._saved_self)\n",
+        f"the script looks at the graph itself (line {N + 4})",
+    ),
+    "a layer of a library that is not known": (
+        "import spikes\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = spikes.Leaky()\n\n    def forward(self, x):\n        return self.layer(x)\n\n"
+        "net = Net()\nfor x in loader:\n    net(x).mean().backward(retain_graph=True)\n",
+        f"'self.layer' is not seen, and may use the graph again (line {N + 9})",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "because"), NEEDED.values(), ids=NEEDED)
+def test_the_graph_may_be_used_again(code: str, because: str) -> None:
+    check_leaves(RetainGraph, HEAD + code, because)
+
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        {}
+
+    def forward(self, x):
+        {}
+        return (x * self.weight).sum()
+
+
+net = Net()
+for x in loader:
+    net(x).backward(retain_graph=True)
+"""
+
+
+def test_a_model_may_compute_with_what_it_computed_when_it_was_made() -> None:
+    code = HEAD + NET.format("self.scale = self.weight.exp()", "x = x * self.scale")
+
+    check_leaves(RetainGraph, code, f"'self.scale' may have a graph from before the iteration (line {N + 8})")
+    with pytest.raises(RuntimeError, match="second time"):
+        run_script(code.replace("retain_graph=True", ""))
+
+
+def test_a_model_may_keep_a_state() -> None:
+    code = HEAD + NET.format("self.state = torch.zeros(4)", "x = self.state = x * self.weight + self.state")
+
+    (site,) = run(RetainGraph, code).sites
+    assert site.code in {"graph-escapes", "graph-used"}
+    with pytest.raises(RuntimeError, match="second time"):
+        run_script(code.replace("retain_graph=True", ""))
+
+
+def test_a_model_with_parameters_and_buffers_keeps_nothing() -> None:
+    before = HEAD + NET.format("self.scale = torch.ones(4)", "x = x * self.scale")
+
+    check_rewrites(RetainGraph, before, before.replace("retain_graph=True", ""))
+
+
+SILENT = {
+    "it runs once": "model(torch.ones(4)).mean().backward(retain_graph=True)\n",
+    "it is not asked for": "for x in loader:\n    model(x).mean().backward(retain_graph=False)\n",
+    "gradients are differentiated again": "for x in loader:\n    model(x).mean().backward(create_graph=True)\n",
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
+def test_what_keeps_nothing_is_not_mentioned(code: str) -> None:
+    check_silent(RetainGraph, HEAD + code)
+
+
+def test_the_losses_are_the_same_bits() -> None:
+    code = (
+        HEAD + FREED["each batch computes its own loss"].format("retain_graph=True") + "    print(loss.item().hex())\n"
+    )
+    text = "import torch\ntorch.manual_seed(0)\n" + code
+    result = run(RetainGraph, text)
+
+    assert "retain_graph" not in result.after
+    assert run_script(result.after) == run_script(text)
