@@ -554,7 +554,8 @@ def test_json_of_a_check_has_the_same_findings_and_no_diffs(torchfast: Run, naiv
     rewritten = json.loads(torchfast("rewrite", "train.py", "--format", "json").out)
 
     assert checked["diffs"] == []
-    assert checked["findings"] == rewritten["findings"]
+    own = ("fix", "no_fix")
+    assert [{key: each[key] for key in each if key not in own} for each in checked["findings"]] == rewritten["findings"]
     assert naive.read_text() == NAIVE
 
 

@@ -117,6 +117,8 @@ CODES = {
     "torchfast rewrite - < train.py > fast.py": 0,
     "torchfast check src/": 1,
     "torchfast check src/ --diff": 1,
+    "torchfast check src/ --format full": 1,
+    "torchfast check src/ --format sarif --output-file torchfast.sarif": 1,
     "python -m libcst.tool codemod --no-format -x codemods.commands.LoaderPinCommand train.py": 0,
     "torchfast rules": 0,
     "torchfast explain loader-pin": 0,
@@ -454,10 +456,12 @@ def test_the_json_as_written_has_the_keys_of_the_program_s(torchfast: Torchfast,
 
     said = json.loads(torchfast("rewrite", "train.py", "broken.py", "--format", "json").out)
 
-    pinned = next(each for each in said["findings"] if each["rule"] == "loader-pin")
+    checked = json.loads(torchfast("check", "train.py", "--format", "json").out)
+    pinned, found = (next(each for each in of["findings"] if each["rule"] == "loader-pin") for of in (said, checked))
     (shown,) = example["findings"]
     assert said.keys() == example.keys()
-    assert pinned.keys() == shown.keys()
+    assert found.keys() == shown.keys() == {*pinned, "fix", "no_fix"}
+    assert found["fix"][0].keys() == shown["fix"][0].keys()
     assert pinned["edits"][0].keys() == shown["edits"][0].keys()
     for part in ("errors", "diffs"):
         assert said[part][0].keys() == example[part][0].keys()

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from autotune_rewrite.rewriting.results import Said
 
 
-def check(paths: Sequence[str], chosen: str, options: Callable[[], Options], *, cache: Cache | None) -> Iterator[Said]:
+def check(
+    paths: Sequence[str], chosen: str, options: Callable[[], Options], *, cache: Cache | None, fixes: bool = False
+) -> Iterator[Said]:
     """What is said of the files named and those below the directories named.
 
     Args:
@@ -29,7 +31,9 @@ def check(paths: Sequence[str], chosen: str, options: Callable[[], Options], *, 
         chosen: What was chosen on the command line, as text.
         options: The same, which takes long to look at.
         cache: Where it is looked up, and kept; None where it is to be found anew.
+        fixes: Whether each finding is to hold its own change.
     """
+    chosen = f"{chosen} fixes" if fixes else chosen
     question = key("paths", chosen, str(Path.cwd()), *paths)
     before = _before(cache, question) if cache is not None else None
     if before is not None:
@@ -37,7 +41,7 @@ def check(paths: Sequence[str], chosen: str, options: Callable[[], Options], *, 
         return
     started = time.time_ns()
     said = []
-    for each in _by_content(paths, options(), chosen, cache):
+    for each in _by_content(paths, options(), chosen, cache, fixes=fixes):
         said.append(as_json(each))
         yield each
     if cache is not None:
@@ -55,12 +59,14 @@ def _before(cache: Cache, question: str) -> list[Said] | None:
         return None
 
 
-def _by_content(paths: Sequence[str], options: Options, chosen: str, cache: Cache | None) -> Iterator[Said]:
+def _by_content(
+    paths: Sequence[str], options: Options, chosen: str, cache: Cache | None, *, fixes: bool
+) -> Iterator[Said]:
     from autotune_rewrite.rewriting import batch
 
     errors, projects = batch.found(paths, options)
     yield from errors
-    work = partial(_say, options=options)
+    work = partial(_say, options=options, fixes=fixes)
     if cache is None:
         yield from batch.once(batch.in_turn(work, projects))
         return
@@ -87,11 +93,11 @@ def _by_content(paths: Sequence[str], options: Options, chosen: str, cache: Cach
         cache.put(new)
 
 
-def _say(project: Project, options: Options) -> list[Said]:
+def _say(project: Project, options: Options, *, fixes: bool) -> list[Said]:
     """What is said of the files of a project, without their texts, which nobody asks for."""
     from autotune_rewrite.rewriting import batch
 
-    results = batch.process(project, options, check=True)
+    results = batch.process(project, options, check=True, fixes=fixes)
     return [each if isinstance(each, FileError) else replace(each.rewrite, before="", after="") for each in results]
 
 

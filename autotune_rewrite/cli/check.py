@@ -10,9 +10,10 @@ import click
 
 from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
-from autotune_rewrite.cli.selection import Chosen, Format, with_selection
+from autotune_rewrite.cli.selection import Chosen, with_selection
 from autotune_rewrite.cli.writing import Writer, carry_out
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.report.formats import NAMES, STREAMED, WITH_FIXES, Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @with_selection
+@click.option(
+    "--format", "form", type=click.Choice(NAMES), default="text", help="How findings are told.  [default: text]"
+)
+@click.option("--output-file", metavar="FILE", help="Write the report to this file.")
+@click.option("--statistics", is_flag=True, help="Count findings by rule, in the place of telling each.")
 @click.option("--diff", is_flag=True, help="Show the changes, too.")
 @click.option("--fix", is_flag=True, help="Write the changes.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
@@ -40,6 +46,8 @@ def check(  # noqa: PLR0913 - the command line has these options
     form: Format,
     quiet: bool,
     chosen: Chosen,
+    output_file: str | None,
+    statistics: bool,
     diff: bool,
     fix: bool,
     exit_zero: bool,
@@ -47,43 +55,66 @@ def check(  # noqa: PLR0913 - the command line has these options
     profile: Path | None,
 ) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
-    if diff + fix + (profile is not None) > 1:
-        raise Fault("--diff, --fix and --profile exclude each other")
-    if fix and STDIN in paths:
-        raise Fault("--fix needs a file, not standard input")
-    refuse_contradictions(paths)
+    _refuse_contradictions(paths, form, statistics=statistics, diff=diff, fix=fix, profile=profile)
     hint = "" if diff or fix or paths == (STDIN,) else "--diff shows them, --fix writes them"
-    report = Report(form, quiet, check=True, diff=diff, writes=fix, hint=hint)
+    report = Report(
+        form,
+        quiet,
+        check=True,
+        diff=diff,
+        writes=fix,
+        hint=hint,
+        output_file=output_file,
+        statistics=statistics,
+    )
     if diff or fix:
         _changes(paths, chosen, report, fix=fix, exit_zero=exit_zero)
     report.limits = limits = None if profile is None else _limits(profile)
     rewrites: list[Rewrite] = []
-    for said in _said(paths, chosen, cached=not no_cache):
+    for said in _said(paths, chosen, cached=not no_cache, fixes=form in WITH_FIXES and not statistics):
         if isinstance(said, FileError):
             report.fail(said)
         elif limits is None:
             report.add(said)
         else:
             rewrites.append(said)
-    if limits is not None:
-        script = limits.profile.script
-        if Path(script).name not in {Path(each.path).name for each in rewrites}:
-            say(f"note: the profile is of {script}, which is not checked here")
-        for each in limits.in_order(rewrites):
-            report.add(each)
+    for each in () if limits is None else _in_order(rewrites, limits):
+        report.add(each)
     report.end(diffs=False)
     _exit(report, fails=any(each.fails for each in report.rewrites) and not exit_zero)
+
+
+def _refuse_contradictions(  # noqa: PLR0913 - what may contradict
+    paths: tuple[str, ...], form: Format, *, statistics: bool, diff: bool, fix: bool, profile: Path | None
+) -> None:
+    """Refuse options that cannot be followed together."""
+    if diff + fix + (profile is not None) > 1:
+        raise Fault("--diff, --fix and --profile exclude each other")
+    if fix and STDIN in paths:
+        raise Fault("--fix needs a file, not standard input")
+    if statistics and form not in {*STREAMED, "json"}:
+        raise Fault(f"--statistics is text or JSON, not {form}")
+    refuse_contradictions(paths)
 
 
 def _changes(paths: tuple[str, ...], chosen: Chosen, report: Report, *, fix: bool, exit_zero: bool) -> NoReturn:
     """Show the changes, or write them: what was written fails no check any more."""
     writer = Writer(paths, fix, None, report.quiet)
-    carry_out(results(paths, chosen.options(), check=False), report, writer)
+    fixes = report.form in WITH_FIXES and not report.statistics
+    carry_out(results(paths, chosen.options(), check=False, fixes=fixes), report, writer)
     _exit(report, fails=not fix and any(each.fails for each in report.rewrites) and not exit_zero)
 
 
 def _exit(report: Report, *, fails: bool) -> NoReturn:
     sys.exit(2 if report.errors else int(fails))
+
+
+def _in_order(rewrites: list[Rewrite], limits: Limits) -> Iterator[Rewrite]:
+    """The scripts, those parts first whose sites can gain most."""
+    script = limits.profile.script
+    if Path(script).name not in {Path(each.path).name for each in rewrites}:
+        say(f"note: the profile is of {script}, which is not checked here")
+    yield from limits.in_order(rewrites)
 
 
 def _limits(path: Path) -> Limits:
@@ -100,13 +131,13 @@ def _limits(path: Path) -> Limits:
     return Limits(found)
 
 
-def _said(paths: tuple[str, ...], chosen: Chosen, *, cached: bool) -> Iterator[Rewrite | FileError]:
+def _said(paths: tuple[str, ...], chosen: Chosen, *, cached: bool, fixes: bool) -> Iterator[Rewrite | FileError]:
     """What a check says of each file, or of standard input."""
     if paths == (STDIN,):
-        found = results(paths, chosen.options(), check=True)
+        found = results(paths, chosen.options(), check=True, fixes=fixes)
         yield from (each if isinstance(each, FileError) else each.rewrite for each in found)
         return
     from autotune_rewrite.checking import checked
     from autotune_rewrite.checking.cache import Cache
 
-    yield from checked.check(paths, repr(chosen), chosen.options, cache=Cache() if cached else None)
+    yield from checked.check(paths, repr(chosen), chosen.options, cache=Cache() if cached else None, fixes=fixes)

@@ -12,11 +12,11 @@ import click
 
 from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.errors import FileError
+from autotune_rewrite.report.formats import STREAMED, Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from autotune_rewrite.cli.selection import Format
     from autotune_rewrite.report.limits import Limits
     from autotune_rewrite.report.text import Line, Told
     from autotune_rewrite.rewriting.batch import Result
@@ -29,7 +29,7 @@ STDIN_NAME = "<stdin>"
 
 @dataclass(slots=True)
 class Report:
-    """What was found so far, told to the user as it comes (text) or at the end (JSON)."""
+    """What was found so far, told to the user as it comes (text) or at the end (formats for programs)."""
 
     form: Format
     quiet: bool
@@ -42,6 +42,10 @@ class Report:
     writes: bool = False
     """Whether changes are written."""
     to_stderr: bool = False
+    output_file: str | None = None
+    """Where the report goes, in the place of standard output."""
+    statistics: bool = False
+    """Whether findings are only counted, by their rules."""
     limits: Limits | None = None
     """What each site can gain at most, where a profile tells."""
     hint: str = ""
@@ -50,25 +54,33 @@ class Report:
     errors: list[FileError] = field(default_factory=list)
     _noted: set[str] = field(default_factory=set)
     _told: Told | None = None
+    _lines: list[str] = field(default_factory=list)
+    """Of the output file."""
 
     def add(self, rewrite: Rewrite) -> None:
         """Take in what became of one script."""
-        from autotune_rewrite.report import text
-
         self.rewrites.append(rewrite)
-        if self.form == "text":
-            self._told = self._told or text.Told()
-            if self.diff:
-                self._print(text.diff(rewrite, whole=self.whole))
-            # Quiet, each command says what it was called for alone: the findings, the diff, or nothing.
-            if not self.quiet or (self.check and not self.diff and not self.writes):
-                self._print(
-                    text.findings(rewrite, check=self.check, quiet=self.quiet, told=self._told, limits=self.limits)
-                )
+        if self.form in STREAMED and not self.statistics:
+            self._tell(rewrite)
         for note in rewrite.notes:
             if note not in self._noted and not self.quiet:
                 self._noted.add(note)
                 say(f"note: {note}")
+
+    def _tell(self, rewrite: Rewrite) -> None:
+        from autotune_rewrite.report import text
+        from autotune_rewrite.report.full import full
+
+        self._told = self._told or text.Told()
+        if self.diff:
+            self._print(text.diff(rewrite, whole=self.whole))
+        # Quiet, each command says what it was called for alone: the findings, the diff, or nothing.
+        if self.quiet and (self.diff or self.writes or not self.check):
+            return
+        if self.form == "full":
+            self._print(full(rewrite, quiet=self.quiet, told=self._told))
+        else:
+            self._print(text.findings(rewrite, check=self.check, quiet=self.quiet, told=self._told, limits=self.limits))
 
     def fail(self, error: FileError) -> None:
         """Take in what is wrong with one file."""
@@ -76,22 +88,60 @@ class Report:
         say(str(error))
 
     def end(self, *, diffs: bool, **more: object) -> None:
-        """Say how much there was, or print the JSON, with more of it."""
-        if self.form == "json":
-            from autotune_rewrite.report.jsons import as_json
+        """Say how much there was, or print what is for programs; JSON has more in it.
 
-            click.echo(
-                json.dumps({**as_json(self.rewrites, self.errors, diffs=diffs, limits=self.limits), **more}, indent=2)
-            )
-        elif not self.quiet:
-            from autotune_rewrite.report.summary import summary
-            from autotune_rewrite.report.text import Line
+        Raises:
+            Fault: when the output file cannot be written.
+        """
+        if self.form in STREAMED:
+            self._print(self._ending())
+        elif self.form == "json":
+            self._put(self._as_json(diffs=diffs, **more))
+        else:
+            from autotune_rewrite.report.formats import rendered
 
-            said = summary(self.rewrites, check=self.check, hint=self.hint)
-            self._print([Line(said, "bold")] if said else [])
+            self._put(rendered(self.form, self.rewrites, self.errors))
+        if self.output_file is not None:
+            from autotune_rewrite.project import files
+
+            text = "".join(f"{line}\n" for line in self._lines)
+            try:
+                files.write(self.output_file, text.encode(errors="surrogateescape"))
+            except FileError as error:
+                raise Fault(str(error)) from error
+
+    def _as_json(self, *, diffs: bool, **more: object) -> str:
+        from autotune_rewrite.report import statistics
+        from autotune_rewrite.report.jsons import as_json
+
+        if self.statistics:
+            return json.dumps(statistics.counts(self.rewrites), indent=2)
+        said = as_json(self.rewrites, self.errors, diffs=diffs, fixes=self.check, limits=self.limits)
+        return json.dumps({**said, **more}, indent=2)
+
+    def _ending(self) -> Iterator[Line]:
+        from autotune_rewrite.report import statistics
+        from autotune_rewrite.report.summary import summary
+        from autotune_rewrite.report.text import Line
+
+        if self.statistics:
+            yield from map(Line, statistics.lines(self.rewrites))
+        said = "" if self.quiet else summary(self.rewrites, check=self.check, hint=self.hint)
+        if said:
+            yield Line(said, "bold")
+
+    def _put(self, text: str) -> None:
+        """Print what is for programs, whole."""
+        if self.output_file is not None:
+            self._lines.append(text)
+        elif text:
+            click.echo(text)
 
     def _print(self, lines: Iterable[Line]) -> None:
-        print_lines(lines, to_stderr=self.to_stderr)
+        if self.output_file is None:
+            print_lines(lines, to_stderr=self.to_stderr)
+        else:
+            self._lines += (line.text for line in lines)
 
 
 def refuse_contradictions(
@@ -113,20 +163,22 @@ def refuse_contradictions(
         raise Fault(f"--output {output}: what is rewritten is a notebook, whose name ends in .ipynb")
 
 
-def results(paths: tuple[str, ...], options: Options, *, check: bool, follow: bool = True) -> Iterator[Result]:
+def results(
+    paths: tuple[str, ...], options: Options, *, check: bool, follow: bool = True, fixes: bool = False
+) -> Iterator[Result]:
     """What became of each file, followed or not into the modules that it imports, or of standard input."""
     from autotune_rewrite.project import files
     from autotune_rewrite.rewriting import batch
 
     if paths != (STDIN,):
-        yield from batch.run(paths, options, check=check, follow=follow)
+        yield from batch.run(paths, options, check=check, follow=follow, fixes=fixes)
         return
     data = sys.stdin.buffer.read()
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and b'"nbformat"' in data:
         yield FileError(STDIN_NAME, "a notebook: give the name of its file instead")
         return
     try:
-        yield from batch.process_read(batch.alone(files.decode(STDIN_NAME, data)), options, check=check)
+        yield from batch.process_read(batch.alone(files.decode(STDIN_NAME, data)), options, check=check, fixes=fixes)
     except FileError as error:
         yield error
 

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,7 +16,6 @@ from autotune_rewrite.cli.running import HANGUP, Running, ScriptCommand, ended_b
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
-    from autotune_rewrite.cli.selection import Format
     from autotune_rewrite.profiling import Profile, Profiling
 
 _PATH = click.Path(path_type=Path)
@@ -39,7 +38,7 @@ _PATH = click.Path(path_type=Path)
 @click.option("--trace", type=_PATH, metavar="FILE", help="Write a Chrome trace of some iterations.")
 @click.option("--memory", type=_PATH, metavar="FILE", help="Write a snapshot of CUDA memory.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def profile(*, script: str, form: Format, **chosen: Any) -> None:  # noqa: ANN401 - each option has a type of its own
+def profile(*, script: str, form: Literal["text", "json"], **chosen: Any) -> None:  # noqa: ANN401 - each option has a type of its own
     """Run some iterations of a script: where does their time go, and what can rules gain at most?"""
     from autotune_rewrite.report import profile as report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -19,7 +19,7 @@ from autotune_rewrite.cli.running import (
     module_file,
     with_running,
 )
-from autotune_rewrite.cli.selection import Chosen, Format, with_selection
+from autotune_rewrite.cli.selection import Chosen, with_selection
 from autotune_rewrite.cli.writing import Writer, carry_out
 from autotune_rewrite.errors import FileError
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=ScriptCommand)
 @with_selection
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--diff", is_flag=True, help="Show the lines that only move, too: a diff for patch or git apply.")
 @click.option("--apply", is_flag=True, help="Write the files.")
 @click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
@@ -49,7 +50,7 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     output: str | None,
     verify: bool,
     unmeasured: bool,
-    form: Format,
+    form: Literal["text", "json"],
     quiet: bool,
     chosen: Chosen,
     running: Running,
@@ -105,7 +106,7 @@ def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to
         if judgement is None:
             say("nothing was rewritten: nothing to verify")
         else:
-            verifier.show(judgement, report.form, to_stderr=report.to_stderr)
+            verifier.show(judgement, "json" if report.form == "json" else "text", to_stderr=report.to_stderr)
         if judgement is None or (judgement.fit and not judgement.interrupted):
             for done in result.changes.dones:
                 writer.write(done)

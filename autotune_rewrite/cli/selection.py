@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from autotune_rewrite.rewriting.config import Options
-
-Format = Literal["text", "json"]
 
 
 def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -122,7 +120,6 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--force-exclude", is_flag=True, help="Leave them out even where they are named, as by a hook."),
         click.option("-q", "--quiet", is_flag=True, help="Say nothing but what was asked for."),
-        click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
     )
     for decorate in reversed(selection):
         chosen = decorate(chosen)

@@ -6,6 +6,7 @@ In a notebook, lines are those of the ``cell`` that is given with them; cells co
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from autotune_rewrite.report.diff import texts, unified
@@ -21,19 +22,37 @@ VERSION = 1
 
 
 def as_json(
-    rewrites: Sequence[Rewrite], errors: Iterable[FileError], *, diffs: bool, limits: Limits | None = None
+    rewrites: Sequence[Rewrite], errors: Iterable[FileError], *, diffs: bool, fixes: bool, limits: Limits | None = None
 ) -> dict[str, Any]:
-    """The answer of ``rewrite`` and, without diffs, of ``check``; with limits, what each finding can gain at most."""
+    """The answer of ``rewrite`` or ``check``.
+
+    Args:
+        rewrites: What became of each file.
+        errors: What is wrong with other files.
+        diffs: Whether what was changed is part of it.
+        fixes: Whether the change of each finding alone is.
+        limits: What each finding can gain at most, if it is known.
+    """
     changed = [each for each in rewrites if each.after != each.before] if diffs else []
     return {
         "version": VERSION,
-        "findings": [{**_finding(each, site), **_limited(site, limits)} for each in rewrites for site in each.sites],
+        "findings": [
+            {**_finding(each, site), **(_fix(each, site) if fixes else {}), **_limited(site, limits)}
+            for each in rewrites
+            for site in each.sites
+        ],
         "errors": [
             {"path": error.path, **_cell(error.cell), "line": error.line, "message": error.message} for error in errors
         ],
         "notes": list(dict.fromkeys(note for each in rewrites for note in each.notes)),
         "diffs": [_diff(each.path, *text) for each in changed for text in texts(each)],
     }
+
+
+def as_json_lines(rewrites: Iterable[Rewrite], _: Iterable[FileError]) -> str:
+    """Each finding of a check as a line of its own, with the keys that it has in ``as_json``."""
+    found = ({**_finding(each, site), **_fix(each, site)} for each in rewrites for site in each.sites)
+    return "\n".join(map(json.dumps, found))
 
 
 def _diff(path: str, cell: int | None, before: str, after: str) -> dict[str, Any]:
@@ -58,6 +77,11 @@ def _finding(rewrite: Rewrite, site: Site) -> dict[str, Any]:
         "fails": site.fails,
         "edits": [{"path": rewrite.path, **_lines(rewrite, span.line, span.end_line)} for span in site.edits],
     }
+
+
+def _fix(rewrite: Rewrite, site: Site) -> dict[str, Any]:
+    pieces = ({"line": each.line, "end_line": each.end_line, "text": each.text} for each in site.fix)
+    return {"fix": [{"path": rewrite.path, **piece} for piece in pieces], "no_fix": site.no_fix}
 
 
 def _limited(site: Site, limits: Limits | None) -> dict[str, Any]:

@@ -26,11 +26,11 @@ def as_markdown(judgement: Judgement, original: Path | str, rewritten: Path | st
 
 
 def _blocks(judgement: Judgement, original: str, rewritten: str) -> Iterator[str]:
-    yield f"### {_escaped(report.headline(judgement)).replace('NOT CHECKED', '**NOT CHECKED**')}"
+    yield f"### {escaped(report.headline(judgement)).replace('NOT CHECKED', '**NOT CHECKED**')}"
     if report.idle(judgement):
-        yield _escaped(report.idle(judgement))
+        yield escaped(report.idle(judgement))
     passed = judgement.run == "ok"
-    ratios = [f"- {name}: {_escaped(ratio)}" for name, ratio in report.ratios(judgement)] if passed else []
+    ratios = [f"- {name}: {escaped(ratio)}" for name, ratio in report.ratios(judgement)] if passed else []
     if ratios and judgement.break_even is not None:
         ratios.append(f"- {report.paid_back(judgement)}")
     if ratios:
@@ -38,19 +38,19 @@ def _blocks(judgement: Judgement, original: str, rewritten: str) -> Iterator[str
     rows = tuple(report.rows(judgement)) if passed else ()
     if rows:
         heads = ("", f"original: {original}", f"rewritten: {rewritten}")
-        cells = [" | ".join(map(_escaped, row)) for row in (heads, *rows)]
+        cells = [" | ".join(map(escaped, row)) for row in (heads, *rows)]
         yield "\n".join(f"| {row} |" for row in (cells[0], ":-- | --: | --:", *cells[1:]))
     else:
-        yield f"original: {_escaped(original)}, rewritten: {_escaped(rewritten)}"
-    yield _escaped(judgement.reason)
+        yield f"original: {escaped(original)}, rewritten: {escaped(rewritten)}"
+    yield escaped(judgement.reason)
     if judgement.limits:
-        yield _escaped(judgement.limits)
-    notes = [f"- {_escaped(note)}" for note in report.notes(judgement)]
+        yield escaped(judgement.limits)
+    notes = [f"- {escaped(note)}" for note in report.notes(judgement)]
     if notes:
         yield "\n".join(notes)
     if judgement.output:
         yield from _details(judgement)
-    yield f"<sub>{_escaped(report.seen(judgement) if passed else report.environment(judgement))}</sub>"
+    yield f"<sub>{escaped(report.seen(judgement) if passed else report.environment(judgement))}</sub>"
 
 
 def _details(judgement: Judgement) -> Iterator[str]:
@@ -63,6 +63,6 @@ def _details(judgement: Judgement) -> Iterator[str]:
     yield "</details>"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """One line in which Markdown finds nothing of its own."""
     return re.sub(r"([\\`*_{}\[\]<>#|~$&])", r"\\\1", " ".join(text.split()))

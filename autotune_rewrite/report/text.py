@@ -67,20 +67,32 @@ def findings(
         limits: What sites can gain at most, if it is known.
     """
     told = Told() if told is None else told
-    rewritten: dict[tuple[int, str, str, str], list[Site]] = {}
+    yield from (line for line, _ in rewritten(rewrite, check=check, told=told, limits=limits))
+    if not quiet:
+        yield from left(rewrite, told=told, limits=limits)
+
+
+def rewritten(
+    rewrite: Rewrite, *, check: bool, told: Told, limits: Limits | None = None
+) -> Iterator[tuple[Line, list[Site]]]:
+    """One line for each line of the script that a rule rewrites, and the sites there; see ``findings``."""
+    groups: dict[tuple[int, str, str, str], list[Site]] = {}
     for site in rewrite.sites:
         if site.rewrites:
             mark = f"{site.promise}; does not fail" if check and not site.fails else str(site.promise)
-            rewritten.setdefault((site.line, site.rule, rewrite.message(site), mark), []).append(site)
-    for (_, rule, message, mark), sites in rewritten.items():
+            groups.setdefault((site.line, site.rule, rewrite.message(site), mark), []).append(site)
+    for (_, rule, message, mark), sites in groups.items():
         gain = _gain(sites[0], told) if check else ""
         most = "" if limits is None else f"  {limits.words(sites[0])}"
         number = f" ({len(sites)} places)" if len(sites) > 1 else ""
-        yield Line(f"{_place(rewrite, sites[0])} {rule}  {message}{number}  [{mark}]{gain}{most}")
-    if not quiet:
-        for group in _left(rewrite):
-            most = "" if limits is None else f"  ({limits.words(group[0])})"
-            yield Line(f"{_reason(rewrite, group, told.causes)}{most}", "dim")
+        yield Line(f"{_place(rewrite, sites[0])} {rule}  {message}{number}  [{mark}]{gain}{most}"), sites
+
+
+def left(rewrite: Rewrite, *, told: Told, limits: Limits | None = None) -> Iterator[Line]:
+    """One line for each reason to leave sites; see ``findings``."""
+    for group in _left(rewrite):
+        most = "" if limits is None else f"  ({limits.words(group[0])})"
+        yield Line(f"{_reason(rewrite, group, told.causes)}{most}", "dim")
 
 
 def _gain(site: Site, told: Told) -> str:

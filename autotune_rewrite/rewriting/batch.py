@@ -79,7 +79,9 @@ class Changes:
         return tuple(site for each in self.dones for site in each.rewrite.sites)
 
 
-def run(paths: Iterable[str], options: Options, *, check: bool, follow: bool = True) -> Iterator[Result]:
+def run(
+    paths: Iterable[str], options: Options, *, check: bool, follow: bool = True, fixes: bool = False
+) -> Iterator[Result]:
     """Put the files named and those below the directories named through the rules.
 
     What is wrong with one file holds up no other.
@@ -89,10 +91,11 @@ def run(paths: Iterable[str], options: Options, *, check: bool, follow: bool = T
         options: What was chosen on the command line.
         check: Find the sites only.
         follow: Put the modules of their projects that they import through the rules, too.
+        fixes: Find the change of each site alone, too.
     """
     errors, groups = found(paths, options, follow=follow)
     yield from errors
-    yield from once(in_turn(partial(process, options=options, check=check), groups))
+    yield from once(in_turn(partial(process, options=options, check=check, fixes=fixes), groups))
 
 
 def found(paths: Iterable[str], options: Options, *, follow: bool = True) -> tuple[list[FileError], list[Project]]:
@@ -168,22 +171,19 @@ def once(several: Iterable[Sequence[One | FileError]]) -> Iterator[One | FileErr
             yield result
 
 
-def process(
-    project: Project, options: Options, *, check: bool, without: frozenset[str] = frozenset(), bitwise: bool = False
-) -> list[Result]:
+def process(project: Project, options: Options, *, check: bool, fixes: bool = False) -> list[Result]:
     """Put the files of a project through the rules; of one that does not mention torch none is even parsed.
 
     Args:
         project: The files.
         options: What was chosen on the command line.
         check: Find the sites only.
-        without: Rules that do not run, whatever was chosen.
-        bitwise: Apply only what promises the same bits, whatever was chosen.
+        fixes: Find the change of each site alone, too.
 
     Returns:
         What became of each file that is asked for.
     """
-    return process_read(read(project), options, check=check, without=without, bitwise=bitwise)
+    return process_read(read(project), options, check=check, fixes=fixes)
 
 
 Read: TypeAlias = "list[tuple[Part, Source | FileError]]"
@@ -227,10 +227,25 @@ def _read(path: str, *, as_text: bool) -> Source | FileError:
     return source
 
 
-def process_read(
-    parts: Read, options: Options, *, check: bool, without: frozenset[str] = frozenset(), bitwise: bool = False
+def process_read(  # noqa: PLR0913 - as the command line has these options
+    parts: Read,
+    options: Options,
+    *,
+    check: bool,
+    without: frozenset[str] = frozenset(),
+    bitwise: bool = False,
+    fixes: bool = False,
 ) -> list[Result]:
-    """Put files that were read through the rules; see ``process``."""
+    """Put files that were read through the rules; see ``process``.
+
+    Args:
+        parts: The files of one project.
+        options: What was chosen on the command line.
+        check: Find the sites only.
+        without: Rules that do not run, whatever was chosen.
+        bitwise: Apply only what promises the same bits, whatever was chosen.
+        fixes: Find the change of each site alone, too.
+    """
     has_torch = any(not isinstance(source, FileError) and source.mentions_torch for _, source in parts)
     texts: list[tuple[Source, Text]] = []
     results: list[Result] = []
@@ -248,9 +263,16 @@ def process_read(
             texts.append((source, _text(part, source, settings)))
     asked = [source for source, text in texts if text.settings is not None]
     if asked:
-        found = rewrite_project([text for _, text in texts], check=check)
-        results += map(_result, asked, found)
+        results += map(_result, asked, _found([text for _, text in texts], check=check, fixes=fixes))
     return results
+
+
+def _found(texts: Sequence[Text], *, check: bool, fixes: bool) -> list[Rewrite | FileError]:
+    if not fixes:
+        return rewrite_project(texts, check=check)
+    from autotune_rewrite.rewriting.fixes import with_fixes
+
+    return with_fixes(texts, check=check)
 
 
 def _text(part: Part, source: Source, settings: config.Settings | None = None) -> Text:
@@ -260,7 +282,7 @@ def _text(part: Part, source: Source, settings: config.Settings | None = None) -
 def _result(source: Source, found: Rewrite | FileError) -> Result:
     """A file that does not mention torch need not be Python."""
     if not isinstance(found, FileError):
-        return Done(source, replace(found, cells=source.cells))
+        return Done(source, found if source.cells is None else found.in_cells(source.cells))
     if not source.mentions_torch:
         return Done(source, Rewrite(source.path, source.text, source.text))
     return found if source.cells is None else source.cells.error(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autotune_rewrite.errors import FileError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from autotune_rewrite.project.notebooks import Cells
     from codemods.codemod import Need
 
+_OF_NOTEBOOK = "the cells of a notebook are no lines of its file"
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -21,6 +23,20 @@ class Span:
 
     line: int
     end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Lines of the original, from 1, inclusive, and the whole lines that are to stand in their place."""
+
+    line: int
+    end_line: int
+    text: str
+
+    @property
+    def content(self) -> str:
+        """The text without the end of its last line."""
+        return self.text.removesuffix("\n").removesuffix("\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,12 @@ class Site:
     """What the user can do about that, where there is something."""
     needs: Need = ""
     """What there has to be for the rewritten code to act."""
+    excerpt: str = ""
+    """The original's line at which the site begins, without its newline."""
+    fix: tuple[Replacement, ...] = ()
+    """Its own change, where that was asked for: all of it belongs together."""
+    no_fix: str = ""
+    """Why it has none, though it is rewritten."""
 
     @property
     def rewrites(self) -> bool:
@@ -96,6 +118,11 @@ class Rewrite:
         """Whether a check of the script fails."""
         return any(site.fails for site in self.sites)
 
+    def in_cells(self, cells: Cells) -> Rewrite:
+        """The same of a notebook, in which no site has a change of its own."""
+        sites = (replace(each, fix=(), no_fix=_OF_NOTEBOOK) if each.fix else each for each in self.sites)
+        return replace(self, cells=cells, sites=tuple(sites))
+
     def message(self, site: Site) -> str:
         """The message of one of its sites; in a notebook it names cells."""
         return site.message if self.cells is None else self.cells.words(site.sentence)
@@ -127,7 +154,7 @@ def from_json(data: list[Any]) -> Said:
 
 def _site(data: list[Any]) -> Site:
     rule, line, column, end_line, end_column, message, promise, gain, fails, edits, redraws, spots, *rest = data
-    code, remedy, needs = rest
+    code, remedy, needs, excerpt, fix, no_fix = rest
     return Site(
         rule,
         line,
@@ -144,4 +171,7 @@ def _site(data: list[Any]) -> Site:
         code=code,
         remedy=remedy,
         needs=needs,
+        excerpt=excerpt,
+        fix=tuple(Replacement(*each) for each in fix),
+        no_fix=no_fix,
     )

@@ -93,7 +93,7 @@ def rewrite(path: str, text: str, settings: Settings, *, check: bool = False, ro
 
 
 def rewrite_project(
-    texts: Sequence[Text], *, check: bool = False, rounds: Rounds = ROUNDS
+    texts: Sequence[Text], *, check: bool = False, rounds: Rounds = ROUNDS, steps: list[Step] | None = None
 ) -> list[Rewrite | FileError]:
     """Run the selected rules over the modules of a project, which are understood together.
 
@@ -101,6 +101,7 @@ def rewrite_project(
         texts: The modules; the scripts first.
         check: Find the sites only: the last round's edits are not carried out.
         rounds: The rules there are, by rounds.
+        steps: Where it is noted, in turn, what is done to each module.
 
     Returns:
         For each module that has settings, in their order, what became of it, or what is wrong with it: a module that
@@ -108,7 +109,9 @@ def rewrite_project(
     """
     work = _Work(list(texts), check=check, rounds=rounds)
     try:
-        work.run()
+        for step in work.run():
+            if steps is not None:
+                steps.append(step)
     except (RecursionError, MemoryError):
         # Without its callers, or what it calls, a module would be understood otherwise than it is meant.
         deep = [each for each in texts if _is_too_deep(each)]
@@ -116,6 +119,19 @@ def rewrite_project(
         asked = [each for each in texts if each.settings is not None]
         return [FileError(each.path, _TOO_DEEP if each in deep else told) for each in asked]
     return [work.result(each) for each in texts if each.settings is not None]
+
+
+def carried_out(text: Text, module: Module, edits: Sequence[Edit]) -> str:
+    """The whole text of a file after edits of its module.
+
+    Raises:
+        FileError: when they cannot be carried out.
+    """
+    return _mark(text) + _apply(module, edits)
+
+
+def _mark(text: Text) -> str:
+    return text.text[: len(text.text) - len(text.text.removeprefix(_MARK))]
 
 
 def _is_too_deep(text: Text) -> bool:
@@ -138,6 +154,18 @@ def _sites(rule: Codemod, script: Script) -> list[Finding] | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """What a round does to a module."""
+
+    text: Text
+    round: int
+    module: Module
+    """As it is before."""
+    done: tuple[tuple[Site, tuple[Edit, ...]], ...]
+    """The sites that are rewritten, each with all that its change needs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Chosen:
     """What is done to a module in a round, as far as it is decided."""
 
@@ -146,6 +174,8 @@ class _Chosen:
     accepted: conflicts.Accepted = field(default_factory=conflicts.Accepted)
     waiting: list[Finding] = field(default_factory=list)
     """Findings that depend on what another rule does to the script."""
+    done: list[tuple[Site, tuple[Edit, ...]]] = field(default_factory=list)
+    """The sites that are rewritten, each with its edits."""
 
 
 class _Work:
@@ -163,13 +193,13 @@ class _Work:
         self._whole: Whole | None = None
         self._shared: dict[tuple[Module, ...], Script] = {}
 
-    def run(self) -> None:
+    def run(self) -> Iterator[Step]:
         """All rounds."""
         for text in self._texts:
             with self._fault(text):
                 self._original[text] = text.parsed(self._current[text])
         modules = self._modules()
-        for number, group in enumerate(self._rounds, start=1):
+        for number, group in enumerate(self._rounds):
             if self._whole is None:
                 modules = self._modules()
             chosen: list[_Chosen] = []
@@ -180,13 +210,15 @@ class _Work:
                     if suppressions is None or suppressions.skip_file or not rules:
                         continue
                     chosen.append(self._choose(text, *self._find(text, modules, rules), suppressions))
-            is_last = number == len(self._rounds)
+            is_last = number == len(self._rounds) - 1
             for each in chosen:
                 with self._fault(each.text):
                     self._decide(each)
                     if each.accepted.edits and not (self._check and is_last):
                         self._current[each.text] = _apply(each.script.module, each.accepted.edits)
                         self._forget()  # what is known is of the texts before
+                if each.done and each.text not in self._faults:
+                    yield Step(each.text, number, each.script.module, tuple(each.done))
 
     def _modules(self) -> dict[Text, Module]:
         """The modules as they are now."""
@@ -260,8 +292,14 @@ class _Work:
             if reason is None and finding.rewrites:
                 rewritten.add((finding.rule, finding.node))
                 newest = max(newest, finding.since)
-            self._sites[text].append(_site(finding if reason is None else _left(finding, reason)))
+            self._note(chosen, finding if reason is None else _left(finding, reason))
         return chosen
+
+    def _note(self, chosen: _Chosen, finding: Finding) -> None:
+        site = _site(finding, self._original[chosen.text])
+        self._sites[chosen.text].append(site)
+        if finding.rewrites:
+            chosen.done.append((site, finding.edits))
 
     def _decide(self, chosen: _Chosen) -> None:
         """Notes the sites that depend on what another rule does to the script, wherever that is."""
@@ -277,8 +315,7 @@ class _Work:
                     remedy=f"--ignore {finding.unless} has it written",
                 )
             reason = reason or chosen.accepted.add(finding.edits)
-            done = finding if reason is None else _left(finding, reason)
-            self._sites[chosen.text].append(_site(done))
+            self._note(chosen, finding if reason is None else _left(finding, reason))
 
     @contextlib.contextmanager
     def _fault(self, text: Text) -> Iterator[None]:
@@ -292,10 +329,9 @@ class _Work:
         """What became of a module."""
         if text in self._faults:
             return self._faults[text]
-        mark = text.text[: len(text.text) - len(text.text.removeprefix(_MARK))]
         sites = sorted(self._sites[text], key=lambda site: (site.line, site.column))
         notes = tuple(_notes(self._targets.get(text, UNKNOWN), sites))
-        return Rewrite(text.path, text.text, mark + self._current[text], tuple(sites), notes)
+        return Rewrite(text.path, text.text, _mark(text) + self._current[text], tuple(sites), notes)
 
 
 def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, Said], ...]:
@@ -447,20 +483,21 @@ def _apply(module: Module, edits: Sequence[Edit]) -> str:
     return text
 
 
-def _site(finding: Finding) -> Site:
+def _site(finding: Finding, original: Module) -> Site:
     """The finding as plain values, at the original's lines."""
     module, node, said = finding.module, finding.node, finding.said
-    original = module.shown_line
+    shown = module.shown_line
     spans = []
     for edit in finding.edits:
         line, end_line = conflicts.touched_lines(edit)
-        first = original(line)
-        spans.append(Span(first, first - 1 if end_line < line else original(end_line)))
+        first = shown(line)
+        spans.append(Span(first, first - 1 if end_line < line else shown(end_line)))
+    begins = shown(module.line_of(module.span(node)[0]))
     return Site(
         rule=finding.rule,
-        line=original(module.line_of(module.span(node)[0])),
+        line=begins,
         column=module.column(node),
-        end_line=original(node.end_lineno),  # type: ignore[attr-defined]
+        end_line=shown(node.end_lineno),  # type: ignore[attr-defined]
         end_column=module.end_column(node),
         message=said.text,
         promise=finding.promise,
@@ -472,6 +509,7 @@ def _site(finding: Finding) -> Site:
         code="" if finding.because is None else finding.because.code,
         remedy="" if finding.because is None else finding.because.remedy,
         needs=finding.needs,
+        excerpt=original.lines[begins - 1],
     )
 
 
