@@ -23,6 +23,8 @@ OF_ALL: Mapping[str, str] = MappingProxyType(
         "not-measured": "`--verify` could not measure the change, which is one of rounding: nothing of it acts on this "
         "device. Run it on a GPU, try `--device simulated`, or write it all the same with `--unmeasured`.",
         "not-verified": "`--verify` ran the change, and it did not hold up.",
+        "library-changed": "The script replaces a class, method or function of a library, and what it does then is not "
+        "known. Write a class of your own that derives from the library's.",
         "older-torch": "The change needs a newer PyTorch than the oldest one that the script is known to run on. Raise "
         "the requirement, or say `--target-torch`.",
         "overlapping-change": "Another change touches the same code. Apply that one, and run torchfast again.",

@@ -14,6 +14,7 @@ from codemods.facts.data.layout import why_not_in_order
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.loaders import Given
 from codemods.facts.loops import module_of
+from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import argument
 
@@ -104,6 +105,9 @@ def _why_not_indexed(script: Script, loader: Loader) -> Reason | None:
         if value.sort is not Sort.MADE or value.name not in {_TENSORS, _SUBSET} or not isinstance(value.site, ast.Call):
             text = "its data set may be something else than a TensorDataset, which takes many indices at once"
             return Reason("unknown-dataset", text)
+        reason = why_overwritten(flow, loader.module, {value.name})
+        if reason is not None:
+            return reason
         if value.name == _SUBSET:
             reason = _why_not_numbers(script, value.site)
             if reason is not None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, without_none
+from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, in_order, without_none
+from codemods.facts.loops import module_of
+from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import Reason
 from codemods.library.datasets import has_one_size, transform_position
 from codemods.library.kinds import Kind, argument, described, kind
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode
 
+_COMPOSE = "torchvision.transforms.Compose"
 # Methods of tensors and of PIL's images whose results are as large as those of another image of the same size.
 _OF_FORM = frozenset(
     {"mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "pow", "neg", "abs", "sqrt", "exp", "log", "clamp"}
@@ -79,6 +82,19 @@ class Dataset:
                 return Reason("unknown-dataset", f"its data set is not known: {part.name}")
             if part.sort is Sort.CHOICE:
                 return Reason("unknown-dataset", f"its data set is chosen when the script is started ({part.name})")
+        return self.why_replaced
+
+    @cached_property
+    def why_replaced(self) -> Reason | None:
+        """Why it may not do what it is known for: the script replaces a part of a library's data sets or transforms."""
+        for value in in_order({*self.parts, *without_none(self.values)}):
+            if value.site is not None and value.sort in {Sort.MADE, Sort.INSTANCE}:
+                steps = Dataset(self.flow, frozenset({value})).transforms or ()
+                names = {_COMPOSE, *(each.name for each in steps if each.sort is Sort.MADE)} if steps else set()
+                names |= names_of(self.flow, value)
+                reason = why_overwritten(self.flow, module_of(self.flow, value.site), names)
+                if reason is not None:
+                    return reason
         return None
 
     @cached_property

@@ -16,6 +16,7 @@ from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_no
 from codemods.facts.data.reads import passes
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import place
+from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import LOADER, Kind, kind
 
@@ -104,7 +105,11 @@ class Loader:
 
     @cached_property
     def unknown_arguments(self) -> Reason | None:
-        """Why there may be arguments that cannot be seen, or None where there are none."""
+        """Why there may be arguments that cannot be seen, or that are not torch's; None where there are none."""
+        return why_overwritten(self.flow, self.module, {LOADER}) or self._why_unseen
+
+    @property
+    def _why_unseen(self) -> Reason | None:
         if self.passing is None:
             name = self.value.name
             if self.own_iteration is not None:

@@ -14,6 +14,7 @@ from codemods.facts.data.looking import is_only_looked_at
 from codemods.facts.data.reads import How
 from codemods.facts.data.tall_images import as_tall_image
 from codemods.facts.loops import loop_around, module_of, place
+from codemods.facts.overwritten import why_overwritten
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.workers.payload import worker_code
 from codemods.facts.workers.shared_state import changed_by, changes, changes_of_what_is_sent
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**30
 """What the images of a data set may take in memory, as numbers of 32 bits; twice as much while they are stacked."""
 _BYTES = 4
+_TENSORS = "torch.utils.data.TensorDataset"
+_COLLATE = "torch.utils.data.default_collate"
 _SPLIT = "torch.utils.data.random_split"
 _PARTS = frozenset(f"torch.utils.data.{name}" for name in ("random_split", "Subset", "ConcatDataset"))
 """What makes data sets of others, of which is asked where a loader reads them."""
@@ -85,7 +88,8 @@ def read_once(script: Script, module: Module, value: Value) -> ReadOnce | Reason
     """How a data set can be read once before the first epoch; why it cannot, or should not."""
     call = value.site
     assert isinstance(call, ast.Call)  # noqa: S101 - for mypy: it is one of ``image_sets``
-    reason = _why_own_class(script, value) or _why_items_differ(script, call, value) or _why_too_large(script, value)
+    reason = _why_own_class(script, value) or _why_replaced(script, module, value)
+    reason = reason or _why_items_differ(script, call, value) or _why_too_large(script, value)
     otherwise = _why_used_otherwise(script, value) if reason is None else None
     node = call if otherwise is None else _only_given(script, module, value)
     reason = (
@@ -112,6 +116,12 @@ def _why_own_class(script: Script, value: Value) -> Reason | None:
     text = f"class {class_.name} is the script's own ({HERE}), and may make other items in each epoch:"
     remedy = "give the loader a TensorDataset of its items where it does not"
     return Reason("own-dataset-class", text, (place(script.flow, class_),), remedy)
+
+
+def _why_replaced(script: Script, module: Module, value: Value) -> Reason | None:
+    """Why what reads it, or reads it once, may do something else: the script replaces a part of it."""
+    own = Dataset(script.flow, frozenset({value})).why_replaced
+    return own or why_overwritten(script.flow, module, {_TENSORS, _COLLATE})
 
 
 def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | None:

@@ -114,7 +114,7 @@ def _readers(script: Script, value: Value) -> Iterator[Loader]:
 
 
 def _read(script: Script, loader: Loader) -> Read | Reason:
-    found = batches(script, loader)
+    found = loader.dataset.why_replaced or batches(script, loader)
     if isinstance(found, Reason):
         return found
     pinned = loader.pin_memory

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.values import Sort, library_names
 from codemods.facts.devices.cuda_use import capture
+from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.fused import FUSED, NOT_FUSED
 from codemods.library.kinds import Kind, kind
@@ -37,7 +38,8 @@ _USES = {
 def why_not_fused(script: Script, made: Made) -> Reason | None:
     """Why the optimizer steps as it does, whatever it steps and wherever that is."""
     return (
-        _why_loaded(script, made)
+        why_overwritten(script.flow, made.module, names_of(script.flow, made.value))
+        or _why_loaded(script, made)
         or _why_used_otherwise(script, made)
         or capture(script)
         or _why_other_parameters(script)

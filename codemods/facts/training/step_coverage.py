@@ -10,6 +10,7 @@ from codemods.dataflow.values import without_none
 from codemods.facts.autograd.coverage import depends, why_gradients_may_miss
 from codemods.facts.loops import place as place_of
 from codemods.facts.models.layers import Model
+from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reach import switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.gradient_uses import first_use, is_of_a_batch, reads, zeroes
@@ -41,6 +42,9 @@ def why_not_alike(script: Script, place: ast.AST, owners: Values) -> Reason | No
     if use is not None:
         seen, module, node = use
         return Reason("gradients-read", f"{seen.value} ({HERE})", (at(module, node),))
+    replaced = _why_steps_otherwise(script, owners)
+    if replaced is not None:
+        return replaced
     models = models_of(script, owners)
     if models is None:
         return _misses("its parameters are not known")
@@ -58,6 +62,13 @@ def why_not_alike(script: Script, place: ast.AST, owners: Values) -> Reason | No
         if missing is not None:
             return missing.following(f"{MISSES}: ")
     return _why_not_every_time(script, place, models)
+
+
+def _why_steps_otherwise(script: Script, owners: Values) -> Reason | None:
+    """Why what zeroes the gradients, or steps by them, may not be torch's: the script replaces a part of it."""
+    objects = {*owners, *(each.value for each in script.optimizers)}
+    classes = frozenset().union(*(names_of(script.flow, each) for each in objects))
+    return why_overwritten(script.flow, script.module, classes)
 
 
 def _other_optimizer(script: Script, owners: Values, models: list[Model]) -> ast.AST | None:
