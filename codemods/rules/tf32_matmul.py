@@ -126,9 +126,7 @@ for words in torch.randn(100, 2, 128, 64, 512).cuda():
                     sites.setdefault(site, each.model.value)
         if not sites:
             here = [site for _, each in script.backwards for site in sites_here(script, each)]
-            if here and (script.may_use_cuda or script.framework is not None):
-                text = "what is trained is not known to be a model"
-                yield self.left(script.module, here[0], script_wide(script) or Reason("unknown-model", text))
+            yield from self._without_model(script, here[0]) if here else ()
             return
         values = list(dict.fromkeys(sites.values()))
         multiplying = [each for each in values if multiplies(script, each)]
@@ -136,6 +134,12 @@ for words in torch.randn(100, 2, 128, 64, 512).cuda():
         # Rather one that is made when the script runs than one of a function that nothing calls.
         first = min(inside, key=lambda each: not runs(script, each))
         yield self._site(script, first, inside, multiplying)
+
+    def _without_model(self, script: Script, site: ast.AST) -> Iterator[Finding]:
+        """The same where no model is seen that the script trains; nothing where it stays on the CPU for certain."""
+        reason = script_wide(script) or Reason("unknown-model", "what is trained is not known to be a model")
+        if reason.code != "no-cuda":
+            yield self.left(script.module, site, reason)
 
     def _site(self, script: Script, site: ast.AST, sites: list[ast.AST], models: list[Value]) -> Finding:
         module = script.module

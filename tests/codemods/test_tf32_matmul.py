@@ -235,6 +235,35 @@ def test_what_is_trained_may_be_unknown() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "because"),
+    [
+        pytest.param(
+            'torch.set_default_device(os.environ["DEVICE"])\n',
+            "whether the default device is CUDA is not followed (line 6): move the model to it",
+            id="the default device may be CUDA",
+        ),
+        pytest.param(
+            "from settings import device\nscale = torch.ones(512).to(device)\n",
+            "whether device is a CUDA device is not known (line 7): the device comes from settings.device",
+            id="the device is not known",
+        ),
+    ],
+)
+def test_where_no_model_is_seen_an_unknown_device_is_named(before: str, because: str) -> None:
+    left(
+        f"{before}layer = nn.Linear(512, 512)\n{TRAIN.replace('model(x)', 'layer.forward(x)').replace('.cuda()', '')}",
+        because,
+    )
+
+
+def test_where_no_model_is_seen_a_script_on_the_cpu_has_no_site() -> None:
+    check_silent(
+        Tf32Matmul,
+        f"{IMPORTS}w = torch.ones(512, 9, requires_grad=True)\nfor x in torch.ones(3, 512):\n    (x @ w).sum().backward()\n",
+    )
+
+
 def test_a_script_that_trains_nothing_has_no_site() -> None:
     check_silent(Tf32Matmul, IMPORTS + MODEL + "print(model(torch.ones(1, 1, 512).cuda()))\n")
 
