@@ -218,7 +218,7 @@ class Expressions:
         operands = joined(left, right)
         containers = [each for each in operands if each.sort is Sort.CONTAINER]
         if not containers or not isinstance(node.op, (ast.Add, ast.Mult, ast.BitOr)):
-            return self._flow.combined(operands)
+            return self._flow.operation(node, left, right)
         if isinstance(node.op, ast.BitOr):
             self._flow.merge(node, operands)
         else:

@@ -63,6 +63,9 @@ class Semantics(Protocol):
     def iterate(self, flow: Flow, owner: Value, node: ast.AST) -> Values:
         """What the elements are that iterating over a library's thing yields."""
 
+    def operation(self, flow: Flow, node: ast.BinOp | ast.AugAssign, left: Values, right: Values) -> Values | None:
+        """What an operation makes of values, where it does more than to compute with them; None where not."""
+
     def operand(self, flow: Flow, value: Value) -> Value:
         """What a value is to an operator, such as ``*``."""
 
@@ -290,6 +293,11 @@ class Flow(Calls):
     def combined(self, values: Values) -> Values:
         """What an operation on the values yields."""
         return combined(frozenset(self._semantics.operand(self, each) for each in values))
+
+    def operation(self, node: ast.BinOp | ast.AugAssign, left: Values, right: Values) -> Values:
+        """What an operation on the values yields, other than on containers."""
+        made = self._semantics.operation(self, node, left, right)
+        return made if made is not None else self.combined(joined(left, right))
 
     # Calls.
 

@@ -109,8 +109,8 @@ class Interpretation(Expressions):
         for each in kept:
             if each.sort is Sort.CONTAINER:
                 self._flow.put(each.site, UNKNOWN_KEY, added)
-        others = joined(old - kept, operand) if old - kept else NOTHING
-        self._bind(statement.target, joined(kept, self._flow.combined(others)))
+        made = self._flow.operation(statement, old - kept, operand) if old - kept else NOTHING
+        self._bind(statement.target, joined(kept, made))
 
     def _for(self, statement: ast.For | ast.AsyncFor) -> None:
         elements = self._flow.elements(self._evaluate(statement.iter), statement.iter)

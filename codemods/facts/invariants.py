@@ -11,6 +11,7 @@ from codemods.dataflow.names import bound_names, decorators, scope_of
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import last_name, walk
 from codemods.dataflow.values import Sort, library_names, without_none
+from codemods.facts.data.datasets import is_concatenated
 from codemods.facts.loops import module_of, place
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason
@@ -116,7 +117,7 @@ class Invariants:
             case ast.Call():
                 return self._why_call(node)
             case _ if isinstance(node, _OPERATIONS):
-                return self._first(*_children(node)) or self._why_not_number(*_children(node))
+                return self._first(*_children(node)) or self._why_not_computed(node)
         return self._why_form(node)
 
     def _why_form(self, node: ast.expr) -> Reason | None:
@@ -132,6 +133,10 @@ class Invariants:
                 read = (each for each in walk(body) if isinstance(each, ast.Name) and each.id not in own_names)
                 return self._first(*_children(arguments), *read)
         return self._unknown(node)
+
+    def _why_not_computed(self, node: ast.expr) -> Reason | None:
+        """Why what is computed of the same may be another thing: it is of no numbers, nor one data set of two."""
+        return None if is_concatenated(self._flow, node) else self._why_not_number(*_children(node))
 
     def _first(self, *nodes: ast.expr) -> Reason | None:
         return next((reason for each in nodes if (reason := self.why_varies(each)) is not None), None)

@@ -58,6 +58,8 @@ _DATASETS = frozenset(
     f"torch.utils.data.{name}"
     for name in words("Dataset IterableDataset TensorDataset Subset ConcatDataset ChainDataset StackDataset")
 )
+CONCATENATED = "torch.utils.data.ConcatDataset"
+"""What has the items of several data sets, one after the other: also ``a + b`` of two."""
 HUGGING_FACE = frozenset(f"datasets.{name}" for name in words("load_dataset load_from_disk concatenate_datasets")) | {
     f"datasets.Dataset.from_{what}" for what in words("dict list pandas generator csv json")
 }

@@ -485,6 +485,16 @@ def test_a_data_set_is_left_for_its_transform(transform: str, because: str) -> N
             id="a part",
         ),
         pytest.param(
+            f"{MADE}more = random_split(data, [100, 59900])[0]\nloader = DataLoader(data + more, batch_size=64)\n",
+            "a loader reads a part of it, or more than it alone (line 8)",
+            id="the sum of two data sets",
+        ),
+        pytest.param(
+            f"{MADE}data += random_split(data, [100, 59900])[0]\n{LOADER}",
+            "a loader reads a part of it, or more than it alone (line 8)",
+            id="what another data set is added to",
+        ),
+        pytest.param(
             'data = datasets.MNIST("data", True, transform, lambda label: label % 2)\n' + LOADER,
             "its labels are transformed, and may be other numbers once they are stacked",
             id="other labels, by the fourth argument",

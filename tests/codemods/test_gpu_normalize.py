@@ -284,6 +284,19 @@ def test_parts_of_a_data_set_are_read_by_loaders_of_their_own() -> None:
     )
 
 
+def test_two_data_sets_in_one_loader_change_together() -> None:
+    both = 'data = data + datasets.MNIST("data", train=False, transform=transform)\n'
+    rewrites(TRANSFORM + DATA + both + LOADER + READ, BYTES + DATA + both + LOADER + AFTER)
+
+
+def test_other_images_in_a_sum_of_data_sets_are_seen() -> None:
+    both = 'data = data + datasets.MNIST("data", train=False, transform=transforms.ToTensor())\n'
+    left(
+        TRANSFORM + DATA + both + LOADER + READ,
+        "images that are transformed otherwise, by torchvision.transforms.ToTensor() (line 8), are moved at the same place",
+    )
+
+
 # What is left.
 
 

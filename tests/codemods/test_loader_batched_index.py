@@ -186,6 +186,11 @@ NO_PARTS = "what the indices of its Subset are is not known (line 6), and a list
             id="joined data sets take one index",
         ),
         pytest.param(
+            "loader = DataLoader(data + data, batch_size=64)",
+            "its data set may be something else than a TensorDataset, which takes many indices at once",
+            id="so do those that are joined by +",
+        ),
+        pytest.param(
             "loader = DataLoader(TensorDataset(x.float()), batch_size=64)",
             "its data set has no name, by which its sampler could ask for its length: give it a name",
             id="no name",

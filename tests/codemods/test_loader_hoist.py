@@ -137,6 +137,7 @@ def test_a_method_that_only_builds_is_called_once() -> None:
         pytest.param("", "data, 8, collate_fn=lambda items: items", id="a function without names of the loop"),
         pytest.param("parts = random_split(data, [60, 4])\n", "parts[0], 8", id="a split from outside"),
         pytest.param("", "ConcatDataset([data, data]), 8", id="a data set that keeps others"),
+        pytest.param("other = Subset(data, [1])\n", "data + other, 8", id="two data sets, one after the other"),
     ],
 )
 def test_arguments_that_stay(before: str, call: str) -> None:

@@ -891,6 +891,10 @@ DECLINED = {
         "loader = DataLoader(TensorDataset(load().cuda(), torch.zeros(9)))\n" + MOVED,
         "its data set already holds tensors on a device (line 8)",
     ),
+    "N1: one of two data sets that are joined may hold CUDA tensors": (
+        "loader = DataLoader(data + TensorDataset(torch.zeros(9, 3).cuda()))\n" + MOVED,
+        "its data set already holds tensors on a device (line 8)",
+    ),
     "N1: the data set may hold CUDA tensors": (
         ANY_DEVICE + "loader = DataLoader(TensorDataset(torch.randn(9, 3, device=device)))\n" + TO_DEVICE,
         "its data set already holds tensors on a device (line 9)",

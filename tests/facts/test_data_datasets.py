@@ -48,6 +48,12 @@ def dataset(code: str, before: str = "") -> Dataset:
         ("tensors", {"torch.utils.data.TensorDataset"}),
         ("Subset(tensors, [0])", {"torch.utils.data.TensorDataset"}),
         ("ConcatDataset([tensors, Rows()])", {"torch.utils.data.TensorDataset", "Rows"}),
+        ("tensors + Rows()", {"torch.utils.data.TensorDataset", "Rows"}),
+        (
+            "Rows() + tensors + datasets.MNIST('d')",
+            {"torch.utils.data.TensorDataset", "Rows", "torchvision.datasets.MNIST"},
+        ),
+        ("Subset(tensors + Rows(), [0])", {"torch.utils.data.TensorDataset", "Rows"}),
         ("random_split(Rows(), [4, 4])[0]", {"Rows"}),
         ("Subset(Subset(Rows(), [0]), [0])", {"Rows"}),
     ],
@@ -65,12 +71,26 @@ def test_the_data_sets_inside(code: str, names: set[str]) -> None:
         ("Rows()", None),
         ("library.data()", "unknown-dataset"),
         ("args.data", "unknown-dataset"),
+        ("tensors + Rows()", None),
+        ("tensors + (Rows() if args.rows else library.data())", "unknown-dataset"),
     ],
 )
 def test_why_it_is_not_known(code: str, reason: str | None) -> None:
     found = dataset(code).why_unknown
 
     assert (None if found is None else found.code) == reason
+
+
+def test_what_is_added_to_is_made_of_both() -> None:
+    found = dataset("data", "data = tensors\ndata += Rows()")
+
+    assert {"torch.utils.data.TensorDataset", "Rows"} == {each.name for each in found.parts}
+
+
+def test_a_class_may_have_a_sum_of_its_own() -> None:
+    own = "class Sums(Rows):\n    def __add__(self, other):\n        return other\n"
+
+    assert {each.name for each in dataset("Sums() + tensors", own).parts}.isdisjoint({"Sums", "Rows"})
 
 
 @pytest.mark.parametrize(
@@ -84,6 +104,8 @@ def test_why_it_is_not_known(code: str, reason: str | None) -> None:
         ("Stream()", False, True),
         ("datasets.MNIST('d')", False, False),
         ("ConcatDataset([tensors, Rows()])", False, False),
+        ("tensors + TensorDataset(torch.ones(2, 3))", True, False),
+        ("Stream() + Stream()", False, True),
     ],
 )
 def test_its_sort(code: str, is_in_memory: bool, is_iterable: bool) -> None:  # noqa: FBT001 - the expectation itself

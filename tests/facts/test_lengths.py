@@ -34,6 +34,8 @@ class Files(Dataset):
         ("Rows()", "", 100),
         ("TensorDataset(torch.zeros(64, 3))", "batch_size=16", 4),
         ("Subset(Rows(), range(20))", "batch_size=10", 10),
+        ("Rows() + TensorDataset(torch.zeros(64, 3))", "batch_size=41", 4),
+        ("Rows() + Files('d')", "batch_size=10", None),
         ("datasets.MNIST('d')", "batch_size=1000", 60),
         ("datasets.CIFAR10('d', False)", "batch_size=1000", 10),
         ("datasets.EMNIST('d', 'digits')", "batch_size=1000", 240),

@@ -12,7 +12,7 @@ from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
 from codemods.facts.loops import may_give, module_of, places_that_run, repeats
 from codemods.library.datasets import largest, selecting, sizes, train_position
-from codemods.library.kinds import LOADER, PROGRESS, Kind, argument, kind
+from codemods.library.kinds import CONCATENATED, LOADER, PROGRESS, Kind, argument, kind
 from codemods.library.transforms import Size, transform
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ class Lengths:
             is_whole = isinstance(value.site, ast.expr) and None not in self._flow.keys(value)
             found = self._constants.of(value.site) if is_whole and isinstance(value.site, ast.expr) else None
             return len(found) if isinstance(found, (list, tuple)) else None
+        if value.name == CONCATENATED and isinstance(value.site, ast.BinOp):
+            sides = [self.items(self._flow.values(each), within) for each in (value.site.left, value.site.right)]
+            return sum(each for each in sides if each is not None) if None not in sides else None
         if value.sort is not Sort.MADE or call is None:
             return None
         first = call.args[0] if call.args else None
@@ -71,7 +74,7 @@ class Lengths:
             return self._rows(first) if read is None else self.items(read, within)
         if value.name in {"torch.utils.data.Subset", "torch.utils.data.random_split"} and first is not None:
             return self.items(self._flow.values(first), within)
-        if value.name == "torch.utils.data.ConcatDataset" and first is not None:
+        if value.name == CONCATENATED and first is not None:
             parts = [self.items(frozenset({part}), within) for each in self._flow.values(first)
                      for part in self._flow.items(each)]  # fmt: skip
             return sum(each for each in parts if each is not None) if parts and None not in parts else None

@@ -14,7 +14,7 @@ from codemods.facts.loops import module_of
 from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import Reason
 from codemods.library.datasets import has_one_size, transform_position
-from codemods.library.kinds import Kind, argument, described, kind
+from codemods.library.kinds import CONCATENATED, Kind, argument, described, kind
 from codemods.library.transforms import Size, transform
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ class Dataset:
         return tuple(found)
 
     def _inner(self, value: Value) -> Values | None:
+        if value.name == CONCATENATED and isinstance(value.site, (ast.BinOp, ast.AugAssign)):
+            return self.flow.items(value)
         if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call):
             return None
         if value.name == "torch.utils.data.Subset":
             return argument(self.flow, value.site, 0, "dataset") or None
         first = argument(self.flow, value.site, 0, "datasets")
-        if value.name in {"torch.utils.data.ConcatDataset", "torch.utils.data.ChainDataset"}:
+        if value.name in {CONCATENATED, "torch.utils.data.ChainDataset"}:
             return NOTHING.union(*[self.flow.items(each) for each in first]) or None
         return None
 
@@ -261,6 +263,14 @@ class Dataset:
         size = argument_of(call, "size", 0)
         values = self.flow.values(size) if size is not None else NOTHING
         return bool(values) and all(each.sort is Sort.CONTAINER and self.flow.keys(each) == {0, 1} for each in values)
+
+
+def is_concatenated(flow: Flow, node: ast.AST | None) -> bool:
+    """Whether it is ``a + b`` or ``a += b`` of data sets."""
+    made = node.target if isinstance(node, ast.AugAssign) else node
+    return isinstance(made, ast.expr) and any(
+        each.site is node and each.name == CONCATENATED for each in flow.values(made)
+    )
 
 
 def given_transform(name: str, call: ast.Call) -> ast.expr | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.source import LOOPS, walk
 from codemods.dataflow.values import NONE, Literal, Sort, class_of, library_names, without_none
 from codemods.facts.cost.worth import worth
-from codemods.facts.data.datasets import Dataset, given_label_transform
+from codemods.facts.data.datasets import Dataset, given_label_transform, is_concatenated
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.looking import is_only_looked_at
 from codemods.facts.data.reads import How
@@ -227,9 +227,12 @@ def _parts_of(script: Script, value: Value) -> list[Value]:
         for module, node in script.flow.places(given):
             call = module.parent(node)
             call = module.parent(call) if isinstance(call, (ast.keyword, ast.List)) else call
-            if not isinstance(call, ast.Call) or not {each.name for each in script.flow.values(call.func)} & _PARTS:
+            is_sum = is_concatenated(script.flow, call)
+            is_part = isinstance(call, ast.Call) and {each.name for each in script.flow.values(call.func)} & _PARTS
+            if call is None or not (is_sum or is_part):
                 continue
-            made = (item for each in script.flow.values(call) for item in _of_container(script, each))
+            result = call.target if isinstance(call, ast.AugAssign) else call
+            made = (item for each in script.flow.values(result) for item in _of_container(script, each))
             new = [each for each in made if each.site is call and each not in found]
             found.extend(new)
             todo.extend(new)
@@ -246,6 +249,8 @@ def is_only_read(script: Script, module: Module, node: ast.expr) -> bool:
     if isinstance(above, ast.keyword):
         above = module.parent(above)
     if isinstance(getattr(node, "ctx", None), ast.Store) or isinstance(above, _HANDING_ON):
+        return True
+    if is_concatenated(script.flow, above):
         return True
     if isinstance(above, ast.Attribute):
         return above.attr in {"__len__", "indices"}
@@ -313,11 +318,11 @@ def _why_reader(script: Script, loader: Loader, value: Value) -> Reason | None:
         text = f"worker processes read it beside the training ({HERE}):"
         return Reason("script-decides", text, here, remedy="take num_workers away where the processors are busy anyway")
     for each in without_none(loader.dataset.values):
-        inner = each.site if isinstance(each.site, ast.Call) else None
-        if each == value or inner is None or value not in Dataset(script.flow, frozenset({each})).parts:
+        if each == value or value not in Dataset(script.flow, frozenset({each})).parts:
             continue
-        made = {name.name for name in script.flow.values(inner.func)}
-        if made != {_SPLIT} or value not in argument(script.flow, inner, 0, "dataset"):
+        inner = each.site if isinstance(each.site, ast.Call) else None
+        made = {name.name for name in script.flow.values(inner.func)} if inner is not None else set()
+        if inner is None or made != {_SPLIT} or value not in argument(script.flow, inner, 0, "dataset"):
             text = f"a loader reads a part of it, or more than it alone ({HERE})"
             return Reason("other-arguments", text, here)
     return why_reading_is_unknown(script, loader)

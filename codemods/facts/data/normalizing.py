@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, library_names, without_none
 from codemods.facts.data.batch_roles import RESHAPES, VARIABLE, Role, role_of, roles_in, takes_parts
+from codemods.facts.data.datasets import is_concatenated
 from codemods.facts.data.loader_use import why_reading_is_unknown
 from codemods.facts.data.normalize_steps import COMPOSE, LeftError, may_normalize, normalized
 from codemods.facts.loops import module_of
@@ -201,7 +202,8 @@ class _Search:
     def _check_use(self, module: Module, node: ast.expr, what: str) -> None:
         """That what stands around a transform or a data set only hands it on."""
         above = module.parent(node)
-        if isinstance(getattr(node, "ctx", None), ast.Store) or _hands_on(above, node):
+        is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
+        if is_stored or _hands_on(above, node) or is_concatenated(self.script.flow, above):
             return
         if what == "the data set" and isinstance(above, ast.Attribute) and above.attr in _ABOUT:
             return

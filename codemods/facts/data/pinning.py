@@ -23,7 +23,7 @@ from codemods.dataflow.values import (
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.loops import module_of, place
 from codemods.facts.reason import HERE, Reason
-from codemods.library.kinds import HUGGING_FACE, Kind, is_dtype, kind
+from codemods.library.kinds import CONCATENATED, HUGGING_FACE, Kind, is_dtype, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -131,6 +131,8 @@ class _Search:
             return None
         self._seen.add(site)
         if value.sort is Sort.CONTAINER:
+            return self._first(self._flow.items(value), entries)
+        if value.name == CONCATENATED and not isinstance(site, ast.Call):
             return self._first(self._flow.items(value), entries)
         if not isinstance(site, ast.Call):
             return None
