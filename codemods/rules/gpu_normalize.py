@@ -17,6 +17,7 @@ from codemods.facts.data.normalizing_places import (
     home_of_all,
     made_for,
     numbers_at,
+    why_unsure,
 )
 from codemods.facts.reason import HERE, Reason, at
 
@@ -56,8 +57,9 @@ class GpuNormalize(Codemod):
         Something stands between ``ToTensor`` and ``Normalize`` or behind them, such as ``RandomErasing``, or a step
         before them is not torchvision's. The data set is the project's own, or its images may have more than 8 bits.
         The data set or the transform is used otherwise than through loaders; images are used before they are on the
-        device, such as to be shown; a loader has a ``collate_fn``. Of all transforms, data sets and loaders
-        whose images get to the same place each changes, or none.
+        device, such as to be shown; a loader has a ``collate_fn``. Channels have numbers of their own, and it is not
+        sure before the loop that there is CUDA, as it moves its batches under a condition. Of all transforms, data sets
+        and loaders whose images get to the same place each changes, or none.
 
     Results:
         The same formula in 32 bits: on the CPU the same numbers bit for bit, on CUDA other ones in the last bit, as it
@@ -279,6 +281,9 @@ class _Numbers:
         if home is None or torch is None:
             text = f"the device of the move cannot be named before the loop ({HERE})"
             return Reason("no-name", text, (at(self._module, move.loop),))
+        unsure = why_unsure(self._script, move, home.statement)
+        if unsure is not None:
+            return unsure
         numbers = numbers_at(self._script, together.transforms[0], index, home.statement)
         code = f"{name} = {torch}({numbers}, device={home.device}).view(-1, 1, 1)"
         made = self._made.setdefault(self._module.function(home.statement), [])

@@ -515,6 +515,71 @@ def test_numbers_on_a_device_that_is_computed_in_the_loop_are_left() -> None:
     left(colours + read, "the device of the move cannot be named before the loop (line 10)")
 
 
+UNSURE = (
+    "a pass of the loop may do without the move (line {}), as where there is no CUDA: "
+    "move the batches to a device that is chosen above the loop"
+)
+
+
+@pytest.mark.parametrize(
+    ("read", "line"),
+    [
+        pytest.param(
+            "    if not torch.cuda.is_available():\n        continue\n    x = x.cuda()\n", 11, id="it goes on"
+        ),
+        pytest.param("    if not torch.cuda.is_available():\n        break\n    x = x.to(device)\n", 11, id="it ends"),
+        pytest.param(
+            "    if torch.cuda.is_available():\n        x = x.cuda()\n        print(x.mean())\n", 10, id="in an if"
+        ),
+        pytest.param("    torch.cuda.is_available() and print(x.cuda().mean())\n", 10, id="after a test"),
+        pytest.param(
+            "    try:\n        print(x.cuda().mean())\n    except RuntimeError:\n        pass\n",
+            10,
+            id="its error is caught",
+        ),
+    ],
+)
+def test_numbers_are_left_where_there_may_be_no_cuda_before_the_loop(read: str, line: int) -> None:
+    colours = TRANSFORM.replace(GREY, COLOUR) + DATA.replace("MNIST", "CIFAR10") + LOADER
+    left(f"{colours}for x, y in loader:\n{read}", UNSURE.format(line))
+
+
+@pytest.mark.parametrize(
+    ("before", "read"),
+    [
+        pytest.param(
+            'device = "cuda" if torch.cuda.is_available() else "cpu"\n',
+            "for x, y in loader:\n    if len(x) < 8:\n        continue\n    x = x.to(device)\n",
+            id="a device that says where",
+        ),
+        pytest.param(
+            "",
+            "for x, y in loader:\n    x = x.to(device)\n    if len(x) < 8:\n        continue\n",
+            id="a pass that ends later",
+        ),
+    ],
+)
+def test_numbers_are_there_before_a_loop_that_ends_early(before: str, read: str) -> None:
+    colours = before + TRANSFORM.replace(GREY, "transforms.Normalize((0.1, 0.2, 0.3), (0.5,))")
+    data = DATA.replace("MNIST", "CIFAR10") + LOADER
+    made = "mean = torch.tensor((0.1, 0.2, 0.3), device=device).view(-1, 1, 1)\n"
+    line = "x = x.to(device)\n"
+    after = read.replace(line, f"{line}    x = x.float().div_(255).sub_(mean).div_(0.5)\n")
+    rewrites(colours + data + read, f"{before}{BYTES}{data}{made}{after}")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "for x, y in loader:\n    if not torch.cuda.is_available():\n        continue\n    x = x.cuda()\n",
+        "for x, y in loader:\n    if torch.cuda.is_available():\n        x = x.cuda()\n",
+    ],
+)
+def test_one_number_for_all_channels_is_made_nowhere(read: str) -> None:
+    lead = read[: read.index("x = x.cuda()")].rpartition("\n")[2]
+    rewrites(TRANSFORM + DATA + LOADER + read, f"{BYTES}{DATA}{LOADER}{read}{lead}x = x{APPLIED}\n")
+
+
 def test_numbers_on_a_device_that_is_written_out() -> None:
     colours = TRANSFORM.replace(GREY, "transforms.Normalize((0.49, 0.48, 0.45), (0.2, 0.2, 0.2))")
     data = DATA.replace("MNIST", "CIFAR10")
