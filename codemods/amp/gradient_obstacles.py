@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.amp.owners import parameters_of
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.dataflow.values import Container, Method, Tensor
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.precision.script_hazards import gradient_hook
 from codemods.facts.reason import HERE, Reason, at
@@ -89,9 +89,9 @@ class GradientObstacles:
             if isinstance(event.node, ast.Call) and event.node.args:
                 of = self._flow.values(event.node.args[0])
             layers = self._owners.layers_of(of) | {
-                each.of for each in of if each.sort is Sort.METHOD and each.of is not None
+                each.of for each in of if isinstance(each, Method) and each.of is not None
             }
-            is_tensor = any(each.sort in TENSOR_SORTS and each not in self._given for each in of)
+            is_tensor = any(isinstance(each, Tensor) and each not in self._given for each in of)
             if is_tensor or (self._layers and not layers <= self._layers):
                 text = f"gradients that no optimizer is seen to own are read in {HERE}"
                 return Reason("gradients-read", text, (self._at(event),))
@@ -116,7 +116,7 @@ class GradientObstacles:
             value.site for step in self._scaling.steps for value in step.values if isinstance(value.site, ast.Call)
         ]
         given = {value for call in calls for each in arguments_of(call) for value in self._flow.values(each)}
-        return given | {item for each in given if each.sort is Sort.CONTAINER for item in self._flow.items(each)}
+        return given | {item for each in given if isinstance(each, Container) for item in self._flow.items(each)}
 
     def _why_gradients_kept(self) -> Reason | None:
         """Gradients that are still there, unscaled or scaled otherwise, when a backward adds to them."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Container, Instance
 from codemods.facts.models.layers import Model
 from codemods.facts.models.stepped import given_parameters
 from codemods.facts.reach import own
@@ -73,7 +73,7 @@ class Owners:
 
     def _as_made(self, model: Value) -> Value:
         """The one object that ``self`` is, where the iteration calls only one of its class."""
-        if model.sort is not Sort.INSTANCE or model.site is not None:
+        if not isinstance(model, Instance) or model.site is not None:
             return model
         called = {each for phase in self.phases for each in self.all_phases.called(phase.code) if each.of == model.of}
         made = {each for each in called if each.site is not None}
@@ -104,7 +104,7 @@ def parameters_of(optimizer: Value) -> ast.expr | None:
 
 
 def _models_of(flow: Flow, values: Iterable[Value]) -> Iterator[Value]:
-    for value in closure(values, lambda each: flow.items(each) if each.sort is Sort.CONTAINER else ()):
+    for value in closure(values, lambda each: flow.items(each) if isinstance(each, Container) else ()):
         if (
             value.name in {"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"}
             and value.of is not None

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Made, Unknown, without_none
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.reason import HERE, Reason, at
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value, Values
     from codemods.facts.reason import Place
 
-_UNKNOWN = frozenset({Sort.UNKNOWN, Sort.MADE})
+_UNKNOWN = (Unknown, Made)
 _OF_SCHEDULERS = "get_last_lr"
 """A method that schedulers have and optimizers have not."""
 _SCHEDULER_TYPES = frozenset({"LRScheduler", "_LRScheduler"})
@@ -113,7 +113,7 @@ class StepObstacles:
             if not isinstance(call.func, ast.Attribute) or call.func.attr != "step" or arguments_of(call):
                 continue
             values = without_none(self._flow.values(call.func.value))
-            is_unknown = all(kind(self._flow, each) is None and each.sort in _UNKNOWN for each in values)
+            is_unknown = all(kind(self._flow, each) is None and isinstance(each, _UNKNOWN) for each in values)
             is_here = any(each in code for each in self._module.ancestors(call))
             if is_unknown and is_here and not self._updates_no_parameters(call, call.func.value):
                 return Reason("unknown-optimizer", f"what steps in {HERE} is not known", (at(self._module, call),))
@@ -138,7 +138,7 @@ class StepObstacles:
     def _makers(self, stepped: ast.expr, text: str) -> Iterator[str]:
         """The libraries' classes and functions that make it, or a tuple that it is unpacked from."""
         values = self._flow.values(stepped)
-        yield from (each.name for each in values if each.sort is Sort.MADE)
+        yield from (each.name for each in values if isinstance(each, Made))
         for assignment in self._module.nodes(ast.Assign) if not values else ():
             parts = [part for each in assignment.targets if isinstance(each, ast.Tuple) for part in each.elts]
             if isinstance(assignment.value, ast.Call) and text in map(ast.unparse, parts):

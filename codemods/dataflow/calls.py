@@ -17,7 +17,12 @@ from codemods.dataflow.values import (
     NOTHING,
     UNKNOWN_KEY,
     Arguments,
-    Sort,
+    Choice,
+    Class,
+    Container,
+    Function,
+    Instance,
+    Method,
     Value,
     Values,
     class_of,
@@ -89,9 +94,9 @@ class Calls(Classes, Imports):
 
     def run_by(self, callee: Value) -> Callee | None:
         """The project's function that a call of the value runs first: of an object its ``__call__``, or ``forward``."""
-        if callee.sort is Sort.INSTANCE and callee.of is not None and isinstance(callee.of.site, ast.ClassDef):
+        if isinstance(callee, Instance) and callee.of is not None and isinstance(callee.of.site, ast.ClassDef):
             return self.method(callee.of.site, "__call__") or self.method(callee.of.site, "forward")
-        if callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, CALLEES):
+        if isinstance(callee, (Function, Method)) and isinstance(callee.site, CALLEES):
             return callee.site
         class_ = called_through_base(callee)
         return self.method(class_, "forward") if class_ is not None else None
@@ -121,9 +126,9 @@ class Calls(Classes, Imports):
 
     def _filled_by(self, callee: Value, function: Callee) -> int | None:
         """How many parameters are filled before the arguments of a call that runs the function; None if it does not."""
-        if callee.sort in {Sort.FUNCTION, Sort.METHOD} and callee.site is function:
+        if isinstance(callee, (Function, Method)) and callee.site is function:
             return filled_by_owner(callee)
-        class_ = callee.site if callee.sort is Sort.CLASS else None
+        class_ = callee.site if isinstance(callee, Class) else None
         makes = isinstance(class_, ast.ClassDef) and self.method(class_, "__init__") is function
         return 1 if makes or self.run_by(callee) is function else None
 
@@ -142,7 +147,7 @@ class Calls(Classes, Imports):
     def escape(self, values: Values) -> None:
         """Notes that code that cannot be seen may call these functions."""
         self._escaped.update(
-            each.site for each in values if isinstance(each.site, CALLEES) and each.sort is not Sort.CONTAINER
+            each.site for each in values if isinstance(each.site, CALLEES) and not isinstance(each, Container)
         )
 
     def _call_method(
@@ -199,22 +204,22 @@ class Calls(Classes, Imports):
         module = next(each for each in self.modules if each.holds(node))
         for function in module.tree.body:
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                self.fill(frozenset({Value(Sort.FUNCTION, function.name, function)}))
+                self.fill(frozenset({Function(function.name, function)}))
 
     def fill(self, functions: Values) -> None:
         """Notes that the user chooses what functions, and classes, are called with when the script is started."""
         for value in functions:
-            if value.sort is Sort.CLASS and isinstance(value.site, ast.ClassDef):
+            if isinstance(value, Class) and isinstance(value.site, ast.ClassDef):
                 method = self.method(value.site, "__init__")
                 if method is not None:
                     self._fill(method, skip=1)
-            elif value.sort is Sort.FUNCTION and isinstance(value.site, CALLEES):
+            elif isinstance(value, Function) and isinstance(value.site, CALLEES):
                 self._fill(value.site)
 
     def _fill(self, function: Callee, skip: int = 0) -> None:
         self._filled.add(function)
         for parameter in signature(function).named[skip:]:
-            self.write("parameter", function, parameter.arg, frozenset({Value(Sort.CHOICE, parameter.arg)}))
+            self.write("parameter", function, parameter.arg, frozenset({Choice(parameter.arg)}))
 
     def _is_tried_out(self, function: Callee) -> bool:
         """Whether code that only a test runner runs calls, by now, a function of the program."""
@@ -229,16 +234,16 @@ _DEEPEST = 6
 
 def filled_by_owner(callee: Value) -> int:
     """How many of the first parameters of a function or method its object fills, or its class."""
-    if callee.sort is not Sort.METHOD or callee.site is None:
+    if not isinstance(callee, Method) or callee.site is None:
         return 0
     kinds = names.decorators(callee.site)
     # Called on the class itself, `Base.method(self, x)`, the object is the first argument.
-    unbound = callee.of is not None and callee.of.sort is Sort.CLASS and "classmethod" not in kinds
+    unbound = callee.of is not None and isinstance(callee.of, Class) and "classmethod" not in kinds
     return 0 if unbound or "staticmethod" in kinds else 1
 
 
 def called_through_base(callee: Value) -> ast.ClassDef | None:
     """The project's class of the object that ``super().__call__`` of a library calls."""
-    is_call = callee.sort is Sort.METHOD and callee.name == "__call__" and callee.site is None
-    is_of_object = callee.of is not None and callee.of.sort is Sort.INSTANCE
+    is_call = isinstance(callee, Method) and callee.name == "__call__" and callee.site is None
+    is_of_object = callee.of is not None and isinstance(callee.of, Instance)
     return class_of(callee.of) if is_call and is_of_object and callee.of is not None else None

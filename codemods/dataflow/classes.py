@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import names
 from codemods.dataflow.heap import Heap
 from codemods.dataflow.source import children, kept
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, joined
+from codemods.dataflow.values import NOTHING, Class, External, Unknown, Value, Values, class_of, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,8 +47,8 @@ class Classes(Heap):
         if self._heap.get(("base", class_, base)) is not known:
             self._lineages.clear()
         for value in values:
-            if value.sort is Sort.CLASS and value.site is not None:
-                self.write("subclass", value.site, "", frozenset({Value(Sort.CLASS, class_.name, class_)}))
+            if isinstance(value, Class) and value.site is not None:
+                self.write("subclass", value.site, "", frozenset({Class(class_.name, class_)}))
 
     def bases(self, class_: ast.ClassDef) -> Iterable[ast.ClassDef | str]:
         """The class's bases, from near to far: definitions of the project, or qualified names of a library's."""
@@ -71,10 +71,10 @@ class Classes(Heap):
                 yield here
             for base in here.bases:
                 values = self.read("base", here, base)
-                for value in values if len(values) == 1 else sorted(values, key=lambda each: (each.sort, each.name)):
-                    if value.sort is Sort.CLASS and isinstance(value.site, ast.ClassDef):
+                for value in values if len(values) == 1 else sorted(values, key=lambda each: (each.order, each.name)):
+                    if isinstance(value, Class) and isinstance(value.site, ast.ClassDef):
                         todo.append(value.site)
-                    elif value.sort in {Sort.EXTERNAL, Sort.UNKNOWN}:
+                    elif isinstance(value, (External, Unknown)):
                         yield value.name
 
     def project_bases(self, class_: ast.ClassDef) -> tuple[ast.ClassDef, ...]:

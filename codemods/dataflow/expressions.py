@@ -21,8 +21,12 @@ from codemods.dataflow.values import (
     UNBOUND,
     UNKNOWN_KEY,
     Arguments,
+    Choice,
+    Container,
+    Function,
+    Instance,
     Literal,
-    Sort,
+    Unknown,
     Value,
     Values,
     external,
@@ -115,7 +119,7 @@ class Expressions:
     def _attribute(self, node: ast.Attribute) -> Values:
         found = NOTHING
         for owner in self._evaluate(node.value):
-            if owner.sort is Sort.CHOICE and node.attr in self._unit.scope.written:
+            if isinstance(owner, Choice) and node.attr in self._unit.scope.written:
                 found = joined(found, self._chosen(owner, node.attr))
             else:
                 found = joined(found, self._flow.attribute(owner, node.attr))
@@ -125,7 +129,7 @@ class Expressions:
         """The user's choice where the unit itself overwrites it: as chosen before that, as written after."""
         here = path(owner, name)
         written = self._env.get(here, _UNBOUND)
-        return joined(written - _UNBOUND, frozenset({Value(Sort.CHOICE, here)}) if UNBOUND in written else NOTHING)
+        return joined(written - _UNBOUND, frozenset({Choice(here)}) if UNBOUND in written else NOTHING)
 
     def _subscript(self, node: ast.Subscript) -> Values:
         key = self._evaluate(node.slice)
@@ -186,7 +190,7 @@ class Expressions:
     def _lambda(self, node: ast.Lambda) -> Values:
         self._flow.add_unit(node, self._unit)
         self._take_defaults(node)
-        return frozenset({Value(Sort.FUNCTION, "a lambda", node)})
+        return frozenset({Function("a lambda", node)})
 
     def _ifexp(self, node: ast.IfExp) -> Values:
         self._evaluate(node.test)
@@ -199,7 +203,7 @@ class Expressions:
         operand = self._evaluate(node.operand)
         if isinstance(node.op, ast.Not):
             # `not args.no_cuda` is as much the user's choice as `args.no_cuda`.
-            return frozenset(each for each in operand if each.sort in {Sort.CHOICE, Sort.UNKNOWN}) or PLAIN
+            return frozenset(each for each in operand if isinstance(each, (Choice, Unknown))) or PLAIN
         if (
             isinstance(node.op, ast.USub)
             and isinstance(node.operand, ast.Constant)
@@ -216,13 +220,13 @@ class Expressions:
         if start is not None:
             return text_starting(start)
         operands = joined(left, right)
-        containers = [each for each in operands if each.sort is Sort.CONTAINER]
+        containers = [each for each in operands if isinstance(each, Container)]
         if not containers or not isinstance(node.op, (ast.Add, ast.Mult, ast.BitOr)):
             return self._flow.operation(node, left, right)
         if isinstance(node.op, ast.BitOr):
             self._flow.merge(node, operands)
         else:
-            others = frozenset(each for each in operands if each.sort is Sort.UNKNOWN)
+            others = frozenset(each for each in operands if isinstance(each, Unknown))
             self._flow.put(node, UNKNOWN_KEY, joined(others, *[self._flow.items(each) for each in containers]))
         return joined(*[self._flow.container(each.name, node) for each in containers])
 
@@ -277,7 +281,7 @@ class Expressions:
                 keywords[keyword.arg] = values
                 continue
             for each in values - {NONE}:
-                known = self._flow.keys(each) if each.sort is Sort.CONTAINER else {UNKNOWN_KEY}
+                known = self._flow.keys(each) if isinstance(each, Container) else {UNKNOWN_KEY}
                 unknown_keywords = unknown_keywords or UNKNOWN_KEY in known
                 for key in known:
                     if isinstance(key, str):
@@ -286,7 +290,7 @@ class Expressions:
 
     def _fixed_items(self, values: Values) -> list[Values]:
         """The items, in order, of what is spread into a call, where it is one sequence of known length."""
-        containers = [each for each in values if each.sort is Sort.CONTAINER and each.name in {"tuple", "list"}]
+        containers = [each for each in values if isinstance(each, Container) and each.name in {"tuple", "list"}]
         keys = self._flow.keys(containers[0]) if len(containers) == len(values) == 1 else frozenset()
         if len(keys) > _MOST_SPREAD or not all(isinstance(key, int) for key in keys):
             return []
@@ -313,13 +317,13 @@ class Expressions:
         elif isinstance(target, ast.Subscript):
             keys = keys_of(self._evaluate(target.slice))
             for owner in self._evaluate(target.value):
-                for key in keys if owner.sort is Sort.CONTAINER else ():
+                for key in keys if isinstance(owner, Container) else ():
                     self._flow.put(owner.site, key, values)
 
     def _bind_attribute(self, target: ast.Attribute, values: Values) -> None:
         for owner in self._evaluate(target.value):
             now = self._flow.set_attribute(owner, target.attr, values)
-            if owner.sort is Sort.CHOICE:
+            if isinstance(owner, Choice):
                 self._env = self._env.bind(path(owner, target.attr), now)
 
     def _bind_name(self, name: str, values: Values) -> None:
@@ -338,9 +342,9 @@ class Expressions:
         for index, element in enumerate(target.elts):
             found = NOTHING
             for value in values:
-                if value.sort is Sort.CONTAINER and value.name != "dict":
+                if isinstance(value, Container) and value.name != "dict":
                     found = joined(found, self._flow.items(value, index if index < starred else ANY))
-                elif value.sort is Sort.INSTANCE and index < len(fields := self._flow.tuple_fields(value)):
+                elif isinstance(value, Instance) and index < len(fields := self._flow.tuple_fields(value)):
                     found = joined(found, self._flow.attribute(value, fields[index]))
                 else:
                     found = joined(found, self._flow.elements(frozenset({value}), target))

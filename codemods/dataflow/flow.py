@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +28,20 @@ from codemods.dataflow.values import (
     PLAIN,
     UNKNOWN_KEY,
     Arguments,
-    Sort,
+    Batch,
+    Choice,
+    Class,
+    Container,
+    External,
+    Function,
+    Instance,
+    Literal,
+    Made,
+    Method,
+    Partial,
+    Plain,
+    Super,
+    Unknown,
     Value,
     Values,
     class_of,
@@ -122,7 +134,7 @@ class Flow(Calls):
         """The calls of a module, by the names of the library's things that they may call."""
         found: defaultdict[str, list[ast.Call]] = defaultdict(list)
         for call in module.nodes(ast.Call):
-            for name in {each.name for each in self.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}}:
+            for name in {each.name for each in self.values(call.func) if isinstance(each, (External, Made))}:
                 found[name].append(call)
         return found
 
@@ -145,7 +157,7 @@ class Flow(Calls):
         unit = self._unit
         while unit is not None:
             if unit.owner is not None:
-                return frozenset({Value(Sort.SUPER, "super()", unit.owner, instance(unit.owner))})
+                return frozenset({Super("super()", unit.owner, instance(unit.owner))})
             unit = unit.outer
         return PLAIN
 
@@ -154,19 +166,19 @@ class Flow(Calls):
     def attribute(self, owner: Value, name: str) -> Values:
         """What an attribute of the value is."""
         class_ = class_of(owner)
-        if owner.sort is Sort.UNKNOWN:
-            found = frozenset({owner})
+        if isinstance(owner, Unknown):
+            found: Values = frozenset({owner})
         elif class_ is not None:
             found = self._member(owner, class_, name)
-        elif owner.sort is Sort.CHOICE and name in self._written:
+        elif isinstance(owner, Choice) and name in self._written:
             found = self.read("choice", self.modules[0].tree, path(owner, name))
-        elif owner.sort is Sort.EXTERNAL and owner.name in self._packages and name != "__dict__":
+        elif isinstance(owner, External) and owner.name in self._packages and name != "__dict__":
             found = self.imported(f"{owner.name}.{name}")
-        elif owner.sort is Sort.SUPER and owner.of is not None and isinstance(owner.site, ast.ClassDef):
+        elif isinstance(owner, Super) and owner.of is not None and isinstance(owner.site, ast.ClassDef):
             found = self._inherited(owner.site, owner.of, name)
         else:
             found = self._semantics.attribute(self, owner, name)
-        if owner.sort in {Sort.MADE, Sort.FUNCTION, Sort.CONTAINER} and owner.site is not None:
+        if isinstance(owner, (Made, Function, Container)) and owner.site is not None:
             # What has no attributes of its own is a namespace, of which a computed name may be any.
             computed = NOTHING if found else self.read("attribute", owner.site, UNKNOWN_KEY)
             found = joined(found, computed, self.read("attribute", owner.site, name))
@@ -181,7 +193,7 @@ class Flow(Calls):
 
     def leave_choice(self, name: str) -> None:
         """Notes that what the user chose may stay as it is though the project overwrites it somewhere."""
-        self.write("choice", self.modules[0].tree, name, frozenset({Value(Sort.CHOICE, name)}))
+        self.write("choice", self.modules[0].tree, name, frozenset({Choice(name)}))
 
     def set_attribute(self, owner: Value, name: str, values: Values) -> Values:
         """Joins values into an attribute of the value; ``ANY`` stands for a name that is not known.
@@ -191,13 +203,13 @@ class Flow(Calls):
         """
         place = class_of(owner) or owner.site
         if is_configuration(owner):
-            objects = (each for each in values if each.sort not in _CHOSEN_SORTS)
-            values = frozenset({*objects, Value(Sort.CHOICE, path(owner, name))})
-        if owner.sort is Sort.CHOICE:
+            objects = (each for each in values if not isinstance(each, _CHOSEN_SORTS))
+            values = frozenset({*objects, Choice(path(owner, name))})
+        if isinstance(owner, Choice):
             self.write("choice", self.modules[0].tree, path(owner, name), values)
         elif place is not None:
             self.write_attribute(place, name, values)
-        elif owner.sort is Sort.UNKNOWN:
+        elif isinstance(owner, Unknown):
             methods = frozenset(each for each in values if self._semantics.may_be_called(each))
             self.write("anywhere", self.modules[0].tree, name, methods)
         return values
@@ -209,16 +221,16 @@ class Flow(Calls):
         method = self.method(class_, name)
         if method is not None and names.decorators(method) & {"property", "cached_property"}:
             return self._call_method(owner, name)
-        found = NOTHING if method is None else frozenset({Value(Sort.METHOD, name, method, owner)})
+        found = NOTHING if method is None else frozenset({Method(name, method, owner)})
         own = self.project_bases(class_)
         # An object whose making is seen is of no subclass.
         is_exact = owner.site is not None
         for relative in own if is_exact else self.family(class_):
             for value in self.read("attribute", relative, name):
-                if value.sort is not Sort.FUNCTION or value.site not in relative.body:
+                if not isinstance(value, Function) or value.site not in relative.body:
                     found = joined(found, frozenset({value}))
                 elif relative not in own:
-                    found = joined(found, frozenset({Value(Sort.METHOD, name, value.site, owner)}))
+                    found = joined(found, frozenset({Method(name, value.site, owner)}))
         computed = NOTHING if found else self._written_by_computed_names(class_)
         if computed:
             return computed
@@ -239,17 +251,17 @@ class Flow(Calls):
         method = next((each for each in self._methods(class_, name) if each not in class_.body), None)
         if method is None:
             return self._semantics.attribute(self, this, name)
-        return frozenset({Value(Sort.METHOD, name, method, this)})
+        return frozenset({Method(name, method, this)})
 
     def item(self, owner: Value, key: Values, node: ast.Subscript) -> Values:
         """What ``owner[key]`` is."""
-        if owner.sort is Sort.UNKNOWN:
+        if isinstance(owner, Unknown):
             return frozenset({owner})
-        if owner.sort in {Sort.LITERAL, Sort.PLAIN}:
+        if isinstance(owner, (Literal, Plain)):
             return PLAIN
-        if owner.sort is Sort.INSTANCE and self._has_method(owner, "__getitem__"):
+        if isinstance(owner, Instance) and self._has_method(owner, "__getitem__"):
             return self._call_method(owner, "__getitem__", None, Arguments((key,)))
-        if owner.sort is not Sort.CONTAINER:
+        if not isinstance(owner, Container):
             return self._semantics.item(self, owner, node)
         if not isinstance(node.slice, ast.Slice):
             return joined(*[self.items(owner, ANY if each is UNKNOWN_KEY else each) for each in keys_of(key)])
@@ -262,17 +274,17 @@ class Flow(Calls):
         return joined(*[self._elements(each, node) for each in values])
 
     def _elements(self, value: Value, node: ast.AST) -> Values:
-        if value.sort is Sort.CONTAINER:
+        if isinstance(value, Container):
             return joined(self._key_values(value)) if value.name == "dict" else self.items(value)
-        if value.sort is Sort.INSTANCE and self._has_method(value, "__iter__"):
+        if isinstance(value, Instance) and self._has_method(value, "__iter__"):
             # Often __iter__ returns the object itself, which has a __next__.
             iterators = self._call_method(value, "__iter__")
-            own = [self._call_method(each, "__next__") for each in iterators if each.sort is Sort.INSTANCE]
-            others = frozenset(each for each in iterators if each.sort is not Sort.INSTANCE)
+            own = [self._call_method(each, "__next__") for each in iterators if isinstance(each, Instance)]
+            others = frozenset(each for each in iterators if not isinstance(each, Instance))
             return _seen_as(value, joined(*own, self.elements(others, node)))
-        if value.sort in {Sort.UNKNOWN, Sort.CHOICE}:
+        if isinstance(value, (Unknown, Choice)):
             return frozenset({value})
-        if value.sort in {Sort.LITERAL, Sort.PLAIN}:
+        if isinstance(value, (Literal, Plain)):
             # `for x in None` never runs: `def train(loader=None)` is given another one.
             return NOTHING if value == NONE else PLAIN
         return self._semantics.iterate(self, value, node)
@@ -281,9 +293,9 @@ class Flow(Calls):
         """What ``with value as name`` binds."""
         found = NOTHING
         for value in values:
-            if value.sort is Sort.INSTANCE and self._has_method(value, "__enter__"):
+            if isinstance(value, Instance) and self._has_method(value, "__enter__"):
                 found = joined(found, self._call_method(value, "__enter__"))
-            elif value.sort is Sort.CONTAINER and value.name == "iterator" and isinstance(value.site, CALLEES):
+            elif isinstance(value, Container) and value.name == "iterator" and isinstance(value.site, CALLEES):
                 # A generator, which a decorator has made a context manager.
                 found = joined(found, self.items(value))
             else:
@@ -306,18 +318,18 @@ class Flow(Calls):
         return joined(*[self._apply(each, node, arguments) for each in values])
 
     def _apply(self, callee: Value, node: ast.Call, arguments: Arguments) -> Values:
-        if callee.sort is Sort.UNKNOWN:
+        if isinstance(callee, Unknown):
             self.escape(arguments.all())
             return frozenset({callee})
-        if callee.sort is Sort.PARTIAL:
+        if isinstance(callee, Partial):
             return self._apply_partial(callee, node, arguments)
-        if callee.sort is Sort.FUNCTION and isinstance(callee.site, CALLEES):
+        if isinstance(callee, Function) and isinstance(callee.site, CALLEES):
             return self._call_function(callee.site, node, arguments)
-        if callee.sort is Sort.METHOD and isinstance(callee.site, CALLEES):
+        if isinstance(callee, Method) and isinstance(callee.site, CALLEES):
             return self._call_function(callee.site, node, arguments, filled_by_owner(callee))
-        if callee.sort is Sort.CLASS and isinstance(callee.site, ast.ClassDef):
+        if isinstance(callee, Class) and isinstance(callee.site, ast.ClassDef):
             return self._construct(callee.site, node, arguments)
-        if callee.sort is Sort.INSTANCE:
+        if isinstance(callee, Instance):
             for name in ("__call__", "forward"):
                 if self._has_method(callee, name):
                     return self._call_method(callee, name, node, arguments)
@@ -331,7 +343,7 @@ class Flow(Calls):
         self.write("partial", node, "", functions)
         for key, values in (*enumerate(arguments.positional), *arguments.keywords.items()):
             self.put(node, key, values)
-        return frozenset({Value(Sort.PARTIAL, "functools.partial()", node)})
+        return frozenset({Partial("functools.partial()", node)})
 
     def _apply_partial(self, partial: Value, node: ast.Call, arguments: Arguments) -> Values:
         if partial.site is None or partial in self._applied:
@@ -371,7 +383,7 @@ class Flow(Calls):
             skip = filled_by_owner(each)
             # What hands out another function calls the one that it is given: that is followed as if it stood alone.
             if (
-                each.sort in {Sort.FUNCTION, Sort.METHOD}
+                isinstance(each, (Function, Method))
                 and isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
                 and names.hands_back(function, skip)
             ):
@@ -451,16 +463,14 @@ class Flow(Calls):
 
 
 _NO_NAMES = Environment()
-_CHOSEN_SORTS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.CONTAINER})
+_CHOSEN_SORTS = (Literal, Plain, Choice, Container)
 """What a user may write into a file, or choose otherwise."""
 
 
-def _seen_as(owner: Value, values: Values) -> Values:
+def _seen_as(owner: Instance, values: Values) -> Values:
     """What a method of the object hands out: batches of ``self`` are the object's."""
-    this = replace(owner, site=None)
-    return frozenset(
-        replace(each, of=owner) if each.of == this and each.sort is Sort.BATCH else each for each in values
-    )
+    this = Instance(owner.name, None, owner.of)
+    return frozenset(Batch(of=owner) if isinstance(each, Batch) and each.of == this else each for each in values)
 
 
 _NAMES_ATTRIBUTE = {"setattr": 1, "add_module": 0, "register_module": 0, "register_buffer": 0, "register_parameter": 0}

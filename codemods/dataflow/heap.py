@@ -15,8 +15,9 @@ from codemods.dataflow.values import (
     NONE,
     NOTHING,
     UNKNOWN_KEY,
+    Container,
     Literal,
-    Sort,
+    Plain,
     Value,
     Values,
     joined,
@@ -135,7 +136,7 @@ class Heap:
         """A container made at ``site``, with these items."""
         if items:
             self.put_all(site, items)
-        return frozenset({Value(Sort.CONTAINER, kind, site)})
+        return frozenset({Container(kind, site)})
 
     def put(self, site: ast.AST | None, key: object, values: Values) -> None:
         """Joins values into an item of the container made at ``site``."""
@@ -156,14 +157,14 @@ class Heap:
     def merge(self, site: ast.AST, dictionaries: Values) -> None:
         """Joins the items of dictionaries into the dictionary made at ``site``."""
         for each in dictionaries - {NONE}:
-            if each.sort is Sort.CONTAINER:
+            if isinstance(each, Container):
                 for key in self.keys(each):
                     self.put(site, key, self.items(each, key))
             else:
                 self.put(site, UNKNOWN_KEY, unknown("an item comes from a dictionary that is not known"))
 
 
-_UNKNOWN = Value(Sort.PLAIN)
+_UNKNOWN = Plain()
 """Of a container: a key that is not known."""
 
 

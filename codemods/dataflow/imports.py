@@ -9,7 +9,7 @@ from codemods.dataflow import names
 from codemods.dataflow.heap import Heap
 from codemods.dataflow.namespaces import Namespaces
 from codemods.dataflow.source import is_main_guard, lasting
-from codemods.dataflow.values import NOTHING, Sort, Values, external, joined, unknown
+from codemods.dataflow.values import NOTHING, Class, Function, Values, external, joined, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ class Imports(Heap):
         module = self._by_name[name]
         bound = self._namespaces.bound(module)
         own = joined(*[self.read("name", module.tree, each) for each in sorted(bound)])
-        found = frozenset(each for each in own if each.sort in {Sort.CLASS, Sort.FUNCTION})
+        found = frozenset(each for each in own if isinstance(each, (Class, Function)))
         libraries = (each for each in names.star_imports(module) if each not in self._by_name)
         nothing = NOTHING if bound else unknown(f"{module.path} binds no name")
         return joined(found, nothing, *[external(f"{each}.?") for each in libraries])

@@ -18,11 +18,12 @@ from codemods.dataflow.values import (
     NONE,
     NOTHING,
     PLAIN,
-    TENSOR_SORTS,
     UNBOUND,
     UNKNOWN_KEY,
-    Sort,
-    Value,
+    Class,
+    Container,
+    Function,
+    Tensor,
     instance,
     joined,
     unknown,
@@ -104,10 +105,10 @@ class Interpretation(Expressions):
         operand = self._evaluate(statement.value)
         old = self._value(statement.target)
         # `images /= 255` and `names += [name]` write into the same memory.
-        kept = frozenset(each for each in old if each.sort in {Sort.CONTAINER, *TENSOR_SORTS})
-        added = joined(*[self._flow.items(each) for each in operand if each.sort is Sort.CONTAINER])
+        kept = frozenset(each for each in old if isinstance(each, (Container, Tensor)))
+        added = joined(*[self._flow.items(each) for each in operand if isinstance(each, Container)])
         for each in kept:
-            if each.sort is Sort.CONTAINER:
+            if isinstance(each, Container):
                 self._flow.put(each.site, UNKNOWN_KEY, added)
         made = self._flow.operation(statement, old - kept, operand) if old - kept else NOTHING
         self._bind(statement.target, joined(kept, made))
@@ -227,7 +228,7 @@ class Interpretation(Expressions):
 
     def _functiondef(self, statement: FunctionNode) -> None:
         self._flow.add_unit(statement, self._unit, self._class)
-        this = Value(Sort.FUNCTION, statement.name, statement)
+        this = Function(statement.name, statement)
         for decorator in statement.decorator_list:
             self._flow.decorate(this, self._evaluate(decorator))
         self._take_defaults(statement)
@@ -238,7 +239,7 @@ class Interpretation(Expressions):
     def _classdef(self, statement: ast.ClassDef) -> None:
         for base in statement.bases:
             self._flow.derive(statement, base, self._evaluate(base))
-        this = Value(Sort.CLASS, statement.name, statement)
+        this = Class(statement.name, statement)
         decorators = [self._evaluate(each) for each in statement.decorator_list]
         for keyword in statement.keywords:
             self._evaluate(keyword.value)

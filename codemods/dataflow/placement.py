@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import names
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
-from codemods.dataflow.values import NONE, Sort, external
+from codemods.dataflow.values import NONE, Choice, Method, Unbound, external
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
@@ -39,7 +39,7 @@ def means_the_same(flow: Flow, module: Module, expression: ast.expr, place: ast.
     local = flow.before(place).get(name)
     if local is not None:
         return (
-            not any(each.sort is Sort.UNBOUND for each in local)
+            not any(isinstance(each, Unbound) for each in local)
             and local == flow.values(expression)
             and (there is here or there is None or here is None or not _is_parameter(here, name))
         )
@@ -169,7 +169,7 @@ def _attribute_stays(flow: Flow, module: Module, expression: ast.Attribute, plac
         # The user's choice, or what never changes: the type of a device.
         values = flow.values(expression)
         return bool(values) and all(
-            each.sort is Sort.CHOICE or (each.sort is Sort.METHOD and each.name == "type") for each in values
+            isinstance(each, Choice) or (isinstance(each, Method) and each.name == "type") for each in values
         )
     return all(dominates(module, module.statement(each), place) for each in writes)
 

@@ -3,81 +3,37 @@
 from __future__ import annotations
 
 import ast
-import enum
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-class Sort(enum.IntEnum):
-    """The sort of a value; what ``name``, ``site`` and ``of`` mean depends on it."""
-
-    EXTERNAL = enum.auto()
-    """A module, class or function of a library: ``name`` is its qualified name."""
-    FUNCTION = enum.auto()
-    """A function of the project: ``site`` is its definition."""
-    METHOD = enum.auto()
-    """``of``'s method: ``site`` is its definition where it is the project's, ``name`` its name."""
-    CLASS = enum.auto()
-    """A class of the project: ``site`` is its definition."""
-    INSTANCE = enum.auto()
-    """An object of the project's class ``of``: ``site`` is the call that made it, None for ``self``."""
-    MADE = enum.auto()
-    """What a call of the library's ``name`` returned: ``site`` is the call."""
-    LITERAL = enum.auto()
-    """A constant: ``name`` is its ``repr``."""
-    CONTAINER = enum.auto()
-    """A tuple, list, dict, set or iterator (``name``) made at ``site``; the flow knows its items."""
-    CHOICE = enum.auto()
-    """What the user chooses when the script is started: ``name`` says how (``args.workers``)."""
-    BATCH = enum.auto()
-    """A batch of the loader ``of``, or a part or a view of one, on the host."""
-    HOST = enum.auto()
-    """A tensor that was newly made on the host, in pageable memory; ``of`` is the loader it comes from, if any."""
-    MOVED = enum.auto()
-    """A tensor that was moved to, or made on, a device at ``site``; ``of`` is the loader it comes from, if any."""
-    TENSOR = enum.auto()
-    """A tensor of which nothing more is known."""
-    PLAIN = enum.auto()
-    """A number, text or other object that is none of the above; ``name`` is what is known of it, if anything."""
-    SUPER = enum.auto()
-    """``super()`` in a method of the class ``site``, for the object ``of``."""
-    PARTIAL = enum.auto()
-    """What ``functools.partial`` returned at ``site``; the flow knows its function and arguments as items."""
-    UNKNOWN = enum.auto()
-    """Anything: ``name`` is the reason why nothing is known, in the user's words."""
-    UNBOUND = enum.auto()
-    """The name may have no value here."""
-
-    # That of a member's name is computed in Python, and sorts are looked up in sets all the time.
-    __hash__ = int.__hash__
-
-
-@dataclass(init=False, eq=False, slots=True)
 class Value:
-    """One thing that an expression may be.
+    """One thing that an expression may be; each sort of thing is a class of its own.
 
-    So many are made that a frozen class would take a twentieth of all the time.
+    So many are made that frozen classes would take a twentieth of all the time.
     """
 
-    sort: Final[Sort]
+    __slots__ = ("_hash", "name", "of", "site")
+
+    order: ClassVar[int]
+    """Where values of the sort stand among others that are made at the same place."""
+
     name: Final[str]
     site: Final[ast.AST | None]
     of: Final[Value | None]
-    _hash: int = field(init=False, repr=False, compare=False)
 
-    def __init__(self, sort: Sort, name: str = "", site: ast.AST | None = None, of: Value | None = None) -> None:
-        self.sort = sort
+    def __init__(self, name: str = "", site: ast.AST | None = None, of: Value | None = None) -> None:
         self.name = name
         self.site = site
         self.of = of
         # Texts and nodes hash otherwise in each run, and so would sets of values be in another order in each.
         line, column = (0, 0) if site is None else _place(site)
-        self._hash = hash((sort, _text_hash(name), line, column, 0 if of is None else hash(of)))
+        self._hash = hash((self.order, _text_hash(name), line, column, 0 if of is None else hash(of)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -88,25 +44,151 @@ class Value:
         return (
             isinstance(other, Value)
             and self._hash == other._hash
-            and self.sort is other.sort
+            and type(self) is type(other)
             and self.name == other.name
             and self.site is other.site
             and self.of == other.of
         )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.site!r}, {self.of!r})"
 
-class Literal(Value):
-    """A constant; every value of the sort ``LITERAL`` is one."""
+
+class External(Value):
+    """A module, class or function of a library: ``name`` is its qualified name."""
 
     __slots__ = ()
+    order = 1
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Sort.LITERAL, text)
+
+class Function(Value):
+    """A function of the project: ``site`` is its definition."""
+
+    __slots__ = ()
+    order = 2
+
+
+class Method(Value):
+    """A method of ``of``: ``site`` is its definition where it is the project's, ``name`` its name."""
+
+    __slots__ = ()
+    order = 3
+
+
+class Class(Value):
+    """A class of the project: ``site`` is its definition."""
+
+    __slots__ = ()
+    order = 4
+
+
+class Instance(Value):
+    """An object of the project's class ``of``: ``site`` is the call that made it, None for ``self``."""
+
+    __slots__ = ()
+    order = 5
+
+
+class Made(Value):
+    """What a call of the library's ``name`` returned: ``site`` is the call."""
+
+    __slots__ = ()
+    order = 6
+
+
+class Literal(Value):
+    """A constant: ``name`` is its ``repr``."""
+
+    __slots__ = ()
+    order = 7
 
     @property
     def value(self) -> object:
         """The constant itself."""
         return _constant(self.name)
+
+
+class Container(Value):
+    """A tuple, list, dict, set or iterator (``name``) made at ``site``; the flow knows its items."""
+
+    __slots__ = ()
+    order = 8
+
+
+class Choice(Value):
+    """What the user chooses when the script is started: ``name`` says how (``args.workers``)."""
+
+    __slots__ = ()
+    order = 9
+
+
+class Tensor(Value):
+    """A tensor."""
+
+    __slots__ = ()
+
+
+class Batch(Tensor):
+    """A batch of the loader ``of``, or a part or a view of one, on the host."""
+
+    __slots__ = ()
+    order = 10
+
+
+class HostTensor(Tensor):
+    """A tensor that was newly made on the host, in pageable memory; ``of`` is the loader it comes from, if any."""
+
+    __slots__ = ()
+    order = 11
+
+
+class MovedTensor(Tensor):
+    """A tensor that was moved to, or made on, a device at ``site``; ``of`` is the loader it comes from, if any."""
+
+    __slots__ = ()
+    order = 12
+
+
+class SomeTensor(Tensor):
+    """A tensor of which nothing more is known."""
+
+    __slots__ = ()
+    order = 13
+
+
+class Plain(Value):
+    """A number, text or other object that is none of the others; ``name`` is what is known of it, if anything."""
+
+    __slots__ = ()
+    order = 14
+
+
+class Super(Value):
+    """``super()`` in a method of the class ``site``, for the object ``of``."""
+
+    __slots__ = ()
+    order = 15
+
+
+class Partial(Value):
+    """What ``functools.partial`` returned at ``site``; the flow knows its function and arguments as items."""
+
+    __slots__ = ()
+    order = 16
+
+
+class Unknown(Value):
+    """Anything: ``name`` is the reason why nothing is known, in the user's words."""
+
+    __slots__ = ()
+    order = 17
+
+
+class Unbound(Value):
+    """The name may have no value here."""
+
+    __slots__ = ()
+    order = 18
 
 
 def _place(node: ast.AST) -> tuple[int, int]:
@@ -128,13 +210,12 @@ Values: TypeAlias = frozenset[Value]
 
 NOTHING: Values = frozenset()
 """Not known yet, or never there: the bottom of the lattice."""
-PLAIN: Values = frozenset({Value(Sort.PLAIN)})
-CONFIGURATION: Values = frozenset({Value(Sort.CHOICE, "config")})
-TENSOR: Values = frozenset({Value(Sort.TENSOR)})
-NUMBER: Values = frozenset({Value(Sort.PLAIN, "a number")})
-TENSOR_SORTS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
+PLAIN: Values = frozenset({Plain()})
+CONFIGURATION: Values = frozenset({Choice("config")})
+TENSOR: Values = frozenset({SomeTensor()})
+NUMBER: Values = frozenset({Plain("a number")})
 NONE = Literal("None")
-UNBOUND = Value(Sort.UNBOUND)
+UNBOUND = Unbound()
 
 ANY = "*"
 """The key of a container, or the attribute of an object, under which all of them are joined."""
@@ -145,18 +226,18 @@ UNKNOWN_KEY = None
 @lru_cache(maxsize=4096)
 def unknown(reason: str) -> Values:
     """The top of the lattice, with its reason."""
-    return frozenset({Value(Sort.UNKNOWN, reason)})
+    return frozenset({Unknown(reason)})
 
 
 @lru_cache(maxsize=4096)
 def external(name: str) -> Values:
     """The library's thing of that qualified name."""
-    return frozenset({Value(Sort.EXTERNAL, name)})
+    return frozenset({External(name)})
 
 
 def text_starting(start: str) -> Values:
     """A text of which only the start is known: ``f"cuda:{rank}"``."""
-    return frozenset({Value(Sort.PLAIN, f"{start!r}…")})
+    return frozenset({Plain(f"{start!r}…")})
 
 
 def leading_text(values: Values) -> str | None:
@@ -164,26 +245,25 @@ def leading_text(values: Values) -> str | None:
     (value,) = values if len(values) == 1 else (NONE,)
     if isinstance(value, Literal):
         return value.value if isinstance(value.value, str) else None
-    if value.sort is Sort.PLAIN and value.name.endswith("…"):
+    if isinstance(value, Plain) and value.name.endswith("…"):
         return str(_constant(value.name.removesuffix("…")))
     return None
 
 
 def instance(class_: ast.ClassDef, site: ast.AST | None = None) -> Value:
     """An object of the project's class: the one that the call ``site`` made, or whichever."""
-    return Value(Sort.INSTANCE, class_.name, site, Value(Sort.CLASS, class_.name, class_))
+    return Instance(class_.name, site, Class(class_.name, class_))
 
 
 def class_of(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is, or an object of."""
-    class_ = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else value.site
-    return class_ if isinstance(class_, ast.ClassDef) and value.sort in {Sort.INSTANCE, Sort.CLASS} else None
+    class_ = value.of.site if isinstance(value, Instance) and value.of is not None else value.site
+    return class_ if isinstance(class_, ast.ClassDef) and isinstance(value, (Instance, Class)) else None
 
 
 _MOST = 40
 """Of constants, and of other values: more in one place are data, or everything that a helper function is ever given."""
-_LITERAL, _UNKNOWN = Sort.LITERAL, Sort.UNKNOWN
-_TOO_MANY = Value(Sort.UNKNOWN, "a value may be one of very many things")
+_TOO_MANY = Unknown("a value may be one of very many things")
 
 
 def joined(*several: Values) -> Values:
@@ -215,46 +295,46 @@ def _told_apart(values: Values) -> tuple[list[Value], list[Value]]:
     literals: list[Value] = []
     reasons: list[Value] = []
     for each in values:
-        if each.sort is _LITERAL:
+        if isinstance(each, Literal):
             literals.append(each)
-        elif each.sort is _UNKNOWN:
+        elif isinstance(each, Unknown):
             reasons.append(each)
     return literals, reasons
 
 
 def without_none(values: Values) -> Values:
     """The values but ``None`` and "no value": ``self.optimizer = None`` says nothing about the optimizer."""
-    return frozenset(each for each in values if each != NONE and each.sort is not Sort.UNBOUND)
+    return frozenset(each for each in values if each != NONE and not isinstance(each, Unbound))
 
 
 def library_names(values: Values) -> frozenset[str]:
     """The qualified names of the libraries' modules, classes and functions among the values."""
-    return frozenset(each.name for each in values if each.sort is Sort.EXTERNAL)
+    return frozenset(each.name for each in values if isinstance(each, External))
 
 
 def in_order(values: Iterable[Value]) -> list[Value]:
     """The values in the order of the text: sets have none, and what is said first must not be chance."""
     return sorted(
         values,
-        key=lambda each: (getattr(each.site, "lineno", 0), getattr(each.site, "col_offset", 0), each.sort, each.name),
+        key=lambda each: (getattr(each.site, "lineno", 0), getattr(each.site, "col_offset", 0), each.order, each.name),
     )
 
 
 def why_unknown(values: Values) -> str | None:
     """The reason why something in the set is unknown, or None where all of it is known."""
-    return min((each.name for each in values if each.sort is Sort.UNKNOWN), default=None)
+    return min((each.name for each in values if isinstance(each, Unknown)), default=None)
 
 
 def combined(operands: Values) -> Values:
     """What an operation on these yields: a tensor where one of them is, unknown where one of them is, else plain."""
-    found = {each for each in operands if each.sort in {Sort.UNKNOWN, Sort.CHOICE}}
-    if any(each.sort is Sort.MOVED for each in operands):
-        return frozenset({*found, Value(Sort.MOVED)})
-    on_host = {each for each in operands if each.sort in {Sort.BATCH, Sort.HOST} and each.of is not None}
+    found = {each for each in operands if isinstance(each, (Unknown, Choice))}
+    if any(isinstance(each, MovedTensor) for each in operands):
+        return frozenset({*found, MovedTensor()})
+    on_host = {each for each in operands if isinstance(each, (Batch, HostTensor)) and each.of is not None}
     if on_host:
-        return frozenset({*found, *(Value(Sort.HOST, of=each.of) for each in on_host)})
-    if any(each.sort in TENSOR_SORTS for each in operands):
-        return frozenset({*found, Value(Sort.TENSOR)})
+        return frozenset({*found, *(HostTensor(of=each.of) for each in on_host)})
+    if any(isinstance(each, Tensor) for each in operands):
+        return frozenset({*found, SomeTensor()})
     return frozenset(found) or (PLAIN if operands else NOTHING)
 
 
@@ -268,7 +348,7 @@ def path(choice: Value, name: str) -> str:
 
 def is_configuration(value: Value) -> bool:
     """Whether it is an object that files and the command line fill, or a part of one: ``cfg = CfgNode()``."""
-    return value.sort is Sort.CHOICE and value.name.partition(".")[0] == "config"
+    return isinstance(value, Choice) and value.name.partition(".")[0] == "config"
 
 
 def keys_of(values: Values) -> frozenset[object]:

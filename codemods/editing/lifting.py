@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def _around(module: Module, node: ast.expr) -> Iterator[ast.AST]:
 def _is_of_torch(flow: Flow, call: ast.Call) -> bool:
     values = flow.values(call.func)
     return bool(values) and all(
-        each.sort is Sort.EXTERNAL and each.name.partition(".")[0] in {"torch", "torchvision"} for each in values
+        isinstance(each, External) and each.name.partition(".")[0] in {"torch", "torchvision"} for each in values
     )
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import External, Method, library_names
 from codemods.facts.target import Target
 from codemods.library.fused import FUSED
 from codemods.library.introduced import introduced, names
@@ -74,9 +74,9 @@ def newest_used(flow: Flow, modules: Iterable[Module]) -> Version:
 
 def _qualified(flow: Flow, value: Value) -> str:
     """The library's name of what is named; of a method that every model has, torch's."""
-    if value.sort is Sort.METHOD and value.site is None and value.of is not None:
+    if isinstance(value, Method) and value.site is None and value.of is not None:
         return f"torch.nn.Module.{value.name}" if kind(flow, value.of) is Kind.MODEL else ""
-    return value.name if value.sort is Sort.EXTERNAL else ""
+    return value.name if isinstance(value, External) else ""
 
 
 def _demanded(flow: Flow, test: ast.expr, *, holds: bool) -> Target | None:

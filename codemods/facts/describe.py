@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from codemods.dataflow.source import Module
+    from codemods.dataflow.values import Value
     from codemods.facts.data.loaders import Loader
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.models.layers import Model
     from codemods.facts.reason import Said
-    from codemods.facts.script import Made, Script
+    from codemods.facts.script import Construction, Script
 
 
 def facts_by_line(script: Script) -> list[tuple[int, Said]]:
@@ -79,8 +80,13 @@ def _dataset(loader: Loader) -> Words:
     return Words(f"{access}; {work}; {'draws random numbers, or may' if code.draws else 'draws nothing'}")
 
 
+def _sort(value: Value) -> str:
+    """What sort of thing it is, in a word: ``host`` for a tensor on the host."""
+    return type(value).__name__.removesuffix("Tensor").lower()
+
+
 def _transfer(move: Transfer) -> str:
-    what = ", ".join(sorted({each.sort.name.lower() for each in move.sources}))
+    what = ", ".join(sorted({_sort(each) for each in move.sources}))
     tests = "".join(f", if {ast.unparse(each.test)} is {each.holds}" for each in reversed(move.branches))
     return f"{ast.unparse(move.receiver)} ({what}) to {move.device.kind.value}{tests}"
 
@@ -134,7 +140,7 @@ def _optimizers(script: Script) -> Iterator[tuple[int, Words]]:
             yield made.call.lineno, _stepped(script, made).following("parameters: ")
 
 
-def _stepped(script: Script, made: Made) -> Words:
+def _stepped(script: Script, made: Construction) -> Words:
     """Which models' parameters an optimizer steps, and whether they are on CUDA by then."""
     found = stepped(script, made)
     if isinstance(found, Reason):

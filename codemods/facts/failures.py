@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import names
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, lasting
-from codemods.dataflow.values import NONE, Sort, Value, class_of
+from codemods.dataflow.values import NONE, Container, External, Instance, Unknown, Value, class_of
 from codemods.facts.devices.devices import RANKS
 from codemods.facts.loops import module_of
 from codemods.facts.numbers import is_item_of_number
@@ -216,7 +216,7 @@ def _failures(flow: Flow, module: Module, node: ast.AST) -> Iterator[tuple[Versi
 
 
 def _is_bound_nowhere(flow: Flow, module: Module, node: ast.Name) -> bool:
-    return not names.star_imports(module) and any(each.sort is Sort.UNKNOWN for each in flow.values(node))
+    return not names.star_imports(module) and any(isinstance(each, Unknown) for each in flow.values(node))
 
 
 def _failing_import(flow: Flow, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Version, str, str]]:
@@ -241,11 +241,11 @@ def _failing_call(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
     """A call of what is gone, or of an autograd function that keeps its state in itself."""
     callees = flow.values(node.func)
     callee = next(iter(callees)) if len(callees) == 1 else NONE
-    gone = removed(callee.name) if callee.sort is Sort.EXTERNAL else None
+    gone = removed(callee.name) if isinstance(callee, External) else None
     if gone is not None:
         yield gone.since, f"{callee.name}()", f" fails: {gone.instead}"
-    yield from _failing_arguments(callee.name, node) if callee.sort is Sort.EXTERNAL else ()
-    class_ = class_of(callee) if callee.sort is Sort.INSTANCE else None
+    yield from _failing_arguments(callee.name, node) if isinstance(callee, External) else ()
+    class_ = class_of(callee) if isinstance(callee, Instance) else None
     if class_ is not None and "torch.autograd.Function" in flow.bases(class_):
         forward = flow.method(class_, "forward")
         if forward is not None and "staticmethod" not in names.decorators(forward):
@@ -282,7 +282,7 @@ def _failing_loss(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
     """A loss of all that a forward pass returns: ``criterion(model(x), y)`` of ``return out, cache``."""
     callees = flow.values(node.func)
     # A class of the project that derives from a loss may take what it likes.
-    is_torchs = bool(callees) and all(each.sort is not Sort.INSTANCE and is_loss(flow, each) for each in callees)
+    is_torchs = bool(callees) and all(not isinstance(each, Instance) and is_loss(flow, each) for each in callees)
     if not is_torchs or not node.args or isinstance(node.args[0], ast.Starred):
         return
     given = flow.values(node.args[0])
@@ -297,7 +297,7 @@ def _failing_loss(flow: Flow, node: ast.Call) -> Iterator[tuple[Version, str, st
 
 def _no_next_since(flow: Flow, value: Value) -> Version | None:
     """Since which torch the value is an iterator without a ``next()``: a generator, or the iterator of a loader."""
-    if value.sort is not Sort.CONTAINER or value.name != "iterator":
+    if not isinstance(value, Container) or value.name != "iterator":
         return None
     if isinstance(value.site, FUNCTIONS):
         return PYTHON

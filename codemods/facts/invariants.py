@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, decorators, scope_of
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import last_name, walk
-from codemods.dataflow.values import Sort, library_names, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Container,
+    External,
+    Literal,
+    Method,
+    Plain,
+    Unknown,
+    library_names,
+    without_none,
+)
 from codemods.facts.data.datasets import is_concatenated
 from codemods.facts.loops import module_of, place
 from codemods.facts.reach import Reach, own
@@ -32,7 +42,7 @@ CODE = "changes-in-loop"
 _GENERATOR = "torch.Generator"
 _VARIABLES = frozenset(f"builtins.{name}" for name in ("globals", "locals", "vars"))
 """What returns, given nothing, the dictionary of the variables."""
-_NUMBERS = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.PLAIN})
+_NUMBERS = (Literal, Choice, Plain)
 _OPERATIONS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
 _PARTS = (ast.Tuple, ast.List, ast.Dict, ast.JoinedStr)
 
@@ -195,9 +205,9 @@ class Invariants:
 
     def _why_attribute(self, node: ast.Attribute) -> Reason | None:
         values = self._flow.values(node)
-        if values and all(each.sort is Sort.EXTERNAL for each in values):
+        if values and all(isinstance(each, External) for each in values):
             return None
-        if not values or any(each.sort is Sort.UNKNOWN or _is_of_library(each) for each in values):
+        if not values or any(isinstance(each, Unknown) or _is_of_library(each) for each in values):
             return self._unknown(node)
         for module in self._flow.modules:
             for function in module.nodes(ast.FunctionDef):
@@ -245,7 +255,7 @@ class Invariants:
     def _why_content(self, node: ast.expr) -> Reason | None:
         """Why what a list or dictionary holds may change in the loop."""
         values = without_none(self._flow.values(node))
-        if not values or any(each.sort is not Sort.CONTAINER for each in values):
+        if not values or any(not isinstance(each, Container) for each in values):
             return self._unknown(node)
         return self.why_changed(values)
 
@@ -263,7 +273,7 @@ class Invariants:
     def _why_not_number(self, *nodes: ast.expr) -> Reason | None:
         for node in nodes:
             values = self._flow.values(node)
-            is_plain = bool(values) and all(each.sort in _NUMBERS for each in values)
+            is_plain = bool(values) and all(isinstance(each, _NUMBERS) for each in values)
             if not isinstance(node, ast.Constant) and not is_plain:
                 return self._unknown(node)
         return None
@@ -352,7 +362,7 @@ def _is_known(name: str) -> bool:
 
 def _is_of_library(value: Value) -> bool:
     """Whether it is something that an object of a library has, and may change itself: ``model.training``."""
-    return value.sort is Sort.METHOD and value.site is None
+    return isinstance(value, Method) and value.site is None
 
 
 def _is_dictionary(flow: Flow, node: ast.expr) -> bool:

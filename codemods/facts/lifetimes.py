@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, declared_outer, decorators, scope_of, words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, is_name, lasting, walk
-from codemods.dataflow.values import Sort, Value, class_of, in_order
+from codemods.dataflow.values import (
+    Class,
+    Container,
+    External,
+    Function,
+    Instance,
+    Made,
+    Method,
+    Partial,
+    Value,
+    class_of,
+    in_order,
+)
 from codemods.facts.loops import makings, module_of
 from codemods.library.kinds import PROGRESS
 
@@ -84,7 +96,7 @@ class _Search:
         if value in self.seen:
             return
         self.seen.add(value)
-        if value.sort is Sort.INSTANCE:
+        if isinstance(value, Instance):
             class_ = class_of(value)
             kept = _refers_to_itself(self.flow, class_) if class_ is not None else None
             if kept is not None:
@@ -100,7 +112,7 @@ class _Search:
         function = module.function(node)
         if function is not None and scope_of(function).yields:
             # As long as a generator is there, its locals are.
-            yield from self.holders(Value(Sort.CONTAINER, "iterator", function))
+            yield from self.holders(Container("iterator", function))
         if isinstance(getattr(node, "ctx", None), ast.Store):
             yield from self._target(module, node)
             return
@@ -118,7 +130,7 @@ class _Search:
                     yield from self._object(module, node, each)
             case ast.Subscript(value=owner):
                 for each in in_order(self.flow.values(owner)):
-                    yield from self.holders(each) if each.sort is Sort.CONTAINER else (_unknown(module, node),)
+                    yield from self.holders(each) if isinstance(each, Container) else (_unknown(module, node),)
             case _:  # the parts of a tuple, each of which has its own value
                 return
 
@@ -135,19 +147,19 @@ class _Search:
 
     def _object(self, module: Module, node: ast.Attribute, owner: Value) -> Iterator[Holder]:
         """An object that has the value in an attribute."""
-        if owner.sort is Sort.INSTANCE and owner.site is None:
+        if isinstance(owner, Instance) and owner.site is None:
             class_ = class_of(owner)
             made = makings(self.flow, class_) if class_ is not None else ()
             for call in made:
                 for each in in_order(self.flow.values(call)):
-                    if each.sort is Sort.INSTANCE:
+                    if isinstance(each, Instance):
                         yield from self.holders(each)
             if not made:
                 yield _unknown(module, node)
-        elif owner.sort in {Sort.INSTANCE, Sort.MADE, Sort.FUNCTION} and owner.site is not None:
+        elif isinstance(owner, (Instance, Made, Function)) and owner.site is not None:
             yield from self.holders(owner)
         else:
-            yield Holder(module, node, is_certain=owner.sort in {Sort.CLASS, Sort.EXTERNAL})
+            yield Holder(module, node, is_certain=isinstance(owner, (Class, External)))
 
     def _captured(self, module: Module, node: ast.Name) -> Iterator[Holder]:
         """A function that reads a name of the function around it, and refers to it as long as it is there."""
@@ -162,7 +174,7 @@ class _Search:
             is_named = any(is_name(each, name) for each in walk(above))
             if self.flow.owner(above) is not None or is_named:
                 yield _unknown(module, above)  # a method, or a function that refers to itself
-            yield from self.holders(Value(Sort.FUNCTION, name, above))
+            yield from self.holders(Function(name, above))
 
     def _use(self, module: Module, node: ast.expr) -> Iterator[Holder]:
         """What the code around an expression makes refer to it."""
@@ -172,7 +184,7 @@ class _Search:
             below, above = above, module.parent(above)
         if isinstance(above, _DISPLAYS):
             for each in in_order(self.flow.values(above)):
-                if each.sort is Sort.CONTAINER:
+                if isinstance(each, Container):
                     yield from self.holders(each)
         elif isinstance(above, ast.Call) and below is not above.func:
             yield from self._argument(module, above)
@@ -187,22 +199,22 @@ class _Search:
     def _argument(self, module: Module, call: ast.Call) -> Iterator[Holder]:
         """What a call refers to of its arguments, or makes refer to them."""
         for callee in in_order(self.flow.values(call.func)):
-            if callee.sort is Sort.METHOD and callee.of is not None and callee.of.sort is Sort.CONTAINER:
+            if isinstance(callee, Method) and callee.of is not None and isinstance(callee.of, Container):
                 yield from self.holders(callee.of)
-            elif callee.sort is Sort.CLASS and isinstance(callee.site, ast.ClassDef):
+            elif isinstance(callee, Class) and isinstance(callee.site, ast.ClassDef):
                 if self.flow.method(callee.site, "__init__") is None:  # else what it does with them is followed
                     for each in in_order(self.flow.values(call)):
                         yield from self.holders(each)
             elif callee.name in _PASSING_ON:
                 yield from self._result(module, call)
             elif callee.name not in _LOOKING and not isinstance(callee.site, FUNCTIONS):
-                followed = callee.sort in {Sort.INSTANCE, Sort.PARTIAL}
+                followed = isinstance(callee, (Instance, Partial))
                 yield from () if followed else (_unknown(module, call),)
 
     def _result(self, module: Module, call: ast.Call) -> Iterator[Holder]:
         """What refers to the result of a call that refers to its arguments: the flow may know it by another value."""
         for each in in_order(self.flow.values(call)):
-            if each.sort in {Sort.CONTAINER, Sort.PARTIAL} or (each.sort is Sort.MADE and each.site is call):
+            if isinstance(each, (Container, Partial)) or (isinstance(each, Made) and each.site is call):
                 yield from self.holders(each)
         below: ast.AST = call
         above = module.parent(below)
@@ -270,6 +282,6 @@ def _is_kept(flow: Flow, module: Module, method: Callee, this: ast.Name) -> bool
     if isinstance(above, ast.Attribute):
         called = module.parent(above)
         is_called = isinstance(called, ast.Call) and called.func is above
-        return not is_called and any(each.sort is Sort.METHOD for each in flow.values(above))
+        return not is_called and any(isinstance(each, Method) for each in flow.values(above))
     names = {each.name for each in flow.values(above.func)} if isinstance(above, ast.Call) else set()
     return not names or not names <= _LOOKING

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import decorators
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
-from codemods.dataflow.values import Sort, class_of
+from codemods.dataflow.values import External, Instance, Unknown, class_of
 from codemods.facts.reason import at
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _gives(flow: Flow, function: Callee, call: ast.Call, name: str, value: Value
         return True
     by_name = {**signature(function).defaults, **binding.given}
     values = flow.values(by_name[name]) if name in by_name else frozenset()
-    return not values or value in values or any(each.sort is Sort.UNKNOWN for each in values)
+    return not values or value in values or any(isinstance(each, Unknown) for each in values)
 
 
 def places_that_run(flow: Flow, function: Callee) -> Iterator[ast.expr]:
@@ -94,7 +94,7 @@ def places_that_run(flow: Flow, function: Callee) -> Iterator[ast.expr]:
                 continue
             if is_property or _is_iterated(flow, module, node):
                 owners = flow.values(node.value if is_property and isinstance(node, ast.Attribute) else node)
-                classes = (class_of(each) for each in owners if each.sort is Sort.INSTANCE)
+                classes = (class_of(each) for each in owners if isinstance(each, Instance))
                 if any(each is not None and flow.method(each, name) is function for each in classes):
                     yield node
 
@@ -104,7 +104,7 @@ def _is_iterated(flow: Flow, module: Module, node: ast.expr) -> bool:
     above = module.parent(node)
     if isinstance(above, ast.Call):
         callees = flow.values(above.func)
-        return node in above.args and bool(callees) and all(each.sort is Sort.EXTERNAL for each in callees)
+        return node in above.args and bool(callees) and all(isinstance(each, External) for each in callees)
     return isinstance(above, (ast.For, ast.AsyncFor, ast.comprehension, ast.YieldFrom)) and node is not getattr(
         above, "target", None
     )
@@ -196,7 +196,7 @@ def makings(flow: Flow, class_: ast.ClassDef) -> tuple[ast.Call, ...]:
 
 def _is_of(flow: Flow, value: Value, class_: ast.ClassDef) -> bool:
     """Whether it is an object of the class, or of one that derives from it."""
-    made = class_of(value) if value.sort is Sort.INSTANCE else None
+    made = class_of(value) if isinstance(value, Instance) else None
     return made is not None and class_ in flow.project_bases(made)
 
 

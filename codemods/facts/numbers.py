@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow import names
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Choice, External, Literal, Made, Plain, Tensor
 from codemods.library.kinds import Kind, kind
 from codemods.library.losses import is_loss_function
 
@@ -98,7 +98,7 @@ class _Numbers:
     def _is_plain(self, node: ast.expr) -> bool:
         values = self._flow.values(node)
         return isinstance(node, ast.Constant) or (
-            bool(values) and all(each.sort in {Sort.LITERAL, Sort.CHOICE, Sort.PLAIN} for each in values)
+            bool(values) and all(isinstance(each, (Literal, Choice, Plain)) for each in values)
         )
 
     def _given(self, node: ast.expr) -> list[_Given] | None:
@@ -236,7 +236,7 @@ class _Numbers:
         if call.func.attr in _KEEPS_DIMENSIONS:
             return self.holds(call.func.value)
         return call.func.attr in {"mean", "sum"} and all(
-            each.sort in {Sort.TENSOR, Sort.MOVED, Sort.HOST, Sort.BATCH} for each in self._flow.values(call.func.value)
+            isinstance(each, Tensor) for each in self._flow.values(call.func.value)
         )
 
     def _reduces(self, callee: Value, call: ast.Call) -> bool:
@@ -244,10 +244,10 @@ class _Numbers:
         given = {each.arg for each in call.keywords}
         if given & {"reduction", "reduce", None}:
             return False
-        if callee.sort is Sort.EXTERNAL:
+        if isinstance(callee, External):
             reduces = callee.name in _REDUCING and len(call.args) == 1 and not given
             return reduces or is_loss_function(callee.name)
-        if kind(self._flow, callee) is not Kind.LOSS or callee.sort is not Sort.MADE:
+        if kind(self._flow, callee) is not Kind.LOSS or not isinstance(callee, Made):
             return False
         made = callee.site
         if callee.name == _WITH_OUTPUT or not isinstance(made, ast.Call) or len(made.args) > 1:

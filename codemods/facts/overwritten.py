@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.names import canonical
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Literal, Sort, class_of, library_names
+from codemods.dataflow.values import Instance, Literal, Made, class_of, library_names
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.ancestry import depends_on
 
@@ -54,10 +54,10 @@ def why_overwritten(flow: Flow, module: Module, names: Collection[str]) -> Reaso
 
 def names_of(flow: Flow, value: Value) -> frozenset[str]:
     """The qualified names of the libraries' classes that an object is one of."""
-    class_ = class_of(value) if value.sort is Sort.INSTANCE else None
+    class_ = class_of(value) if isinstance(value, Instance) else None
     if class_ is not None:
         return frozenset(each for each in flow.bases(class_) if isinstance(each, str))
-    return frozenset({value.name}) if value.sort is Sort.MADE else frozenset()
+    return frozenset({value.name}) if isinstance(value, Made) else frozenset()
 
 
 @lasting
@@ -105,7 +105,7 @@ def _owners(flow: Flow, node: ast.expr) -> frozenset[str]:
     found = library_names(values)
     match node:
         case ast.Attribute(value, "__class__"):
-            found |= {each.name for each in flow.values(value) if each.sort is Sort.MADE}
+            found |= {each.name for each in flow.values(value) if isinstance(each, Made)}
         case ast.Call(function, [value], []) if library_names(flow.values(function)) == {_TYPE}:
-            found |= {each.name for each in flow.values(value) if each.sort is Sort.MADE}
+            found |= {each.name for each in flow.values(value) if isinstance(each, Made)}
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.dataflow.source import FUNCTIONS, children, kept, lasting
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Function, Instance, Made, Method
 from codemods.facts.models.layers import Model
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
 
@@ -58,7 +58,7 @@ def written(node: ast.AST) -> frozenset[str]:
 def project_functions(values: Iterable[Value]) -> Iterator[Callee]:
     """The functions and methods of the project among the values."""
     for each in values:
-        if each.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(each.site, FUNCTIONS):
+        if isinstance(each, (Function, Method)) and isinstance(each.site, FUNCTIONS):
             yield each.site
 
 
@@ -107,7 +107,7 @@ class Reach:
         values = self.flow.values(call.func)
         yield from project_functions(values)
         for value in values:
-            if value.sort in {Sort.INSTANCE, Sort.MADE}:
+            if isinstance(value, (Instance, Made)):
                 yield from self._forwards(value)
 
     def _forwards(self, value: Value) -> tuple[Callee, ...]:
@@ -140,6 +140,6 @@ def is_model_call(flow: Flow, call: ast.Call) -> bool:
     for value in flow.values(call.func):
         if kind(flow, value) is Kind.MODEL:
             return True
-        if value.sort is Sort.METHOD and value.of is not None and kind(flow, value.of) is Kind.MODEL:
+        if isinstance(value, Method) and value.of is not None and kind(flow, value.of) is Kind.MODEL:
             return value.name == "forward" or value.name not in MODULE_METHODS | {"__init__"}
     return False

@@ -14,7 +14,7 @@ from codemods.dataflow.flow import Flow
 from codemods.dataflow.names import assigned
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort, Value, instance, library_names
+from codemods.dataflow.values import External, Made, Value, instance, library_names
 from codemods.facts.asserted import asserted, newest_used
 from codemods.facts.data.loaders import Loader, loaders
 from codemods.facts.data.reads import tops
@@ -44,7 +44,7 @@ _STOPS_WORKERS = (2, 13)
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class Construction:
     """An optimizer, scheduler or other object, and the call that makes it."""
 
     module: Module
@@ -91,21 +91,21 @@ class Whole:
         return tuple((module, model) for module, model in made if model.value not in held)
 
     @cached_property
-    def optimizers(self) -> tuple[Made, ...]:
+    def optimizers(self) -> tuple[Construction, ...]:
         """The optimizers that are made."""
         return tuple(self._made(Kind.OPTIMIZER))
 
     @cached_property
-    def schedulers(self) -> tuple[Made, ...]:
+    def schedulers(self) -> tuple[Construction, ...]:
         """The learning rate schedulers that are made."""
         return tuple(self._made(Kind.SCHEDULER))
 
-    def _made(self, wanted: Kind) -> Iterator[Made]:
+    def _made(self, wanted: Kind) -> Iterator[Construction]:
         for module in self.flow.modules:
             for call in module.nodes(ast.Call):
                 for value in self.flow.values(call):
                     if value.site is call and kind(self.flow, value) is wanted:
-                        yield Made(module, call, value)
+                        yield Construction(module, call, value)
 
     @cached_property
     def iterations(self) -> Iterations:
@@ -227,12 +227,12 @@ class Script:
         return tuple(trained_models(self.flow, self.modules, self.iterations))
 
     @cached_property
-    def optimizers(self) -> tuple[Made, ...]:
+    def optimizers(self) -> tuple[Construction, ...]:
         """The optimizers that the script makes, in the order of the text."""
         return tuple(each for each in self.whole.optimizers if each.module in self.modules)
 
     @cached_property
-    def schedulers(self) -> tuple[Made, ...]:
+    def schedulers(self) -> tuple[Construction, ...]:
         """The learning rate schedulers that the script makes, in the order of the text."""
         return tuple(each for each in self.whole.schedulers if each.module in self.modules)
 
@@ -283,7 +283,7 @@ class Script:
                     return call
             for block in module.nodes(ast.With):
                 made = (value for item in block.items for value in self.flow.values(item.context_expr))
-                if any(each.sort is Sort.MADE and each.name == "torch.device" for each in made):
+                if any(isinstance(each, Made) and each.name == "torch.device" for each in made):
                     return block
         return None
 
@@ -340,7 +340,7 @@ class Script:
     def is_cudnn(self, node: ast.expr) -> bool:
         """Whether the expression is the module ``torch.backends.cudnn``."""
         return any(
-            each.sort is Sort.EXTERNAL and each.name == "torch.backends.cudnn" for each in self.flow.values(node)
+            isinstance(each, External) and each.name == "torch.backends.cudnn" for each in self.flow.values(node)
         )
 
     @cached_property

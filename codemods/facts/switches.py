@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import is_main_guard, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External, Function
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.leads import frames, sites_here
 from codemods.library.processes import starts_training
@@ -76,7 +76,7 @@ def starts_processes(script: Script) -> bool:
         for module in script.modules
         for call in module.nodes(ast.Call)
         for each in script.flow.values(call.func)
-        if each.sort is Sort.EXTERNAL
+        if isinstance(each, External)
     )
 
 
@@ -95,13 +95,13 @@ def _seeds(script: Script, statement: ast.Expr) -> bool:
     if not isinstance(statement.value, ast.Call):
         return False
     for callee in script.flow.values(statement.value.func):
-        if callee.sort is Sort.EXTERNAL and seeded_by(callee.name):
+        if isinstance(callee, External) and seeded_by(callee.name):
             return True
         helper = callee.site
-        if callee.sort is Sort.FUNCTION and isinstance(helper, ast.FunctionDef) and len(helper.body) <= _SMALL:
+        if isinstance(callee, Function) and isinstance(helper, ast.FunctionDef) and len(helper.body) <= _SMALL:
             calls = [each.func for each in walk(helper) if isinstance(each, ast.Call)]
             if any(
-                value.sort is Sort.EXTERNAL and seeded_by(value.name)
+                isinstance(value, External) and seeded_by(value.name)
                 for func in calls
                 for value in script.flow.values(func)
             ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import External, Made, Method, Unknown, without_none
 from codemods.library.layers import DRAWING_METHODS, dropout, may_draw
 from codemods.library.operations import operation
 from codemods.library.operators import Draws
@@ -20,9 +20,9 @@ _DISTRIBUTIONS = "torch.distributions."
 def call_draws(flow: Flow, call: ast.Call) -> bool:
     """Whether calling a library's function or layer, or a method of a tensor or distribution, may draw."""
     for value in without_none(flow.values(call.func)):
-        if value.sort is Sort.EXTERNAL and _may_draw(value.name, call) and not value.name.startswith(_DISTRIBUTIONS):
+        if isinstance(value, External) and _may_draw(value.name, call) and not value.name.startswith(_DISTRIBUTIONS):
             return True
-        if _samples(value) or (value.sort is Sort.MADE and layer_draws(value)):
+        if _samples(value) or (isinstance(value, Made) and layer_draws(value)):
             return True
     row = operation(flow, call) if isinstance(call.func, ast.Attribute) else None
     return row is not None and row.draws is Draws.YES
@@ -30,20 +30,20 @@ def call_draws(flow: Flow, call: ast.Call) -> bool:
 
 def _samples(value: Value) -> bool:
     """Whether it is ``distribution.rsample``, or ``sample`` of something of which nothing is known."""
-    if value.sort is not Sort.METHOD or value.of is None or value.site is not None:
+    if not isinstance(value, Method) or value.of is None or value.site is not None:
         return False
-    may_be = value.of.sort is Sort.UNKNOWN or value.of.name.startswith(_DISTRIBUTIONS)
+    may_be = isinstance(value.of, Unknown) or value.of.name.startswith(_DISTRIBUTIONS)
     return may_be and value.name in DRAWING_METHODS
 
 
 def samples_without_graph(method: Value) -> bool:
     """Whether it is ``distribution.sample``: what it draws carries no graph, as what ``rsample`` draws does."""
-    is_method = method.sort is Sort.METHOD and method.of is not None and method.site is None
+    is_method = isinstance(method, Method) and method.of is not None and method.site is None
     return is_method and method.name in {"sample", "sample_n"} and _is_distribution(method.of)
 
 
 def _is_distribution(value: Value | None) -> bool:
-    return value is not None and value.sort is Sort.MADE and value.name.startswith(_DISTRIBUTIONS)
+    return value is not None and isinstance(value, Made) and value.name.startswith(_DISTRIBUTIONS)
 
 
 def layer_draws(layer: Value) -> bool:

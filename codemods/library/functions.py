@@ -13,11 +13,15 @@ from codemods.dataflow.values import (
     NUMBER,
     PLAIN,
     TENSOR,
-    TENSOR_SORTS,
     UNKNOWN_KEY,
     Arguments,
+    Choice,
+    Container,
+    External,
     Literal,
-    Sort,
+    Made,
+    Tensor,
+    Unknown,
     Value,
     Values,
     external,
@@ -72,7 +76,7 @@ def _partial(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     given = Arguments(arguments.positional[1:], arguments.keywords, arguments.rest, arguments.unknown_keywords)
     flow.escape(given.all())
     given_functions = arguments.get(0, "func")
-    opaque = frozenset(each for each in given_functions if each.sort is Sort.EXTERNAL and not _is_layer(each.name))
+    opaque = frozenset(each for each in given_functions if isinstance(each, External) and not _is_layer(each.name))
     functions = given_functions - opaque
     libraries = sorted(each.name for each in opaque)
     found = flow.partial(functions, node, given) if functions else NOTHING
@@ -95,13 +99,13 @@ def _initialize(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
 def _load_dataset(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     """``load_dataset("imdb", split=["train", "test"])`` returns a list of data sets, one for each split."""
     flow.escape(arguments.all())
-    made = frozenset({Value(Sort.MADE, "datasets.load_dataset", node)})
-    several = [each for each in arguments.get(_SPLIT, "split") if each.sort is Sort.CONTAINER]
+    made = frozenset({Made("datasets.load_dataset", node)})
+    several = [each for each in arguments.get(_SPLIT, "split") if isinstance(each, Container)]
     return flow.container("list", node, {UNKNOWN_KEY: made}) if several else made
 
 
 def _random_split(flow: Flow, node: ast.Call, _: Arguments) -> Values:
-    return flow.container("list", node, {UNKNOWN_KEY: frozenset({Value(Sort.MADE, "torch.utils.data.Subset", node)})})
+    return flow.container("list", node, {UNKNOWN_KEY: frozenset({Made("torch.utils.data.Subset", node)})})
 
 
 def _spawn(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
@@ -117,7 +121,7 @@ def _start(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
 
 def _packed(flow: Flow, given: Values) -> Arguments:
     """The arguments that a tuple of them stands for."""
-    containers = [each for each in given if each.sort is Sort.CONTAINER]
+    containers = [each for each in given if isinstance(each, Container)]
     count = max((len(flow.keys(each)) for each in containers), default=0)
     return Arguments(tuple(joined(*[flow.items(each, index) for each in containers]) for index in range(count)))
 
@@ -142,11 +146,11 @@ def _dict(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
     for keyword, values in arguments.keywords.items():
         flow.put(node, keyword, values)
     for each in arguments.get(0, ""):
-        if each.sort is Sort.CONTAINER and each.name == "dict":
+        if isinstance(each, Container) and each.name == "dict":
             flow.merge(node, frozenset({each}))
             continue
-        for pair in flow.items(each) if each.sort is Sort.CONTAINER else unknown("dict() is not followed"):
-            is_pair = pair.sort is Sort.CONTAINER
+        for pair in flow.items(each) if isinstance(each, Container) else unknown("dict() is not followed"):
+            is_pair = isinstance(pair, Container)
             for key in keys_of(flow.items(pair, 0)) if is_pair else {UNKNOWN_KEY}:
                 flow.put(node, key, flow.items(pair, 1) if is_pair else frozenset({pair}))
     return flow.container("dict", node)
@@ -165,11 +169,11 @@ def collection(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> V
 
 def namespace(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Values:
     """``SimpleNamespace(train=loader)``, ``EasyDict({"train": loader})``; the user's choices stay what they are."""
-    chosen = frozenset(each for each in arguments.get(0, "") if each.sort in {Sort.CHOICE, Sort.UNKNOWN})
+    chosen = frozenset(each for each in arguments.get(0, "") if isinstance(each, (Choice, Unknown)))
     given = [(key, flow.items(each, key)) for each in arguments.get(0, "") for key in flow.keys(each)]
     for key, values in (*given, *arguments.keywords.items()):
         flow.write_attribute(node, key if isinstance(key, str) else ANY, values)
-    return chosen or frozenset({Value(Sort.MADE, name, node)})
+    return chosen or frozenset({Made(name, node)})
 
 
 def named_tuple(flow: Flow, definition: ast.Call, node: ast.Call, arguments: Arguments) -> Values:
@@ -187,7 +191,7 @@ def named_tuple(flow: Flow, definition: ast.Call, node: ast.Call, arguments: Arg
 
 
 def _named_tuple_type(_: Flow, node: ast.Call, __: Arguments) -> Values:
-    return frozenset({Value(Sort.MADE, NAMED_TUPLE, node)})
+    return frozenset({Made(NAMED_TUPLE, node)})
 
 
 def _field(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
@@ -202,9 +206,9 @@ def _getattr(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
         for key in keys_of(arguments.get(1, "")):
             if isinstance(key, str):
                 found.append(flow.attribute(owner, key))
-            elif owner.sort is Sort.EXTERNAL:
+            elif isinstance(owner, External):
                 found.append(external(owner.name) if owner.name.endswith(".?") else one_of(flow, owner.name))
-            elif owner.sort is Sort.CHOICE:
+            elif isinstance(owner, Choice):
                 found.append(frozenset({owner}))
             else:
                 found.append(flow.any_attribute(owner) or unknown("getattr() is not followed"))
@@ -240,7 +244,7 @@ def _module_named(flow: Flow, name: Value) -> Values:
         return flow.import_module(start)
     if start is not None and start.endswith("."):
         return flow.modules_below(start) or unknown("its module is computed")
-    if name.sort is Sort.CHOICE and not is_configuration(name):
+    if isinstance(name, Choice) and not is_configuration(name):
         texts, is_any = _texts_to_choose(flow, name.name.rpartition(".")[2])
         rest = unknown("its module is chosen when the script is started") if is_any else NOTHING
         return joined(rest, *[flow.import_module(each) for each in texts])
@@ -301,15 +305,15 @@ def _filter(flow: Flow, node: ast.Call, arguments: Arguments) -> Values:
 
 def _vars(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     """``vars(args)``, ``vars(models)``."""
-    choices = frozenset(each for each in arguments.get(0, "") if each.sort is Sort.CHOICE)
+    choices = frozenset(each for each in arguments.get(0, "") if isinstance(each, Choice))
     modules = (each.name for each in arguments.get(0, "") if flow.defined_in(each.name) is not None)
     return joined(choices, *[external(f"{each}.__dict__") for each in modules]) or unknown("vars() is not followed")
 
 
 def _aggregate(flow: Flow, _: ast.Call, arguments: Arguments) -> Values:
     """``sum``, ``max`` and the like: a tensor where they are given tensors, or what may hold some."""
-    may_hold = TENSOR_SORTS | {Sort.CONTAINER}
-    holds = any(each.sort in may_hold or is_parameter(flow, each) for each in arguments.all())
+    may_hold = (Tensor, Container)
+    holds = any(isinstance(each, may_hold) or is_parameter(flow, each) for each in arguments.all())
     return TENSOR if holds else PLAIN
 
 

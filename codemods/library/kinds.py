@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, why_unknown, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    Choice,
+    External,
+    Function,
+    Instance,
+    Made,
+    Method,
+    Partial,
+    Value,
+    Values,
+    class_of,
+    why_unknown,
+    without_none,
+)
 from codemods.library.losses import is_loss_class, is_loss_function
 from codemods.library.packages import is_scheduler
 
@@ -111,9 +125,9 @@ _INTEGERS = words("bool byte char int int8 int16 int32 int64 long short uint8 ui
 
 def kind(flow: Flow, value: Value) -> Kind | None:
     """The kind of thing that the value is, or None where it is none of them or not known."""
-    if value.sort is Sort.MADE:
+    if isinstance(value, Made):
         return _kind_of_call(value.name)
-    class_ = class_of(value) if value.sort is Sort.INSTANCE else None
+    class_ = class_of(value) if isinstance(value, Instance) else None
     for base in flow.bases(class_) if class_ is not None else ():
         found = _kind_of_base(base) if isinstance(base, str) else None
         if found is not None:
@@ -123,9 +137,9 @@ def kind(flow: Flow, value: Value) -> Kind | None:
 
 def is_parameter(flow: Flow, value: Value) -> bool:
     """Whether it is a parameter that the script makes, what a method of one returns, or the weight of a layer."""
-    if value.sort is Sort.MADE:
+    if isinstance(value, Made):
         return value.name.removesuffix("(…)") == PARAMETER
-    is_weight = value.sort is Sort.METHOD and value.site is None and value.name in _WEIGHTS
+    is_weight = isinstance(value, Method) and value.site is None and value.name in _WEIGHTS
     return is_weight and value.of is not None and kind(flow, value.of) is Kind.MODEL
 
 
@@ -136,7 +150,7 @@ def computes_loss(flow: Flow, call: ast.Call) -> bool:
 
 def is_loss(flow: Flow, value: Value) -> bool:
     """Whether a call of the value computes a loss of PyTorch's."""
-    return kind(flow, value) is Kind.LOSS or (value.sort is Sort.EXTERNAL and is_loss_function(value.name))
+    return kind(flow, value) is Kind.LOSS or (isinstance(value, External) and is_loss_function(value.name))
 
 
 @lru_cache(maxsize=4096)
@@ -197,7 +211,7 @@ def framework(flow: Flow, value: Value) -> str | None:
     if class_ is not None:
         found = (framework_named(base) for base in flow.bases(class_) if isinstance(base, str))
         return next((each for each in found if each is not None), None)
-    return framework_named(value.name) if value.sort in {Sort.MADE, Sort.EXTERNAL} else None
+    return framework_named(value.name) if isinstance(value, (Made, External)) else None
 
 
 def always(flow: Flow, values: Values, wanted: Kind) -> bool:
@@ -213,27 +227,27 @@ def may(flow: Flow, values: Values, wanted: Kind) -> bool:
 
 def is_dtype(value: Value) -> bool:
     """Whether the value is a number format such as ``torch.float32``."""
-    return value.sort is Sort.EXTERNAL and value.name.rpartition(".")[2] in _DTYPES
+    return isinstance(value, External) and value.name.rpartition(".")[2] in _DTYPES
 
 
 def has_integers(value: Value) -> bool:
     """Whether it is a number format of integers, or a type of tensors of that: ``torch.long``, ``torch.LongTensor``."""
     package, _, name = value.name.rpartition(".")
-    known = value.sort is Sort.EXTERNAL and package in {"builtins", "torch", "torch.cuda"}
+    known = isinstance(value, External) and package in {"builtins", "torch", "torch.cuda"}
     return known and (name in _INTEGERS or name.removesuffix("Tensor").lower() in _INTEGERS)
 
 
 def described(value: Value) -> str:
     """The value in words, for a reason."""
-    if value.sort is Sort.MADE:
+    if isinstance(value, Made):
         return f"{value.name.removesuffix('(…)')}()"
-    if value.sort is Sort.METHOD and value.of is not None:
+    if isinstance(value, Method) and value.of is not None:
         return f"'.{value.name}' of {described(value.of)}"
-    if value.sort is Sort.INSTANCE and value.of is not None:
+    if isinstance(value, Instance) and value.of is not None:
         return f"an object of class {value.of.name}"
-    if value.sort is Sort.FUNCTION and value.name:
+    if isinstance(value, Function) and value.name:
         return value.name if value.name.startswith("a ") else f"the function {value.name}()"
-    return value.name if value.sort in {Sort.EXTERNAL, Sort.CHOICE, Sort.PARTIAL} else "a value"
+    return value.name if isinstance(value, (External, Choice, Partial)) else "a value"
 
 
 def why(flow: Flow, values: Values, wanted: Kind) -> str:

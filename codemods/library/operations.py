@@ -8,16 +8,29 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Class,
+    External,
+    Function,
+    Instance,
+    Literal,
+    Made,
+    Method,
+    Plain,
+    Tensor,
+    without_none,
+)
 from codemods.library.operators import Result, function, operator
 
 if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
+    from codemods.dataflow.values import Value
     from codemods.library.operators import Operator
 
 FROM_ARRAY = frozenset({"torch.from_numpy", "torch.frombuffer"})
 """What makes a tensor of an array, in the same memory."""
-_NUMBERS = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.PLAIN})
+_NUMBERS = (Literal, Choice, Plain)
 _DIMENSION = frozenset({"dim", "axis", "keepdim", "keepdims"})
 _POOLING = "torch.nn."
 _AFTER_OPERAND = {Result.POOLED: 6, Result.COUNTED: 1}
@@ -40,17 +53,18 @@ def operation(flow: Flow, call: ast.Call) -> Operator | None:
     A method of something of which nothing is known is taken for a tensor's, one of the project's never.
     """
     values = without_none(flow.values(call.func))
-    externals = [each for each in values if each.sort in {Sort.EXTERNAL, Sort.MADE}]
+    externals = [each for each in values if isinstance(each, (External, Made))]
     if externals:
         found = {function(each.name) for each in values}
         return found.pop() if len(found) == 1 and len(externals) == len(values) else None
-    if not isinstance(call.func, ast.Attribute) or any(_is_projects(each.sort, each.site) for each in values):
+    if not isinstance(call.func, ast.Attribute) or any(map(_is_projects, values)):
         return None
     return operator(call.func.attr)
 
 
-def _is_projects(sort: Sort, site: object) -> bool:
-    return sort in {Sort.FUNCTION, Sort.CLASS, Sort.INSTANCE} or (sort is Sort.METHOD and site is not None)
+def _is_projects(value: Value) -> bool:
+    is_method = isinstance(value, Method) and value.site is not None
+    return is_method or isinstance(value, (Function, Class, Instance))
 
 
 def operands(flow: Flow, call: ast.Call) -> list[ast.expr]:
@@ -63,7 +77,7 @@ def operands(flow: Flow, call: ast.Call) -> list[ast.expr]:
 
 
 def _is_method(flow: Flow, call: ast.Call) -> bool:
-    return not any(each.sort in {Sort.EXTERNAL, Sort.MADE} for each in flow.values(call.func))
+    return not any(isinstance(each, (External, Made)) for each in flow.values(call.func))
 
 
 @lasting
@@ -93,9 +107,9 @@ def _reduced(flow: Flow, call: ast.Call) -> Parts:
     if not given:
         return Parts.ONE
     values = without_none(flow.values(given[0]))
-    if len(given) > 1 or _is_number(given[0]) or (values and all(each.sort in _NUMBERS for each in values)):
+    if len(given) > 1 or _is_number(given[0]) or (values and all(isinstance(each, _NUMBERS) for each in values)):
         return Parts.VALUES_FIRST
-    is_tensor = values and all(each.sort in TENSOR_SORTS for each in values)
+    is_tensor = values and all(isinstance(each, Tensor) for each in values)
     return Parts.ONE if is_tensor else Parts.ONE_OR_VALUES_FIRST
 
 
@@ -111,5 +125,5 @@ def _asks_for_integers(call: ast.Call) -> bool:
 
 def _pools_with_indices(flow: Flow, call: ast.Call) -> bool:
     """Whether a layer is called that was made with ``return_indices=True``."""
-    made = [each.site for each in flow.values(call.func) if each.sort is Sort.MADE and each.name.startswith(_POOLING)]
+    made = [each.site for each in flow.values(call.func) if isinstance(each, Made) and each.name.startswith(_POOLING)]
     return any(isinstance(each, ast.Call) and _asks_for_integers(each) for each in made)

@@ -13,11 +13,21 @@ from codemods.dataflow.values import (
     NOTHING,
     PLAIN,
     TENSOR,
-    TENSOR_SORTS,
     UNKNOWN_KEY,
     Arguments,
+    Batch,
+    Choice,
+    Container,
+    External,
+    Function,
+    HostTensor,
+    Instance,
     Literal,
-    Sort,
+    Made,
+    Method,
+    Plain,
+    SomeTensor,
+    Tensor,
     Value,
     Values,
     class_of,
@@ -118,54 +128,54 @@ class TorchSemantics:
 
     def call(self, flow: Flow, callee: Value, node: ast.Call, arguments: Arguments) -> Values:
         """What calling the value returns."""
-        if callee.sort is Sort.EXTERNAL:
+        if isinstance(callee, External):
             return self._external(flow, callee.name, node, arguments)
-        if callee.sort is Sort.METHOD and callee.of is not None:
+        if isinstance(callee, Method) and callee.of is not None:
             return self._method(flow, callee.of, callee.name, node, arguments)
         flow.escape(arguments.all())
-        if callee.sort in {Sort.MADE, Sort.INSTANCE}:
+        if isinstance(callee, (Made, Instance)):
             return self._called_object(flow, callee, node, arguments)
-        if callee.sort is Sort.CHOICE:
+        if isinstance(callee, Choice):
             owner, _, method = callee.name.rpartition(".")
-            return frozenset({Value(Sort.CHOICE, owner) if owner and method in _COPIES else callee})
+            return frozenset({Choice(owner) if owner and method in _COPIES else callee})
         return PLAIN
 
     def attribute(self, flow: Flow, owner: Value, name: str) -> Values:
         """What the attribute of the value is."""
-        if owner.sort is Sort.EXTERNAL and owner.name not in _ENVIRONMENT:
+        if isinstance(owner, External) and owner.name not in _ENVIRONMENT:
             known = owner.name.endswith(".?") or owner.name.count(".") > _DEEPEST
             return frozenset({owner}) if known else external(names.canonical(f"{owner.name}.{name}"))
-        if owner.sort is Sort.CHOICE:
-            return frozenset({Value(Sort.CHOICE, path(owner, name))})
-        if owner.sort is Sort.EXTERNAL and owner.name in _WITH_ATTRIBUTES:
-            return frozenset({Value(Sort.CHOICE, f"{owner.name.rpartition('.')[2]}.{name}")})
-        if owner.sort in TENSOR_SORTS or (is_parameter(flow, owner) and tensors.is_view_with_graph(name)):
+        if isinstance(owner, Choice):
+            return frozenset({Choice(path(owner, name))})
+        if isinstance(owner, External) and owner.name in _WITH_ATTRIBUTES:
+            return frozenset({Choice(f"{owner.name.rpartition('.')[2]}.{name}")})
+        if isinstance(owner, Tensor) or (is_parameter(flow, owner) and tensors.is_view_with_graph(name)):
             return tensors.attribute(self.operand(flow, owner), name)
         if isinstance(owner, Literal) and name == "format":
-            return frozenset({Value(Sort.METHOD, name, None, owner)})
-        if owner.sort in {Sort.PLAIN, Sort.LITERAL, Sort.FUNCTION}:
+            return frozenset({Method(name, None, owner)})
+        if isinstance(owner, (Plain, Literal, Function)):
             return NOTHING if owner == NONE else PLAIN
-        if owner.sort is Sort.METHOD:
+        if isinstance(owner, Method):
             if (owner.name, name) == ("batch_sampler", "sampler") and owner.of is not None:
                 return self._held(flow, owner.of, name) or frozenset({owner})  # the one that the loader was given
             # `optimizer.param_groups.copy`: of what is no method after all, only its owner is kept.
-            return frozenset({Value(Sort.METHOD, name, None, owner.of)}) if owner.site is None else PLAIN
-        if (owner.sort is Sort.MADE and owner.name in _NAMESPACES) or (owner.name == "tuple" and name[:1] != "_"):
+            return frozenset({Method(name, None, owner.of)}) if owner.site is None else PLAIN
+        if (isinstance(owner, Made) and owner.name in _NAMESPACES) or (owner.name == "tuple" and name[:1] != "_"):
             return NOTHING  # but what the project gives it
         held = self._held(flow, owner, name)
-        return held if held is not None else frozenset({Value(Sort.METHOD, name, None, owner)})
+        return held if held is not None else frozenset({Method(name, None, owner)})
 
     def item(self, flow: Flow, owner: Value, node: ast.Subscript) -> Values:
         """What the item of the value is."""
-        if owner.sort is Sort.CHOICE:
+        if isinstance(owner, Choice):
             return frozenset({owner})
-        if owner.sort is Sort.BATCH and tensors.copies(flow, node.slice):
-            return frozenset({Value(Sort.HOST, site=node, of=owner.of)})
-        if owner.sort in TENSOR_SORTS:
+        if isinstance(owner, Batch) and tensors.copies(flow, node.slice):
+            return frozenset({HostTensor(site=node, of=owner.of)})
+        if isinstance(owner, Tensor):
             return frozenset({owner})
-        if owner.sort is Sort.EXTERNAL and owner.name in _ENVIRONMENT:
-            return frozenset({Value(Sort.CHOICE, owner.name)})
-        if owner.sort is Sort.EXTERNAL and owner.name.endswith(".__dict__"):
+        if isinstance(owner, External) and owner.name in _ENVIRONMENT:
+            return frozenset({Choice(owner.name)})
+        if isinstance(owner, External) and owner.name.endswith(".__dict__"):
             return one_of(flow, owner.name.removesuffix(".__dict__"))
         what = kind(flow, owner)
         if what is Kind.MODEL:
@@ -176,27 +186,27 @@ class TorchSemantics:
             return frozenset({owner}) if named and owner.name in HUGGING_FACE else TENSOR
         if owner.name == _COLLATE:
             return TENSOR
-        if owner.sort is Sort.MADE and opener(owner.name) is not None and not _reads(node.slice):
+        if isinstance(owner, Made) and opener(owner.name) is not None and not _reads(node.slice):
             # `file["images"]` needs the file for as long as it is there.
             return _derived(owner, node)
         return unknown(f"an item of {described(owner)} is not known")
 
     def iterate(self, flow: Flow, owner: Value, node: ast.AST) -> Values:  # noqa: ARG002 - other semantics may note where
         """What iterating over the value yields."""
-        if owner.sort in TENSOR_SORTS:
+        if isinstance(owner, Tensor):
             return frozenset({owner})
         if owner.name.startswith("torch.nn.Module.") and owner.site is not None:
-            parameter = frozenset({Value(Sort.MADE, "torch.nn.Parameter", owner.site, owner.of)})
+            parameter = frozenset({Made("torch.nn.Parameter", owner.site, owner.of)})
             named = owner.name.rpartition(".")[2].startswith("named_")
             return flow.container("tuple", owner.site, {0: PLAIN, 1: parameter}) if named else parameter
         what = kind(flow, owner)
         if what is Kind.LOADER:
-            return frozenset({Value(Sort.BATCH, of=owner)})
+            return frozenset({Batch(of=owner)})
         if what is Kind.DATASET or owner.name == _COLLATE:
             return TENSOR
-        if what is Kind.MODEL and owner.sort is Sort.MADE:
+        if what is Kind.MODEL and isinstance(owner, Made):
             return PLAIN if owner.name == _DICTIONARY else flow.items(owner)
-        if owner.sort is Sort.METHOD and owner.name == "param_groups":
+        if isinstance(owner, Method) and owner.name == "param_groups":
             return PLAIN
         if what in {Kind.OPTIMIZER, Kind.SCHEDULER} or _is_no_sequence(flow, owner, what):
             return NOTHING  # one function makes them and the loader alike: the loop is over the loader
@@ -207,21 +217,21 @@ class TorchSemantics:
         if not isinstance(node.op, ast.Add) or not all(_may_be_added(flow, side) for side in (left, right)):
             return None
         flow.put(node, UNKNOWN_KEY, joined(left, right) - {NONE})
-        return frozenset({Value(Sort.MADE, CONCATENATED, node)})
+        return frozenset({Made(CONCATENATED, node)})
 
     def operand(self, flow: Flow, value: Value) -> Value:
         """What a value is to an operator: what that makes of a parameter is a tensor, and a parameter no more."""
-        return Value(Sort.TENSOR) if is_parameter(flow, value) else value
+        return SomeTensor() if is_parameter(flow, value) else value
 
     def fills_parameters(self, decorator: Value) -> bool:
         """Whether a decorator fills the function's parameters with what the user chooses."""
-        return decorator.sort in {Sort.EXTERNAL, Sort.MADE} and decorator.name in _ENTRY_DECORATORS
+        return isinstance(decorator, (External, Made)) and decorator.name in _ENTRY_DECORATORS
 
     def may_be_called(self, value: Value) -> bool:
         """Whether the value may take the place of a method: ``args.cuda = torch.cuda.is_available()`` does not."""
-        if value.sort is Sort.MADE:
+        if isinstance(value, Made):
             return value.name.rpartition(".")[2] not in _ANSWERS
-        return value.sort not in {Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.CONTAINER, *TENSOR_SORTS}
+        return not isinstance(value, (Literal, Plain, Choice, Container, Tensor))
 
     def is_configuration(self, base: str) -> bool:
         """Whether objects of the library's class hold what the user chooses."""
@@ -248,7 +258,7 @@ class TorchSemantics:
             if name == "fire.Fire" and not node.args:
                 flow.fill_all(node)
         if name in _CHOOSERS:
-            return frozenset({Value(Sort.CHOICE, f"{name}()")})
+            return frozenset({Choice(f"{name}()")})
         if name in _CONFIGURATIONS:
             return CONFIGURATION
         if name in _NAMESPACES:
@@ -261,7 +271,7 @@ class TorchSemantics:
             return computed
         if name in _LAYER_CONTAINERS:
             _hold_layers(flow, node, joined(arguments.rest, *arguments.positional))
-        return frozenset({Value(Sort.MADE, name, node)})
+        return frozenset({Made(name, node)})
 
     # Objects of libraries.
 
@@ -271,20 +281,20 @@ class TorchSemantics:
             return tensors.computed(arguments.all())
         if callee.name == NAMED_TUPLE and isinstance(callee.site, ast.Call):
             return named_tuple(flow, callee.site, node, arguments)
-        if callee.sort is Sort.MADE and what is None:
+        if isinstance(callee, Made) and what is None:
             return _derived(callee, node)
         return unknown(f"what {described(callee)} returns is not known")
 
     def _method(self, flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:
         if isinstance(owner, Literal):
             return text_starting(str(owner.value).partition("{")[0])
-        if owner.sort is Sort.CONTAINER:
+        if isinstance(owner, Container):
             return containers.method(flow, owner, name, node, arguments)
-        if owner.sort in TENSOR_SORTS:
+        if isinstance(owner, Tensor):
             return tensors.method(owner, name, node, arguments)
         flow.escape(arguments.all())
-        if owner.sort is Sort.EXTERNAL:
-            return frozenset({Value(Sort.CHOICE, owner.name)})
+        if isinstance(owner, External):
+            return frozenset({Choice(owner.name)})
         what = kind(flow, owner)
         if what in {Kind.MODEL, Kind.LOSS}:
             return self._model_method(flow, owner, name, node, arguments)
@@ -294,9 +304,9 @@ class TorchSemantics:
         handed_out = self._handed_out(flow, owner, name, node, arguments)
         if handed_out is not None:
             return flow.container("iterator", node, {UNKNOWN_KEY: handed_out})
-        if owner.sort is Sort.MADE and owner.name.rpartition(".")[2] in _PARSERS:
+        if isinstance(owner, Made) and owner.name.rpartition(".")[2] in _PARSERS:
             return self._parsed(flow, name, node)
-        if owner.sort is Sort.MADE and what is None:
+        if isinstance(owner, Made) and what is None:
             return _derived(owner, node)
         same = owner.name in HUGGING_FACE and name in _DATASET_TO_DATASET
         return frozenset({owner}) if same else unknown(f"what {name}() of {described(owner)} returns is not known")
@@ -305,14 +315,14 @@ class TorchSemantics:
     def _handed_out(flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values | None:
         """What the iterator yields that a method returns; None where it returns something else."""
         if name == "__iter__" and kind(flow, owner) is Kind.LOADER:
-            return frozenset({Value(Sort.BATCH, of=owner)})
+            return frozenset({Batch(of=owner)})
         if name == "track" and owner.name == "rich.progress.Progress":
             return flow.elements(arguments.get(0, "sequence"), node)
         return None
 
     def _parsed(self, flow: Flow, name: str, node: ast.Call) -> Values:
         """What a method of an argument parser returns: the user's choice."""
-        choice = frozenset({Value(Sort.CHOICE, "args")})
+        choice = frozenset({Choice("args")})
         if name in {"parse_known_args", "parse_args_into_dataclasses"}:
             return flow.container("tuple", node, {UNKNOWN_KEY: choice})
         return choice if name.startswith("parse") else PLAIN
@@ -320,7 +330,7 @@ class TorchSemantics:
     def _model_method(self, flow: Flow, owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Values:
         if name in SELF_METHODS:
             return frozenset({owner})
-        if owner.sort is Sort.MADE and owner.site is not None and name in _ADDS_LAYER:
+        if isinstance(owner, Made) and owner.site is not None and name in _ADDS_LAYER:
             position = _ADDS_LAYER[name]
             added = arguments.get(position, "module")
             _hold_layers(flow, owner.site, flow.elements(added, node) if name == "extend" else added)
@@ -329,10 +339,10 @@ class TorchSemantics:
             set_attribute(flow, frozenset({owner}), arguments.get(0, "name"), arguments.get(1, "module"))
             return PLAIN
         if name in {"parameters", "named_parameters"}:
-            return frozenset({Value(Sort.MADE, f"torch.nn.Module.{name}", node, owner)})
+            return frozenset({Made(f"torch.nn.Module.{name}", node, owner)})
         if name in {"children", "modules", "named_children", "named_modules"}:
             return flow.container("iterator", node, {UNKNOWN_KEY: unknown("the layers of a model are not told apart")})
-        if owner.sort is Sort.MADE and owner.name == _DICTIONARY and name in {"values", "items"}:
+        if isinstance(owner, Made) and owner.name == _DICTIONARY and name in {"values", "items"}:
             each = flow.items(owner)
             pair = flow.container("tuple", node.func, {0: PLAIN, 1: each}) if name == "items" else each
             return flow.container("iterator", node, {UNKNOWN_KEY: pair})
@@ -340,7 +350,7 @@ class TorchSemantics:
 
     def _held(self, flow: Flow, owner: Value, name: str) -> Values | None:
         """What an attribute of a library's object is that holds an argument it was made with."""
-        if owner.sort is not Sort.MADE or not isinstance(owner.site, ast.Call):
+        if not isinstance(owner, Made) or not isinstance(owner.site, ast.Call):
             return None
         if owner.name in {LOADER, "torch.utils.data.Subset"} and name == "dataset":
             return argument(flow, owner.site, 0, "dataset")
@@ -364,7 +374,7 @@ class TorchSemantics:
 def _hold_layers(flow: Flow, site: ast.AST, values: Values) -> None:
     """Notes the layers that an ``nn.Sequential`` or the like holds: given one by one, in a list or in a dictionary."""
     for each in values:
-        flow.put(site, UNKNOWN_KEY, flow.items(each) if each.sort is Sort.CONTAINER else frozenset({each}))
+        flow.put(site, UNKNOWN_KEY, flow.items(each) if isinstance(each, Container) else frozenset({each}))
 
 
 def _may_be_added(flow: Flow, values: Values) -> bool:
@@ -379,7 +389,7 @@ def _derived(value: Value, node: ast.expr) -> Values:
 
     Of what comes out of a file, the place is kept, too, which tells what needs the file from what was read.
     """
-    return frozenset({Value(Sort.MADE, value.name.removesuffix("(…)") + "(…)", node if opener(value.name) else None)})
+    return frozenset({Made(value.name.removesuffix("(…)") + "(…)", node if opener(value.name) else None)})
 
 
 def _reads(key: ast.expr) -> bool:
@@ -390,7 +400,7 @@ def _reads(key: ast.expr) -> bool:
 
 def _is_no_sequence(flow: Flow, module: Value, what: Kind | None) -> bool:
     """Whether it is a loss of torch, or a model of a class of the project, that cannot be iterated over."""
-    if what is Kind.LOSS and module.sort is Sort.MADE:
+    if what is Kind.LOSS and isinstance(module, Made):
         return module.name.startswith("torch.nn.")
     class_ = class_of(module) if what is Kind.MODEL else None
     if class_ is None or any(flow.method(class_, name) is not None for name in ("__iter__", "__getitem__")):

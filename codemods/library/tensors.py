@@ -6,7 +6,21 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
-from codemods.dataflow.values import NOTHING, PLAIN, TENSOR, TENSOR_SORTS, Literal, Sort, Value, joined, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    PLAIN,
+    TENSOR,
+    Batch,
+    Container,
+    HostTensor,
+    Literal,
+    Method,
+    MovedTensor,
+    Tensor,
+    Value,
+    joined,
+    without_none,
+)
 from codemods.library import operators
 from codemods.library.kinds import is_dtype
 from codemods.library.operators import Memory, joins
@@ -72,15 +86,15 @@ def function(flow: Flow, name: str, node: ast.Call, arguments: Arguments) -> Val
     """What a function of torch returns that makes a tensor, or computes one; None for all else."""
     package, _, last = name.rpartition(".")
     if last in _LEGACY and package in {"torch", "torch.cuda"}:
-        return frozenset({Value(Sort.MOVED if package == "torch.cuda" else Sort.HOST, site=node)})
+        return frozenset({MovedTensor(site=node) if package == "torch.cuda" else HostTensor(site=node)})
     if package == "torch" and last in _FACTORIES:
         device = without_none(arguments.keywords.get("device", NOTHING))
         on_host = not device or device == {Literal("'cpu'")}
-        return frozenset({Value(Sort.HOST if on_host else Sort.MOVED, site=node)})
+        return frozenset({HostTensor(site=node) if on_host else MovedTensor(site=node)})
     if package == "torch" and last.endswith("_like"):
         return computed(arguments.get(0, "input"))
     if joins(name):
-        operands = [flow.items(each) if each.sort is Sort.CONTAINER else frozenset({each}) for each in arguments.all()]
+        operands = [flow.items(each) if isinstance(each, Container) else frozenset({each}) for each in arguments.all()]
         return _of_operands(joined(*operands), node)
     if last[:1].islower() and last not in _NO_TENSOR and (package == "torch" or name.startswith(_FUNCTION_PACKAGES)):
         return _of_operands(arguments.all(), node)
@@ -96,13 +110,13 @@ def method(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Val
     if name == "requires_grad_":
         return starting_graph(frozenset({owner}), arguments.get(0, name[:-1]))
     in_place = name.endswith("_") and not name.endswith("__")
-    if name in _VIEWS or in_place or owner.sort is Sort.HOST:
+    if name in _VIEWS or in_place or isinstance(owner, HostTensor):
         return frozenset({owner})
-    if owner.sort is Sort.BATCH:
-        new = Value(Sort.HOST, site=node, of=owner.of)
+    if isinstance(owner, Batch):
+        new = HostTensor(site=node, of=owner.of)
         # Of what is of that format already, they return the same tensor.
         return frozenset({owner, new}) if name in _COLLATED else frozenset({new})
-    return frozenset({Value(Sort.MOVED)}) if owner.sort is Sort.MOVED else computed(arguments.all())
+    return frozenset({MovedTensor()}) if isinstance(owner, MovedTensor) else computed(arguments.all())
 
 
 def starting_graph(tensor: Values, asked: Values) -> Values:
@@ -117,9 +131,9 @@ def starting_graph(tensor: Values, asked: Values) -> Values:
 
 def _moved(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Value:
     """What ``x.to(…)``, ``x.cuda(…)``, ``x.type(…)`` and ``x.cpu()`` are."""
-    here = Value(Sort.HOST, site=node, of=owner.of)
-    there = Value(Sort.MOVED, site=node, of=owner.of)
-    cast = here if owner.sort is Sort.BATCH else owner
+    here = HostTensor(site=node, of=owner.of)
+    there = MovedTensor(site=node, of=owner.of)
+    cast = here if isinstance(owner, Batch) else owner
     if name in {"cpu", "cuda"}:
         return here if name == "cpu" else there
     target = without_none(arguments.get(0, "dtype" if name == "type" else "device"))
@@ -137,10 +151,10 @@ def attribute(owner: Value, name: str) -> Values:
         return frozenset({owner})
     if row is not None:
         return PLAIN if row.has_no_floats else TENSOR
-    if owner.sort is Sort.BATCH and name not in _TENSOR_METHODS:
+    if isinstance(owner, Batch) and name not in _TENSOR_METHODS:
         # A field of the batch: `batch.text`.
         return frozenset({owner})
-    return frozenset({Value(Sort.METHOD, name, None, owner)})
+    return frozenset({Method(name, None, owner)})
 
 
 def is_view_with_graph(name: str) -> bool:
@@ -151,21 +165,21 @@ def is_view_with_graph(name: str) -> bool:
 
 def computed(operands: Iterable[Value]) -> Values:
     """What a function of these tensors yields: on a device where one of them is."""
-    return frozenset({Value(Sort.MOVED)}) if any(each.sort is Sort.MOVED for each in operands) else TENSOR
+    return frozenset({MovedTensor()}) if any(isinstance(each, MovedTensor) for each in operands) else TENSOR
 
 
 def _of_operands(operands: Values, node: ast.Call) -> Values:
     """What a function without parameters of its own yields: on the host where it is given a batch that is there."""
-    if any(each.sort is Sort.MOVED for each in operands):
-        return frozenset({Value(Sort.MOVED)})
-    tensors = [each for each in operands if each.sort in TENSOR_SORTS]
-    on_host = [each for each in tensors if each.sort in {Sort.BATCH, Sort.HOST}]
-    of_batches = frozenset(Value(Sort.HOST, site=node, of=each.of) for each in on_host if each.of is not None)
-    return of_batches or (frozenset({Value(Sort.HOST, site=node)}) if on_host and on_host == tensors else TENSOR)
+    if any(isinstance(each, MovedTensor) for each in operands):
+        return frozenset({MovedTensor()})
+    tensors = [each for each in operands if isinstance(each, Tensor)]
+    on_host = [each for each in tensors if isinstance(each, (Batch, HostTensor))]
+    of_batches = frozenset(HostTensor(site=node, of=each.of) for each in on_host if each.of is not None)
+    return of_batches or (frozenset({HostTensor(site=node)}) if on_host and on_host == tensors else TENSOR)
 
 
 def copies(flow: Flow, index: ast.expr) -> bool:
     """Whether indexing with it makes a new tensor: with a tensor or a list it does, not with numbers and slices."""
     if isinstance(index, ast.Tuple):
         return any(copies(flow, each) for each in index.elts)
-    return any(each.sort in TENSOR_SORTS or each.sort is Sort.CONTAINER for each in flow.values(index))
+    return any(isinstance(each, (Tensor, Container)) for each in flow.values(index))

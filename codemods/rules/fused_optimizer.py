@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
-    from codemods.facts.script import Made, Script
+    from codemods.facts.script import Construction, Script
 
 _MESSAGE = "each step launches a series of kernels over all parameters, where one could do it all"
 
@@ -129,7 +129,7 @@ for images in torch.randn(100, 64, 3, 224, 224):
 
     def find(self, script: Script) -> Iterator[Finding]:
         """Every call that makes an optimizer which has, or may have, a fused form on CUDA."""
-        sites: dict[ast.Call, list[Made]] = {}
+        sites: dict[ast.Call, list[Construction]] = {}
         for made in script.optimizers:
             if made.module is script.module:
                 sites.setdefault(made.call, []).append(made)
@@ -138,7 +138,7 @@ for images in torch.randn(100, 64, 3, 224, 224):
             if any(each is not None for each in forms) and not FORMS & {each.arg for each in call.keywords}:
                 yield self._site(script, several, [each for each in forms if each is not None])
 
-    def _site(self, script: Script, several: list[Made], names: list[str]) -> Finding:
+    def _site(self, script: Script, several: list[Construction], names: list[str]) -> Finding:
         made = several[0]
         module, call = made.module, made.call
         reason = why_form_unknown(several, names) or _why_not_here(script) or why_not_fused(script, made)

@@ -9,7 +9,7 @@ from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Literal, Sort
+from codemods.dataflow.values import Literal, Unbound
 from codemods.editing.splitting import split
 from codemods.editing.values import AddArgument, Replace
 from codemods.facts.devices.copies import (
@@ -129,7 +129,7 @@ for images, labels in loader:
                 remedy = "take non_blocking=False away"
                 because = Reason("script-decides", "non_blocking=False is written there", remedy=remedy)
                 yield self.left(move.module, move.call, because)
-            elif {each for each in script.flow.values(given) if each.sort is not Sort.UNBOUND} == {_FALSE}:
+            elif {each for each in script.flow.values(given) if not isinstance(each, Unbound)} == {_FALSE}:
                 yield self._parameter(script, move, given)
 
         yield from self._in_place(script)

@@ -6,28 +6,41 @@ import ast
 import textwrap
 
 from codemods.dataflow.source import Module
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import (
+    Choice,
+    Class,
+    Container,
+    External,
+    Function,
+    Instance,
+    Literal,
+    Made,
+    Method,
+    Partial,
+    Unknown,
+    Value,
+)
 from codemods.facts.describe import facts_by_line
 from codemods.facts.script import Script
 
-_SHOWN = {
-    Sort.EXTERNAL: "{0.name}",
-    Sort.FUNCTION: "def {0.name}",
-    Sort.METHOD: "method {0.name}",
-    Sort.CLASS: "class {0.name}",
-    Sort.INSTANCE: "a {0.name}",
-    Sort.MADE: "{0.name}()",
-    Sort.LITERAL: "{0.name}",
-    Sort.CONTAINER: "{0.name}",
-    Sort.CHOICE: "choice {0.name}",
-    Sort.UNKNOWN: "unknown: {0.name}",
-    Sort.PARTIAL: "partial",
+_SHOWN: dict[type[Value], str] = {
+    External: "{0.name}",
+    Function: "def {0.name}",
+    Method: "method {0.name}",
+    Class: "class {0.name}",
+    Instance: "a {0.name}",
+    Made: "{0.name}()",
+    Literal: "{0.name}",
+    Container: "{0.name}",
+    Choice: "choice {0.name}",
+    Unknown: "unknown: {0.name}",
+    Partial: "partial",
 }
 
 
 def shown(value: Value) -> str:
     """The value in short."""
-    return _SHOWN.get(value.sort, value.sort.name.lower()).format(value)
+    return _SHOWN.get(type(value), type(value).__name__.removesuffix("Tensor").lower()).format(value)
 
 
 def script(text: str, **others: str) -> Script:

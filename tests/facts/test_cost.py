@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Unknown
 from codemods.facts.cost.worth import Worth
 from codemods.library.kinds import Kind, kind
 
@@ -368,7 +368,7 @@ def model(found: Script) -> Value:
     """The model that is assigned to ``model``."""
     assignment = [each for each in found.module.nodes(ast.Assign) if ast.unparse(each.targets[0]) == "model"][-1]
     (value,) = found.flow.values(assignment.value)
-    assert kind(found.flow, value) is Kind.MODEL or value.sort is Sort.UNKNOWN
+    assert kind(found.flow, value) is Kind.MODEL or isinstance(value, Unknown)
     return value
 
 

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Made
 from codemods.facts.data.normalize_steps import COMPOSE, LeftError, Normalized, may_normalize, normalized
 
 SCRIPT = """\
@@ -24,7 +24,7 @@ steps = transforms.Compose({})
 def answer(listed: str) -> Normalized:
     known = script(SCRIPT.format(listed))
     call = next(iter(known.flow.calls_of(known.module, (COMPOSE,))))
-    return normalized(known, Value(Sort.MADE, COMPOSE, call))
+    return normalized(known, Made(COMPOSE, call))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.values import Sort, Value, Values
+from codemods.dataflow.values import (
+    Container,
+    External,
+    HostTensor,
+    Made,
+    Method,
+    MovedTensor,
+    SomeTensor,
+    Unknown,
+    Value,
+    Values,
+)
 from codemods.library.kinds import MODULE_METHODS, Kind, is_parameter, kind
 from codemods.library.operators import function
 from codemods.library.packages import Trait, has
@@ -49,8 +60,8 @@ def may_carry(flow: Flow, values: Values, *, opaque: bool = True) -> bool:
         opaque: Whether a value of which nothing is known may.
     """
     return any(
-        value.sort is Sort.TENSOR
-        or (value.sort is Sort.UNKNOWN and opaque)
+        isinstance(value, SomeTensor)
+        or (isinstance(value, Unknown) and opaque)
         or (_is_moved(value) and _starts_graph(value.site))
         or is_parameter(flow, value)
         or _is_of_layer(flow, value)
@@ -60,7 +71,7 @@ def may_carry(flow: Flow, values: Values, *, opaque: bool = True) -> bool:
 
 def _is_moved(value: Value) -> bool:
     """Whether it is a tensor that a call made, moved or converted, and no part of another value."""
-    return value.sort in {Sort.HOST, Sort.MOVED} and value.of is None
+    return isinstance(value, (HostTensor, MovedTensor)) and value.of is None
 
 
 def _starts_graph(call: ast.AST | None) -> bool:
@@ -70,17 +81,17 @@ def _starts_graph(call: ast.AST | None) -> bool:
 
 def _is_of_layer(flow: Flow, value: Value) -> bool:
     """Whether it is ``layer.weight``, or another attribute of a model that is no method of every module."""
-    is_attribute = value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
+    is_attribute = isinstance(value, Method) and value.site is None and value.name not in MODULE_METHODS
     return is_attribute and value.of is not None and kind(flow, value.of) is Kind.MODEL
 
 
 def _parts(flow: Flow, value: Value) -> Values:
     """What a value was made of that hands on its graph: a container, a moved or converted tensor, a distribution."""
-    if value.sort is Sort.CONTAINER:
+    if isinstance(value, Container):
         return flow.items(value)
     if _is_moved(value):
         return _receiver(flow, value.site)
-    if value.sort is not Sort.MADE or not value.name.startswith("torch.distributions.") or value.site is None:
+    if not isinstance(value, Made) or not value.name.startswith("torch.distributions.") or value.site is None:
         return frozenset()
     given = arguments_of(value.site) if isinstance(value.site, ast.Call) else []
     return frozenset(each for argument in given for each in flow.values(argument))
@@ -90,5 +101,5 @@ def _receiver(flow: Flow, call: ast.AST | None) -> Values:
     """``x`` of ``x.to(device)``."""
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return frozenset()
-    is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(call.func))
+    is_function = any(isinstance(each, External) for each in flow.values(call.func))
     return frozenset() if is_function else flow.values(call.func.value)

@@ -8,7 +8,24 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import is_name, last_name, walk
-from codemods.dataflow.values import Sort, Value, Values, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Class,
+    Container,
+    External,
+    Function,
+    HostTensor,
+    Literal,
+    Made,
+    Method,
+    MovedTensor,
+    Plain,
+    SomeTensor,
+    Unbound,
+    Value,
+    Values,
+    without_none,
+)
 from codemods.facts.loops import place
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason
@@ -28,9 +45,9 @@ if TYPE_CHECKING:
 _ARITHMETIC = frozenset(
     {"add", "sub", "mul", "div", "matmul", "mm", "bmm", "mv", "dot", "pow", "addmm", "baddbmm", "add_", "mul_"}
 )
-_NO_PARAMETERS = frozenset(
-    {Sort.PLAIN, Sort.LITERAL, Sort.CHOICE, Sort.FUNCTION, Sort.METHOD, Sort.EXTERNAL, Sort.CLASS, Sort.UNBOUND}
-    | {Sort.TENSOR, Sort.HOST, Sort.MOVED}
+_NO_PARAMETERS = (
+    *(Plain, Literal, Choice, Function, Method, External, Class, Unbound),
+    *(SomeTensor, HostTensor, MovedTensor),
 )
 _WITH_INDICES = frozenset({Parts.VALUES_FIRST, Parts.ONE_OR_VALUES_FIRST})
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.Try, ast.Match, ast.BoolOp, ast.Break, ast.Continue)
@@ -40,7 +57,7 @@ def why_gradients_may_miss(model: Model) -> Reason | None:
     """Why some parameter may get no gradient from a loss of the model's output; None where each provably gets one."""
     for layer in model.layers:
         reason = (
-            _why_library_layer(model.flow, layer) if layer.sort is Sort.MADE else _why_class(Model(model.flow, layer))
+            _why_library_layer(model.flow, layer) if isinstance(layer, Made) else _why_class(Model(model.flow, layer))
         )
         if reason is not None:
             return reason
@@ -58,7 +75,7 @@ def _why_library_layer(flow: Flow, layer: Value) -> Reason | None:
     if name in {"Sequential", "ModuleList"} and isinstance(layer.site, ast.Call):
         for each in layer.site.args:
             values = flow.values(each.value if isinstance(each, ast.Starred) else each)
-            items = frozenset().union(*(flow.items(one) if one.sort is Sort.CONTAINER else {one} for one in values))
+            items = frozenset().union(*(flow.items(one) if isinstance(one, Container) else {one} for one in values))
             if not items or not all(kind(flow, one) is Kind.MODEL for one in items):
                 return _missing(f"what {layer.name}() holds is not known")
     if isinstance(layer.site, ast.Call) and any(
@@ -100,10 +117,10 @@ def _why_class(model: Model) -> Reason | None:
 def _holds_parameters(flow: Flow, values: Values) -> bool | None:
     """Whether one of the values holds parameters; None where that is not known."""
     found = False
-    for value in closure(values, lambda each: flow.items(each) if each.sort is Sort.CONTAINER else ()):
-        if value.sort in {Sort.CONTAINER, *_NO_PARAMETERS} or kind(flow, value) in {Kind.LOSS, Kind.DEVICE}:
+    for value in closure(values, lambda each: flow.items(each) if isinstance(each, Container) else ()):
+        if isinstance(value, (Container, *_NO_PARAMETERS)) or kind(flow, value) in {Kind.LOSS, Kind.DEVICE}:
             continue
-        if value.sort is Sort.MADE and has_no_parameters(value.name):
+        if isinstance(value, Made) and has_no_parameters(value.name):
             continue
         if kind(flow, value) is Kind.MODEL or value.name == "torch.nn.Parameter":
             found = True
@@ -243,13 +260,13 @@ class _Reached:
             return
         elif (
             callees
-            and all(each.sort is Sort.METHOD and each.site is None for each in callees)
+            and all(isinstance(each, Method) and each.site is None for each in callees)
             and isinstance(func, ast.Attribute)
         ):
             self._from(func.value)
             if func.attr not in _ARITHMETIC:
                 return
-        elif not callees or not all(each.sort is Sort.EXTERNAL and each.name.startswith("torch.") for each in callees):
+        elif not callees or not all(isinstance(each, External) and each.name.startswith("torch.") for each in callees):
             return
         for each in arguments:
             self._from(each)
@@ -322,12 +339,12 @@ def _hands_on(flow: Flow, func: ast.expr) -> bool:
 
 
 def _is_torchs_own(flow: Flow, callee: Value) -> bool:
-    if callee.sort is Sort.EXTERNAL:
+    if isinstance(callee, External):
         return callee.name.startswith(("torch.", "builtins."))
-    if callee.sort is Sort.METHOD:
+    if isinstance(callee, Method):
         return callee.site is None
     return (
-        callee.sort is Sort.MADE and callee.name.startswith("torch.") and kind(flow, callee) in {Kind.LOSS, Kind.MODEL}
+        isinstance(callee, Made) and callee.name.startswith("torch.") and kind(flow, callee) in {Kind.LOSS, Kind.MODEL}
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import Literal, Sort, Value, library_names
+from codemods.dataflow.values import External, Literal, Method, Value, library_names
 from codemods.facts.autograd.hooked import kept_by_hooks
 from codemods.facts.models.placement import unwrapped
 from codemods.facts.training.iterations import is_backward
@@ -252,7 +252,7 @@ class _Slice:
         for callee in self._flow.values(call.func):
             if kind(self._flow, callee) is Kind.MODEL:
                 self._found.update(unwrapped(self._flow, callee))
-            elif callee.sort is Sort.METHOD and callee.of is not None and kind(self._flow, callee.of) is Kind.MODEL:
+            elif isinstance(callee, Method) and callee.of is not None and kind(self._flow, callee.of) is Kind.MODEL:
                 self._found.add(callee.of)
             else:
                 function = self._flow.run_by(callee)
@@ -346,7 +346,7 @@ def _given(flow: Flow, call: ast.Call, name: str, before: int) -> tuple[list[Val
 def _position(flow: Flow, call: ast.Call) -> int | None:
     """Where ``create_graph`` may be given by position; None where the call is not known to compute gradients."""
     for callee in flow.values(call.func):
-        if callee.sort is Sort.EXTERNAL and callee.name in _POSITIONS:
+        if isinstance(callee, External) and callee.name in _POSITIONS:
             return _POSITIONS[callee.name]
     return _POSITION_OF_METHOD if isinstance(call.func, ast.Attribute) and is_backward(flow, call) else None
 

@@ -12,7 +12,19 @@ from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, library_names, without_none
+from codemods.dataflow.values import (
+    Container,
+    External,
+    Literal,
+    Made,
+    Method,
+    Plain,
+    SomeTensor,
+    Tensor,
+    Value,
+    library_names,
+    without_none,
+)
 from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.drawing import samples_without_graph
@@ -226,7 +238,7 @@ class _Walk(ForwardAnalysis[_Held]):
     def element(self, node: ast.expr) -> _Held:
         held = self.of(node)
         # The rows of a tensor are computed from it; what is in a list is not.
-        is_tensor = any(each.sort is Sort.TENSOR for each in self._flow.values(node))
+        is_tensor = any(isinstance(each, SomeTensor) for each in self._flow.values(node))
         return _Held.CARRIES if held is _Held.OUTSIDE and is_tensor else held
 
     def unpacked(self, node: ast.expr, count: int) -> Sequence[_Held]:
@@ -249,7 +261,7 @@ class _Walk(ForwardAnalysis[_Held]):
         if name in self._local | self._shared | self._rebound:
             return False
         values = without_none(self._flow.before(statement).get(name, frozenset()))
-        return not any(each.sort in {Sort.LITERAL, Sort.PLAIN} for each in values)
+        return not any(isinstance(each, (Literal, Plain)) for each in values)
 
     def defined(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> _Held:
         carries = not isinstance(statement, ast.ClassDef) and self._is_closed_over(statement)
@@ -295,7 +307,7 @@ class _Walk(ForwardAnalysis[_Held]):
         if self._here is None:
             return []
         held = self._flow.before(self._here)
-        same = {each for each in held.get(name, ()) if each.sort is Sort.CONTAINER}
+        same = {each for each in held.get(name, ()) if isinstance(each, Container)}
         return sorted(other for other in held if other != name and other in self._local and held[other] & same)
 
     # Expressions.
@@ -337,7 +349,7 @@ class _Walk(ForwardAnalysis[_Held]):
         """What a call differentiates: its first argument, or the tensor whose method it is."""
         receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
         values = [value for each in receiver for value in self._flow.values(each)]
-        is_method = bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+        is_method = bool(values) and all(isinstance(each, Tensor) for each in values)
         return receiver if is_method else [*receiver, *arguments_of(call)[:1]]
 
     def _change_in_place(self, call: ast.Call, functions: Sequence[Callee]) -> None:
@@ -350,20 +362,20 @@ class _Walk(ForwardAnalysis[_Held]):
     def _is_understood(self, call: ast.Call) -> bool:
         """Whether code of a library is called that does not train on what it is given, or of a model or a loss."""
         callees = without_none(self._flow.values(call.func))
-        if isinstance(call.func, ast.Attribute) and not any(each.sort is Sort.EXTERNAL for each in callees):
+        if isinstance(call.func, ast.Attribute) and not any(isinstance(each, External) for each in callees):
             if call.func.attr in _KEEPS | _OF_CONTAINERS:
                 owners = self._flow.values(call.func.value)
-                return bool(owners) and all(each.sort in TENSOR_SORTS | {Sort.CONTAINER} for each in owners)
+                return bool(owners) and all(isinstance(each, (Tensor, Container)) for each in owners)
             if operator(call.func.attr) is not None:
                 return True
         return bool(callees) and all(self._is_known_not_to_train(each) for each in callees)
 
     def _is_known_not_to_train(self, callee: Value) -> bool:
-        thing = callee.of if callee.sort is Sort.METHOD and callee.of is not None else callee
+        thing = callee.of if isinstance(callee, Method) and callee.of is not None else callee
         what = kind(self._flow, thing)
         if what is not None:
             return what in {Kind.MODEL, Kind.LOSS, Kind.SCHEDULER}
-        if thing.sort not in {Sort.EXTERNAL, Sort.MADE} or thing.name.startswith(_TRAINING):
+        if not isinstance(thing, (External, Made)) or thing.name.startswith(_TRAINING):
             return False
         return thing.name.startswith(_UNTRAINED) or has(thing.name, Trait.GRAPHLESS)
 
@@ -437,7 +449,7 @@ class _Walk(ForwardAnalysis[_Held]):
     def _takes_part(self, node: ast.expr, index: ast.expr) -> bool:
         """Whether an index computes a part of a tensor, and does not hand out an item of a list."""
         is_part = any(isinstance(each, ast.Slice) for each in getattr(index, "elts", ()))
-        return is_part or any(each.sort is Sort.TENSOR for each in self._flow.values(node))
+        return is_part or any(isinstance(each, SomeTensor) for each in self._flow.values(node))
 
     def _call_carries(self, call: ast.Call, *, operand: bool) -> bool:
         is_closure = isinstance(call.func, ast.Name) and self.names.get(call.func.id) is _Held.CARRIES
@@ -476,4 +488,4 @@ def _is_in_place(method: str) -> bool:
 
 def _is_told_to_keep(callee: Value, *, is_method: bool) -> bool:
     """``setattr(x, "last", output)``, or ``on_output(output)``, called with ``outputs.append``."""
-    return callee.name == "builtins.setattr" or (not is_method and callee.sort is Sort.METHOD and callee.name in _KEEPS)
+    return callee.name == "builtins.setattr" or (not is_method and isinstance(callee, Method) and callee.name in _KEEPS)

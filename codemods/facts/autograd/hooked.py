@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import declared_outer
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Instance
 from codemods.library.hooks import is_given_inputs_alone, is_given_outputs
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Kept:
 def _classes(flow: Flow, node: ast.expr) -> set[Value | None]:
     """The classes of the project that the expression may be an object of, where it is known to be nothing else."""
     values = flow.values(node)
-    return {each.of for each in values} if all(each.sort is Sort.INSTANCE for each in values) else set()
+    return {each.of for each in values} if all(isinstance(each, Instance) for each in values) else set()
 
 
 @lasting  # each model asks

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External, Function, Made, Method
 from codemods.facts.loops import module_of
 from codemods.facts.models.layers import Model
 from codemods.facts.training.iterations import called_functions
@@ -68,7 +68,7 @@ def _asks_for_gradients(flow: Flow, node: ast.Attribute, *, in_model: bool) -> b
     if node.attr == "register_hook" and in_model and _is_asked_before(flow, node):
         return False
     if node.attr in _NEEDS:
-        return not any(each.sort is Sort.EXTERNAL and each.name != "torch.autograd.grad" for each in flow.values(node))
+        return not any(isinstance(each, External) and each.name != "torch.autograd.grad" for each in flow.values(node))
     return node.attr in {"requires_grad", "grad_fn"}
 
 
@@ -93,12 +93,12 @@ def _call_needs_gradients(flow: Flow, call: ast.Call) -> bool:
     if any(each.arg == "requires_grad" and not _is_false(each.value) for each in call.keywords):
         return True
     for callee in flow.values(call.func):
-        if callee.sort is Sort.EXTERNAL or callee.sort is Sort.MADE:
+        if isinstance(callee, (External, Made)):
             if callee.name in {"torch.autograd.grad", "torch.enable_grad", "torch.is_grad_enabled"}:
                 return True
             if has(callee.name, Trait.GRADIENTS):
                 return True
-        if isinstance(callee.site, FUNCTIONS) and callee.sort in {Sort.FUNCTION, Sort.METHOD}:
+        if isinstance(callee.site, FUNCTIONS) and isinstance(callee, (Function, Method)):
             return False
     last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     return _NEEDING_NAMES.search(last) is not None

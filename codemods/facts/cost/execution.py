@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Literal, Sort, Value, instance, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Class,
+    Container,
+    External,
+    Function,
+    Instance,
+    Literal,
+    Made,
+    Plain,
+    Value,
+    instance,
+    without_none,
+)
 from codemods.facts.cost.amounts import (
     UNKNOWN,
     AtMost,
@@ -242,16 +255,16 @@ class Execution:
         (value,) = values
         if isinstance(value, Literal):
             return value.value
-        if value.sort is Sort.CHOICE:
+        if isinstance(value, Choice):
             default = self._defaults.get(value.name.rpartition(".")[2])
             return UNKNOWN if default is None else default
         if value.site is node:
             return UNKNOWN
-        if value.sort is Sort.CONTAINER and None in self._flow.keys(value):
+        if isinstance(value, Container) and None in self._flow.keys(value):
             return UNKNOWN  # items are added to it
-        if value.sort in {Sort.INSTANCE, Sort.MADE, Sort.CONTAINER} and isinstance(value.site, ast.expr):
+        if isinstance(value, (Instance, Made, Container)) and isinstance(value.site, ast.expr):
             return self._elsewhere(value.site)
-        bound = binding(self._flow, node) if value.sort is Sort.PLAIN and isinstance(node, ast.Name) else None
+        bound = binding(self._flow, node) if isinstance(value, Plain) and isinstance(node, ast.Name) else None
         return UNKNOWN if bound is None else self._elsewhere(bound)
 
     def _elsewhere(self, node: ast.expr) -> Any:  # noqa: ANN401
@@ -317,11 +330,11 @@ class Execution:
         if len(callees) != 1:
             return UNKNOWN
         (callee,) = callees
-        if callee.sort is Sort.EXTERNAL:
+        if isinstance(callee, External):
             return self._external(callee, node, names)
-        if callee.sort is Sort.CLASS and isinstance(callee.site, ast.ClassDef):
+        if isinstance(callee, Class) and isinstance(callee.site, ast.ClassDef):
             return self._construct(callee.site, node, names)
-        if callee.sort is Sort.FUNCTION and isinstance(callee.site, FUNCTIONS):
+        if isinstance(callee, Function) and isinstance(callee.site, FUNCTIONS):
             return self._run(callee.site, node, names, None)
         return UNKNOWN
 
@@ -382,7 +395,7 @@ class Execution:
                 keywords |= value
             else:
                 is_spread = True
-        made = Value(Sort.MADE, callee.name, node)
+        made = Made(callee.name, node)
         if kind(self._flow, made) in {Kind.MODEL, Kind.LOSS} or callee.name == "torch.nn.Parameter":
             return Layer(callee.name, given or [], keywords, is_spread=is_spread)
         if callee.name == "builtins.setattr" and given and isinstance(given[0], Built):

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
-from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, Value, Values, class_of, library_names, without_none
+from codemods.dataflow.values import (
+    NONE,
+    NOTHING,
+    Container,
+    Literal,
+    Made,
+    Value,
+    Values,
+    class_of,
+    library_names,
+    without_none,
+)
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.decoded import decoded
 from codemods.facts.loops import may_give, module_of, places_that_run, repeats
@@ -59,14 +70,14 @@ class Lengths:
         class_ = class_of(value)
         if class_ is not None:
             return self._own_length(class_)
-        if value.sort is Sort.CONTAINER:
+        if isinstance(value, Container):
             is_whole = isinstance(value.site, ast.expr) and None not in self._flow.keys(value)
             found = self._constants.of(value.site) if is_whole and isinstance(value.site, ast.expr) else None
             return len(found) if isinstance(found, (list, tuple)) else None
         if value.name == CONCATENATED and isinstance(value.site, ast.BinOp):
             sides = [self.items(self._flow.values(each), within) for each in (value.site.left, value.site.right)]
             return sum(each for each in sides if each is not None) if None not in sides else None
-        if value.sort is not Sort.MADE or call is None:
+        if not isinstance(value, Made) or call is None:
             return None
         first = call.args[0] if call.args else None
         if value.name == "torch.utils.data.TensorDataset":

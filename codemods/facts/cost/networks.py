@@ -7,7 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, Value, library_names
+from codemods.dataflow.values import (
+    Choice,
+    External,
+    Function,
+    HostTensor,
+    Literal,
+    MovedTensor,
+    Plain,
+    SomeTensor,
+    Unbound,
+    Unknown,
+    Value,
+    library_names,
+)
 from codemods.facts.cost.amounts import UNKNOWN, Built, Layer, children, holds_bound
 from codemods.facts.training.iterations import EventKind
 from codemods.library.costs import MOST_ROWS, MOST_STEPS, NARROW, NARROW_RECURRENT
@@ -41,19 +54,7 @@ _MULTIPLIES = frozenset(
 _HARMLESS = frozenset({"torch", "builtins", "math", "numpy", "random", "einops", "functools", "itertools", "typing"})
 """Packages whose other functions compute little."""
 _METHODS = frozenset({"matmul", "bmm", "mm", "mv", "inner", "baddbmm", "addbmm", "addmm", "addmv"})
-_NO_LAYERS = frozenset(
-    {
-        Sort.LITERAL,
-        Sort.PLAIN,
-        Sort.CHOICE,
-        Sort.HOST,
-        Sort.TENSOR,
-        Sort.MOVED,
-        Sort.EXTERNAL,
-        Sort.FUNCTION,
-        Sort.UNBOUND,
-    }
-)
+_NO_LAYERS = (Literal, Plain, Choice, HostTensor, SomeTensor, MovedTensor, External, Function, Unbound)
 """What is no layer, nor holds any."""
 _MOST_TENSORS = 18
 """Tensors of parameters of the layer that has the most: a decoder layer of a transformer."""
@@ -242,7 +243,7 @@ class Networks:
         for name, value in built.attributes.items():
             bases = self._flow.project_bases(built.class_) if value is UNKNOWN else ()
             held = [each for base in bases for each in self._flow.attributes(base).get(name, ())]
-            if value is UNKNOWN and (not held or any(each.sort not in _NO_LAYERS for each in held)):
+            if value is UNKNOWN and (not held or any(not isinstance(each, _NO_LAYERS) for each in held)):
                 return True
         return False
 
@@ -275,7 +276,7 @@ class Networks:
             if self._multiplies(node):
                 return True
             for callee in self._flow.values(node.func) if isinstance(node, ast.Call) else ():
-                if callee.sort is Sort.FUNCTION and isinstance(callee.site, FUNCTIONS) and callee.site not in seen:
+                if isinstance(callee, Function) and isinstance(callee.site, FUNCTIONS) and callee.site not in seen:
                     seen.add(callee.site)
                     if self._computes_more(callee.site, seen):
                         return True
@@ -295,7 +296,7 @@ class Networks:
         if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             return True
         callees = self._flow.values(node.func)
-        is_unseen = isinstance(node.func, ast.Name) and any(each.sort is Sort.UNKNOWN for each in callees)
+        is_unseen = isinstance(node.func, ast.Name) and any(isinstance(each, Unknown) for each in callees)
         names = library_names(callees)
         return is_unseen or any(each in _MULTIPLIES or each.partition(".")[0] not in _HARMLESS for each in names)
 

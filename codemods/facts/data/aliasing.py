@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import NONE, TENSOR_SORTS, Sort, Value
+from codemods.dataflow.values import NONE, Instance, Tensor, Value
 from codemods.facts.data.bindings import set_before
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
@@ -137,7 +137,7 @@ def _is_written_into(flow: Flow, module: Module, call: ast.Call) -> bool:
     if not isinstance(statement, ast.Assign) or statement.value is not node:
         return False
     owners = [flow.values(each.value) if isinstance(each, ast.Subscript) else frozenset() for each in statement.targets]
-    return all(values and all(each.sort in TENSOR_SORTS for each in values) for values in owners)
+    return all(values and all(isinstance(each, Tensor) for each in values) for values in owners)
 
 
 def _handed_on(module: Module, call: ast.Call) -> ast.Call:
@@ -206,7 +206,7 @@ def _is_only_loaded(flow: Flow, class_: ast.ClassDef, loaders: set[ast.Call]) ->
         for node in module.nodes(ast.Name, ast.Attribute, ast.Call):
             if isinstance(getattr(node, "ctx", None), ast.Store) or class_ in module.ancestors(node):
                 continue
-            if not any(_is_of(value, class_) and value.sort is Sort.INSTANCE for value in flow.values(node)):
+            if not any(_is_of(value, class_) and isinstance(value, Instance) for value in flow.values(node)):
                 continue
             user = module.parent(node)
             user = module.parent(user) if isinstance(user, ast.keyword) else user

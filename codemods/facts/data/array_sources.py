@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import NONE, NOTHING, Literal, Sort, without_none
+from codemods.dataflow.values import NONE, NOTHING, Choice, External, Literal, Made, Plain, without_none
 from codemods.facts.data.array_values import Array
 from codemods.library.ndarrays import (
     ALIASES,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def is_of(flow: Flow, node: ast.expr, packages: str | tuple[str, ...]) -> bool:
     """Whether it is an object that a library made."""
     values = without_none(flow.values(node))
-    return bool(values) and all(each.sort is Sort.MADE and each.name.startswith(packages) for each in values)
+    return bool(values) and all(isinstance(each, Made) and each.name.startswith(packages) for each in values)
 
 
 def is_frame(flow: Flow, node: ast.expr) -> bool:
@@ -75,7 +75,7 @@ def joins_arrays(flow: Flow, function: ast.expr) -> bool:
 def is_vector_environment(flow: Flow, value: Value | None) -> bool:
     """Whether it is several environments that step together, perhaps wrapped: what they hand out has an axis."""
     return value is not None and all(
-        each.sort is Sort.MADE
+        isinstance(each, Made)
         and isinstance(each.site, ast.Call)
         and (steps_arrays(each.name) or (wraps_environments(each.name) and bool(_wrapped(flow, each))))
         for each in closure([value], lambda each: _wrapped(flow, each))
@@ -97,9 +97,9 @@ def is_number(flow: Flow, node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or (
         bool(values)
         and all(
-            each.sort in {Sort.LITERAL, Sort.CHOICE}
-            or (each.sort is Sort.PLAIN and each.name == "a number")
-            or (each.sort is Sort.EXTERNAL and each.name in CONSTANTS)
+            isinstance(each, (Literal, Choice))
+            or (isinstance(each, Plain) and each.name == "a number")
+            or (isinstance(each, External) and each.name in CONSTANTS)
             for each in values
         )
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, without_none
+from codemods.dataflow.values import Container, External, Function, Made, Method, Tensor, without_none
 from codemods.facts.data.array_sources import (
     drawn,
     from_file,
@@ -105,11 +105,11 @@ class Arrays:
         if len(callees) > 1 and not isinstance(call.func, ast.Attribute):
             return None  # what is made depends on the run: `make = np.zeros if fast else list`
         for callee in callees:
-            if callee.sort is Sort.EXTERNAL and callee.name.startswith("numpy."):
+            if isinstance(callee, External) and callee.name.startswith("numpy."):
                 return self._function(module, callee.name.removeprefix("numpy."), call)
-            if callee.sort is Sort.EXTERNAL and callee.name in READERS:
+            if isinstance(callee, External) and callee.name in READERS:
                 return Array(None, is_new=True, has_axes=True, is_dense=True, is_read=True)
-            if callee.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(callee.site, FUNCTIONS):
+            if isinstance(callee, (Function, Method)) and isinstance(callee.site, FUNCTIONS):
                 return self._result(call)
         return self._method(module, call, call.func) if isinstance(call.func, ast.Attribute) else None
 
@@ -221,7 +221,7 @@ class Arrays:
         if f"random.{func.attr}" in RANDOM_FLOATS and is_of(self._flow, func.value, tuple(GENERATORS)):
             return drawn(self._flow, f"random.{func.attr}", call)
         if func.attr not in METHODS:
-            if all(each.sort is not Sort.EXTERNAL for each in self._flow.values(func)):
+            if all(not isinstance(each, External) for each in self._flow.values(func)):
                 self._note(module, call)
             return None
         inner = self.array(module, func.value)
@@ -255,7 +255,7 @@ class Arrays:
     def _is_list(self, module: Module, node: ast.expr) -> bool:
         """Whether it is a list or a tuple for certain, and no array."""
         values = self._flow.values(node)
-        is_container = bool(values) and all(each.sort is Sort.CONTAINER for each in values)
+        is_container = bool(values) and all(isinstance(each, Container) for each in values)
         return isinstance(node, _SEQUENCES) or is_container or self.list_of(module, node) is not None
 
     def _item(self, module: Module, value: ast.expr, index: ast.expr) -> Array | None:
@@ -287,9 +287,9 @@ class Arrays:
         (only,) = callees if len(callees) == 1 else (None,)
         if only is not None and only.name == "builtins.map" and joins_arrays(self._flow, call.args[0]):
             return Array(is_new=True, has_axes=True, is_dense=True)
-        if only is not None and only.sort is Sort.EXTERNAL and only.name in READERS_OF_PARTS:
+        if only is not None and isinstance(only, External) and only.name in READERS_OF_PARTS:
             return recording(self._flow, only.name, call, index)
-        arrays = ENVIRONMENT_ARRAYS.get(only.name, 0) if only is not None and only.sort is Sort.METHOD else 0
+        arrays = ENVIRONMENT_ARRAYS.get(only.name, 0) if only is not None and isinstance(only, Method) else 0
         # The last of what a step returns is a dictionary.
         if only is not None and index < min(arrays, self.bound.items_taken(call, arrays + 1) - 1):
             return Array(owner=call, has_axes=True) if is_vector_environment(self._flow, only.of) else None
@@ -298,7 +298,7 @@ class Arrays:
     def _made(self, node: ast.expr) -> Array | None:
         """What the expression is given on every way that leads to it, where NumPy made all of that; it may be kept."""
         values = without_none(self._flow.values(node))
-        made = [each.site for each in values if each.sort is Sort.MADE and each.name.startswith("numpy.")]
+        made = [each.site for each in values if isinstance(each, Made) and each.name.startswith("numpy.")]
         calls = [each for each in made if isinstance(each, ast.Call)]
         arrays = [self.array(module_of(self._flow, each), each) for each in calls]
         known = [each for each in arrays if each is not None]
@@ -342,19 +342,19 @@ class Arrays:
         if isinstance(node, ast.Subscript) and self.bound.is_part(node):
             node = node.value
             named = node.func if isinstance(node, ast.Call) else node
-        is_library = any(each.sort is Sort.EXTERNAL for each in self._flow.values(named))
+        is_library = any(isinstance(each, External) for each in self._flow.values(named))
         if self.obstacle is None and not is_library:
             self.obstacle = module, node
 
     def _is_later(self, node: ast.expr, given: ast.expr) -> bool:
         """Whether a name is given a tensor there that it never is here: ``x = torch.Tensor(x)``, and no loop around."""
-        here, there = ({each.sort for each in self._flow.values(each)} for each in (node, given))
+        here, there = ({type(each) for each in self._flow.values(each)} for each in (node, given))
         return (
             isinstance(node, ast.Name)
             and not self.bound.is_part(given)
             and bool(here)
             and bool(there)
-            and there <= TENSOR_SORTS
+            and all(issubclass(each, Tensor) for each in there)
             and not here & there
         )
 

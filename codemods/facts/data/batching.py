@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import NONE, Literal, Sort, without_none
+from codemods.dataflow.values import NONE, Literal, Made, without_none
 from codemods.facts.data.decoded import decoded, innermost
 from codemods.facts.data.layout import why_not_in_order
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -48,7 +48,7 @@ class Batches:
 def batches(script: Script, loader: Loader) -> Batches | Reason | None:
     """How the loader cuts batches of tensors one item at a time; why it has to; None where it does nothing of that."""
     parts = loader.dataset.parts
-    if not parts or not any(each.sort is Sort.MADE and each.name == _TENSORS for each in parts):
+    if not parts or not any(isinstance(each, Made) and each.name == _TENSORS for each in parts):
         return None
     size = loader.arguments.get("batch_size")
     if size is not None and size.values == {NONE}:
@@ -102,7 +102,7 @@ def _why_not_indexed(script: Script, loader: Loader) -> Reason | None:
         if value in seen:
             continue
         seen.add(value)
-        if value.sort is not Sort.MADE or value.name not in {_TENSORS, _SUBSET} or not isinstance(value.site, ast.Call):
+        if not isinstance(value, Made) or value.name not in {_TENSORS, _SUBSET} or not isinstance(value.site, ast.Call):
             text = "its data set may be something else than a TensorDataset, which takes many indices at once"
             return Reason("unknown-dataset", text)
         reason = why_overwritten(flow, loader.module, {value.name})

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.dataflow.values import NONE, Literal, Sort, Values, class_of, without_none
+from codemods.dataflow.values import NONE, Choice, Literal, Made, Unknown, Values, class_of, without_none
 from codemods.facts.workers.arguments import options
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _is_several(script: Script, sizes: Values) -> bool:
     known = without_none(sizes)
     defaults = {f"args.{each.name}": each.default for each in options(script)}
     numbers = [
-        each.value if isinstance(each, Literal) else defaults.get(each.name) if each.sort is Sort.CHOICE else None
+        each.value if isinstance(each, Literal) else defaults.get(each.name) if isinstance(each, Choice) else None
         for each in known
     ]
     return bool(numbers) and all(isinstance(each, int) and each > 1 for each in numbers)
@@ -113,7 +113,7 @@ def _may_change(script: Script, loader: Loader) -> bool:
         if class_ is not None:
             if _is_changed(script, class_):
                 return True
-        elif part.sort is not Sort.MADE or not part.name.startswith("torchvision.datasets."):
+        elif not isinstance(part, Made) or not part.name.startswith("torchvision.datasets."):
             return True
     return not loader.dataset.parts
 
@@ -130,7 +130,7 @@ def _is_changed(script: Script, class_: ast.ClassDef) -> bool:
                 inside = class_ in module.ancestors(node)
                 if inside and function is not None and not _constructs(script.flow, function, class_):
                     return True
-            elif any(each.sort is Sort.UNKNOWN or class_of(each) is class_ for each in script.flow.values(node.value)):
+            elif any(isinstance(each, Unknown) or class_of(each) is class_ for each in script.flow.values(node.value)):
                 return True
     return False
 

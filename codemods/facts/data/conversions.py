@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, lasting
-from codemods.dataflow.values import Sort, instance
+from codemods.dataflow.values import External, instance
 from codemods.facts.data.number_likes import makes_items
 from codemods.facts.loops import around, repeats
 from codemods.library.kinds import Kind, kind
@@ -84,7 +84,7 @@ def conversions(script: Script, arrays: Arrays) -> Iterator[Conversion]:
 
 def _form(flow: Flow, call: ast.Call) -> Form | None:
     """The form of the constructor that the call is of, where it is one that can be replaced, given one thing."""
-    names = {each.name if each.sort is Sort.EXTERNAL else "" for each in flow.values(call.func)}
+    names = {each.name if isinstance(each, External) else "" for each in flow.values(call.func)}
     (name,) = names if len(names) == 1 else ("",)
     return _FORMS.get(name) if len(call.args) == 1 else None
 

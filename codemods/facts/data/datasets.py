@@ -9,7 +9,23 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, class_of, in_order, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    Choice,
+    Container,
+    Function,
+    HostTensor,
+    Instance,
+    Made,
+    MovedTensor,
+    SomeTensor,
+    Unknown,
+    Value,
+    Values,
+    class_of,
+    in_order,
+    without_none,
+)
 from codemods.facts.loops import module_of
 from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import Reason
@@ -62,7 +78,7 @@ class Dataset:
     def _inner(self, value: Value) -> Values | None:
         if value.name == CONCATENATED and isinstance(value.site, (ast.BinOp, ast.AugAssign)):
             return self.flow.items(value)
-        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call):
+        if not isinstance(value, Made) or not isinstance(value.site, ast.Call):
             return None
         if value.name == "torch.utils.data.Subset":
             return argument(self.flow, value.site, 0, "dataset") or None
@@ -80,9 +96,9 @@ class Dataset:
         if not self.parts:
             return Reason("unknown-dataset", "its data set is never given a value")
         for part in self.parts:
-            if part.sort is Sort.UNKNOWN:
+            if isinstance(part, Unknown):
                 return Reason("unknown-dataset", f"its data set is not known: {part.name}")
-            if part.sort is Sort.CHOICE:
+            if isinstance(part, Choice):
                 return Reason("unknown-dataset", f"its data set is chosen when the script is started ({part.name})")
         return self.why_replaced
 
@@ -90,9 +106,9 @@ class Dataset:
     def why_replaced(self) -> Reason | None:
         """Why it may not do what it is known for: the script replaces a part of a library's data sets or transforms."""
         for value in in_order({*self.parts, *without_none(self.values)}):
-            if value.site is not None and value.sort in {Sort.MADE, Sort.INSTANCE}:
+            if value.site is not None and isinstance(value, (Made, Instance)):
                 steps = Dataset(self.flow, frozenset({value})).transforms or ()
-                names = {_COMPOSE, *(each.name for each in steps if each.sort is Sort.MADE)} if steps else set()
+                names = {_COMPOSE, *(each.name for each in steps if isinstance(each, Made))} if steps else set()
                 names |= names_of(self.flow, value)
                 reason = why_overwritten(self.flow, module_of(self.flow, value.site), names)
                 if reason is not None:
@@ -105,15 +121,15 @@ class Dataset:
         return any(
             "torch.utils.data.IterableDataset" in self.flow.bases(each.of.site)
             for each in self.parts
-            if each.sort is Sort.INSTANCE and each.of is not None and isinstance(each.of.site, ast.ClassDef)
+            if isinstance(each, Instance) and each.of is not None and isinstance(each.of.site, ast.ClassDef)
         )
 
     @cached_property
     def is_in_memory(self) -> bool:
         """Whether all of it is tensors, arrays or lists that are in memory already."""
-        tensors = {Sort.HOST, Sort.TENSOR, Sort.MOVED, Sort.CONTAINER}
+        tensors = (HostTensor, SomeTensor, MovedTensor, Container)
         return bool(self.parts) and all(
-            each.sort in tensors or (each.sort is Sort.MADE and each.name == "torch.utils.data.TensorDataset")
+            isinstance(each, tensors) or (isinstance(each, Made) and each.name == "torch.utils.data.TensorDataset")
             for each in self.parts
         )
 
@@ -123,7 +139,7 @@ class Dataset:
         found: list[Value] = []
         for part in self.parts:
             if (
-                part.sort is not Sort.MADE
+                not isinstance(part, Made)
                 or not isinstance(part.site, ast.Call)
                 or not part.name.startswith("torchvision.datasets.")
             ):
@@ -148,9 +164,9 @@ class Dataset:
         return self.flow.values(given) if given is not None else NOTHING
 
     def _steps(self, value: Value, around: tuple[Value, ...] = ()) -> list[Value] | None:
-        if value.sort is Sort.FUNCTION:
+        if isinstance(value, Function):
             return [value]
-        if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or value in around:
+        if not isinstance(value, Made) or not isinstance(value.site, ast.Call) or value in around:
             return None
         if value.name not in {
             "torchvision.transforms.Compose",
@@ -181,7 +197,7 @@ class Dataset:
         """Why the images it yields may differ in height and width, or None where they are all of one size."""
         if self.why_unknown is not None:
             return self.why_unknown
-        if self.is_in_memory and not any(each.sort is Sort.CONTAINER for each in self.parts):
+        if self.is_in_memory and not any(isinstance(each, Container) for each in self.parts):
             return None
         for part in self.parts:
             reason = self._why_part_varies(part)
@@ -195,7 +211,7 @@ class Dataset:
         class_ = class_of(part)
         if class_ is not None:
             return self._why_own_varies(part, class_)
-        if part.sort is not Sort.MADE or not part.name.startswith("torchvision.datasets."):
+        if not isinstance(part, Made) or not part.name.startswith("torchvision.datasets."):
             return Reason("size-not-fixed", f"the size of the images of {described(part)} is not known")
         steps = Dataset(self.flow, frozenset({part})).transforms
         if steps is None:
@@ -211,7 +227,7 @@ class Dataset:
         calls = [each for each in walk(item) if isinstance(each, ast.Call)] if item is not None else []
         called = (value for call in calls for value in without_none(self.flow.values(call.func)))
         transforms = [
-            each for each in called if each.sort is Sort.MADE and each.name.startswith("torchvision.transforms.")
+            each for each in called if isinstance(each, Made) and each.name.startswith("torchvision.transforms.")
         ]
         for value in transforms:
             steps = self._steps(value)
@@ -262,7 +278,7 @@ class Dataset:
             return False
         size = argument_of(call, "size", 0)
         values = self.flow.values(size) if size is not None else NOTHING
-        return bool(values) and all(each.sort is Sort.CONTAINER and self.flow.keys(each) == {0, 1} for each in values)
+        return bool(values) and all(isinstance(each, Container) and self.flow.keys(each) == {0, 1} for each in values)
 
 
 def is_concatenated(flow: Flow, node: ast.AST | None) -> bool:

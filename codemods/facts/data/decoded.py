@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Made
 from codemods.facts.data.tall_images import cut_from, unmoved
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _CHAIN = ("torch.utils.data.TensorDataset", "torch.utils.data.default_collate", 
 
 def decoded(flow: Flow, value: Value) -> Values | None:
     """The data set whose items are the rows of the tensors; None where they are not made so."""
-    if value.sort is not Sort.MADE or value.name != _CHAIN[0] or not isinstance(value.site, ast.Call):
+    if not isinstance(value, Made) or value.name != _CHAIN[0] or not isinstance(value.site, ast.Call):
         return None
     node = innermost(flow, value.site)
     return flow.values(node) if node is not None else cut_from(flow, value)

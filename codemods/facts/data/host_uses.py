@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort, Value, library_names
+from codemods.dataflow.values import Batch, Function, HostTensor, Value, library_names
 from codemods.facts.devices.writes import writes
 from codemods.facts.reason import HERE, Reason, at
 
@@ -37,7 +37,7 @@ def why_needed_on_host(flow: Flow, loader: Loader) -> Reason | None:
     """Where a batch of the loader is used before it is moved in a way that a device might do otherwise."""
     moves = {each.call for each in (*loader.transfers, *loader.converted)}
     search = _Search(flow, loader.value, moves)
-    return search.why(Value(Sort.BATCH, of=loader.value))
+    return search.why(Batch(of=loader.value))
 
 
 class _Search:
@@ -105,7 +105,7 @@ class _Search:
         names = library_names(callees)
         if names:
             return names == {"builtins.len"} or (names == {_VARIABLE} and self._is_followed(call))
-        return bool(callees) and all(each.sort is Sort.FUNCTION for each in callees)
+        return bool(callees) and all(isinstance(each, Function) for each in callees)
 
     def _is_unpacked(self, module: Module, display: ast.Tuple) -> bool:
         """``a, b = x, y.to(device)``: each name is looked at, too."""
@@ -119,7 +119,7 @@ class _Search:
             return all(self._is_followed(each) for each in node.elts)
         found = self._flow.values(node)
         self._todo.extend(found)
-        return bool(found) and all(each.sort in {Sort.BATCH, Sort.HOST} and each.of == self._loader for each in found)
+        return bool(found) and all(isinstance(each, (Batch, HostTensor)) and each.of == self._loader for each in found)
 
 
 def why_written(module: Module, node: ast.AST, tensors: Iterable[ast.expr]) -> Reason | None:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Batch, Container
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def _is_new_each_time(flow: Flow, module: Module, container: ast.expr, loops: Se
     around = [each for each in module.ancestors(container) if each in loops]
     values = flow.values(container)
     return all(
-        each.sort is Sort.BATCH
-        or (each.sort is Sort.CONTAINER and each.site is not None and any(_holds(loop, each.site) for loop in around))
+        isinstance(each, Batch)
+        or (isinstance(each, Container) and each.site is not None and any(_holds(loop, each.site) for loop in around))
         for each in values
     ) and bool(values)
 
@@ -65,5 +65,5 @@ def _holds(loop: ast.AST, site: ast.AST) -> bool:
 def _holds_batches(flow: Flow, node: ast.expr, loader: Loader) -> bool:
     """Whether the node is a batch of the loader, a part of one, or a list of such."""
     values = flow.values(node)
-    items = (each for value in values if value.sort is Sort.CONTAINER for each in flow.items(value))
-    return any(each.sort is Sort.BATCH and each.of == loader.value for each in (*values, *items))
+    items = (each for value in values if isinstance(value, Container) for each in flow.items(value))
+    return any(isinstance(each, Batch) and each.of == loader.value for each in (*values, *items))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Literal, Sort, Value, Values, without_none
+from codemods.dataflow.values import NOTHING, Container, Literal, Unknown, Value, Values, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
 from codemods.facts.data.reads import passes
@@ -100,7 +100,7 @@ class Loader:
             for keyword in (self.passing.keywords if self.passing is not None else ())
             if keyword.arg is None
             for each in sorted(without_none(self.flow.values(keyword.value)), key=_position)
-            if each.sort is Sort.CONTAINER
+            if isinstance(each, Container)
         )
 
     @cached_property
@@ -126,9 +126,9 @@ class Loader:
             if not values:
                 return Reason("unknown-arguments", f"{given}, which is never given a value")
             for each in values:
-                if each.sort is Sort.UNKNOWN:
+                if isinstance(each, Unknown):
                     return Reason("unknown-arguments", f"{given}: {each.name}")
-                if each.sort is not Sort.CONTAINER or None in self.flow.keys(each):
+                if not isinstance(each, Container) or None in self.flow.keys(each):
                     return Reason("unknown-arguments", f"{given}, and not all of its keys can be seen")
         return None
 

@@ -6,7 +6,19 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from codemods.dataflow.source import LOOPS, walk
-from codemods.dataflow.values import NONE, Literal, Sort, class_of, library_names, without_none
+from codemods.dataflow.values import (
+    NONE,
+    Class,
+    Container,
+    Function,
+    Instance,
+    Literal,
+    Made,
+    Method,
+    class_of,
+    library_names,
+    without_none,
+)
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.datasets import Dataset, given_label_transform, is_concatenated
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -60,9 +72,9 @@ def image_sets(script: Script) -> Iterator[tuple[Module, ast.Call, Value]]:
 
 def _made_of(script: Script, value: Value) -> str:
     """The qualified name of a library's data set, also of that by which a class of the project decodes its items."""
-    class_ = class_of(value) if value.sort is Sort.INSTANCE else None
+    class_ = class_of(value) if isinstance(value, Instance) else None
     if class_ is None:
-        return value.name if value.sort is Sort.MADE else ""
+        return value.name if isinstance(value, Made) else ""
     bases = [each for each in script.flow.bases(class_) if isinstance(each, str) and largest(each) is not None]
     return bases[0] if bases and _may_decode(script.flow.method(class_, "__getitem__")) else ""
 
@@ -138,7 +150,7 @@ def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | 
     if steps is None:
         return Reason("unknown-transform", "its transform is not known: it may draw random numbers")
     for step in steps:
-        if step.sort is not Sort.MADE or not is_repeatable(step.name):
+        if not isinstance(step, Made) or not is_repeatable(step.name):
             return _why_transformed_anew(script, step)
     if not any(makes_tensors(each.name) for each in steps):
         return Reason("unknown-transform", "its transform is not seen to make tensors of its images")
@@ -148,7 +160,7 @@ def _why_items_differ(script: Script, call: ast.Call, value: Value) -> Reason | 
 def _why_changed(script: Script, call: ast.Call, loader: Loader) -> Reason | None:
     """Where something changes that its images are made with, such as ``transform.transforms.append(crop)``."""
     code = worker_code(script.flow, loader)
-    lists = frozenset(each for each in code.objects if each.sort is Sort.CONTAINER)
+    lists = frozenset(each for each in code.objects if isinstance(each, Container))
     changed = (each for each in _changes_of_lists(script, lists) if not _is_before(script, each[1], call))
     for module, node in (*changes_of_what_is_sent(code), *changed):
         text = f"what its images are made with is changed ({HERE}), and images made before would not follow"
@@ -176,10 +188,10 @@ def _is_before(script: Script, node: ast.expr, call: ast.Call) -> bool:
 
 
 def _why_transformed_anew(script: Script, step: Value) -> Reason:
-    name = step.name.rpartition(".")[2] if step.sort is Sort.MADE else described(step)
+    name = step.name.rpartition(".")[2] if isinstance(step, Made) else described(step)
     places = (at(module_of(script.flow, step.site), step.site),) if step.site is not None else ()
     where = f" ({HERE})" if places else ""
-    if step.sort is Sort.MADE and is_repeatable(step.name) is False:
+    if isinstance(step, Made) and is_repeatable(step.name) is False:
         return Reason("draws-anew", f"{name} draws random numbers for each image in each epoch{where}", places)
     text = f"what {name} does to an image is not known{where}: it may draw random numbers"
     return Reason("unknown-transform", text, places)
@@ -240,7 +252,7 @@ def _parts_of(script: Script, value: Value) -> list[Value]:
 
 
 def _of_container(script: Script, value: Value) -> Values:
-    return script.flow.items(value) if value.sort is Sort.CONTAINER else frozenset({value})
+    return script.flow.items(value) if isinstance(value, Container) else frozenset({value})
 
 
 def is_only_read(script: Script, module: Module, node: ast.expr) -> bool:
@@ -299,7 +311,7 @@ def _may_be_given(script: Script, call: ast.Call) -> bool:
     names = library_names(callees)
     if names:
         return len(names) == len(callees) and names <= _PARTS | _SAMPLERS | {"builtins.len"}
-    return bool(callees) and all(each.sort in {Sort.FUNCTION, Sort.METHOD, Sort.CLASS} for each in callees)
+    return bool(callees) and all(isinstance(each, (Function, Method, Class)) for each in callees)
 
 
 def _why_reader(script: Script, loader: Loader, value: Value) -> Reason | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of
-from codemods.dataflow.values import NONE, Sort, Value
+from codemods.dataflow.values import NONE, Container, Made, Value
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import described
@@ -63,7 +63,7 @@ def may_normalize(script: Script, call: ast.Call) -> bool:
     """Whether one of a transform's steps may be ``Normalize``, be they written out or not."""
     lists = (each for node in arguments_of(call) for each in script.flow.values(node))
     items = (item for each in lists for key in script.flow.keys(each) for item in script.flow.items(each, key))
-    return any(each.sort is Sort.MADE and each.name == _NORMALIZE for each in items)
+    return any(isinstance(each, Made) and each.name == _NORMALIZE for each in items)
 
 
 def normalized(script: Script, value: Value) -> Normalized:
@@ -74,7 +74,7 @@ def normalized(script: Script, value: Value) -> Normalized:
     """
     call = value.site
     places = (_at(script, call),) if isinstance(call, ast.Call) else ()
-    if value.sort is not Sort.MADE or value.name != COMPOSE or not isinstance(call, ast.Call):
+    if not isinstance(value, Made) or value.name != COMPOSE or not isinstance(call, ast.Call):
         name = described(value)
         if places:
             text = f"images that are transformed otherwise, by {name} ({HERE}), are moved at the same place"
@@ -101,7 +101,7 @@ def _steps(script: Script, call: ast.Call) -> Iterator[tuple[ast.expr, set[str]]
     """The steps of a transform that are written out in its list, and the names of what each may be."""
     given = arguments_of(call)
     for step in given[0].elts if len(given) == 1 and isinstance(given[0], ast.List) else ():
-        yield step, {value.name if value.sort is Sort.MADE else "" for value in script.flow.values(step)}
+        yield step, {value.name if isinstance(value, Made) else "" for value in script.flow.values(step)}
 
 
 def _check_steps(script: Script, call: ast.Call, steps: list[tuple[ast.expr, set[str]]], names: list[str]) -> None:
@@ -137,7 +137,7 @@ def _numbers(script: Script, call: ast.Call, name: str, node: ast.expr) -> tuple
     """The means or the standard deviations that ``Normalize`` is given; one, where they are all the same."""
     values = script.flow.values(node)
     value = next(iter(values)) if len(values) == 1 else NONE
-    made = value.site if value.sort is Sort.CONTAINER and not _is_changed(script, value) else node
+    made = value.site if isinstance(value, Container) and not _is_changed(script, value) else node
     items = made.elts if isinstance(made, (ast.List, ast.Tuple)) else [made]
     numbers = [_number(each) for each in items]
     known = tuple(each for each in numbers if each is not None)

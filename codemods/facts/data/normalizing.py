@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import NONE, NOTHING, TENSOR_SORTS, Sort, Value, library_names, without_none
+from codemods.dataflow.values import (
+    NONE,
+    NOTHING,
+    Batch,
+    Class,
+    Function,
+    Made,
+    Method,
+    Tensor,
+    Value,
+    library_names,
+    without_none,
+)
 from codemods.facts.data.batch_roles import RESHAPES, VARIABLE, Role, role_of, roles_in, takes_parts
 from codemods.facts.data.datasets import is_concatenated
 from codemods.facts.data.loader_use import why_reading_is_unknown
@@ -67,7 +79,7 @@ class Together:
 def normalized_images(script: Script) -> Iterator[tuple[ast.Call, Together | Reason]]:
     """The module's transforms that normalise the images of a data set, with what changes with each, or why none can."""
     for call in script.flow.calls_of(script.module, (COMPOSE,)):
-        value = Value(Sort.MADE, COMPOSE, call)
+        value = Made(COMPOSE, call)
         if may_normalize(script, call) and _is_for_data(script, value):
             try:
                 yield call, _Search(script).around(value)
@@ -150,7 +162,7 @@ class _Search:
             above = module.parent(node)
             call = module.parent(above) if isinstance(above, ast.List) else None
             if isinstance(call, ast.Call):
-                value = Value(Sort.MADE, COMPOSE, call)
+                value = Made(COMPOSE, call)
                 if value in self.script.flow.values(call) and _is_for_data(self.script, value):
                     self._add_transform(value)
 
@@ -163,7 +175,7 @@ class _Search:
         call = value.site
         place = (self._at(call),) if call is not None else ()
         where = f" ({HERE})" if place else ""
-        if value.sort is not Sort.MADE or not isinstance(call, ast.Call) or not has_8_bit_images(value.name):
+        if not isinstance(value, Made) or not isinstance(call, ast.Call) or not has_8_bit_images(value.name):
             name = described(value)
             text = f"what {name} makes its images of is not known{where}: they may have more than 8 bits"
             raise LeftError("unknown-images", text, *place)
@@ -229,7 +241,7 @@ class _Search:
             sets = {each for each in names if each.startswith("torchvision.datasets.")}
             known = sets if what == "the transform" else _LOOKING | _PARTS | {_SPLIT} | in_data
             return len(names) == len(callees) and names <= known
-        return bool(callees) and all(each.sort in {Sort.FUNCTION, Sort.METHOD, Sort.CLASS} for each in callees)
+        return bool(callees) and all(isinstance(each, (Function, Method, Class)) for each in callees)
 
     # Loaders, and where their batches go.
 
@@ -254,7 +266,7 @@ class _Search:
             if isinstance(names, Reason):
                 raise LeftError.of(names)
             loops[reading.node] = names
-        for module, node in self.script.flow.places(Value(Sort.BATCH, of=loader.value)):
+        for module, node in self.script.flow.places(Batch(of=loader.value)):
             if not isinstance(getattr(node, "ctx", None), ast.Store):
                 self._check_batch(loader, module, node, loops)
 
@@ -288,7 +300,7 @@ class _Search:
         call = module.parent(member)
         # What is asked of ``x.view(-1, 784)`` is asked of that expression.
         reshaped = member.attr in RESHAPES and self._is_alike_for_channels and isinstance(call, ast.Call)
-        return reshaped and {each.sort for each in self.script.flow.values(call)} == {Sort.BATCH}  # type: ignore[arg-type]
+        return reshaped and {type(each) for each in self.script.flow.values(call)} == {Batch}  # type: ignore[arg-type]
 
     @property
     def _is_alike_for_channels(self) -> bool:
@@ -310,12 +322,12 @@ class _Search:
         target = self.script.flow.values(move.target) if move.target is not None else NOTHING
         allowed = _MOVING.get(move.method, set())
         is_plain = len(move.call.args) <= 1 and all(each.arg in allowed for each in move.call.keywords)
-        if not allowed or not is_plain or any(each.sort in TENSOR_SORTS for each in target):
+        if not allowed or not is_plain or any(isinstance(each, Tensor) for each in target):
             text = f"the move changes more than the device ({HERE})"
             raise LeftError("other-arguments", text, *here)
         if not move.may_reach_cuda:
             raise LeftError.of(loader.why_not_moved or Reason("no-cuda", "its batches stay on the CPU"))
-        if any(each.sort is not Sort.BATCH for each in move.sources):
+        if any(not isinstance(each, Batch) for each in move.sources):
             text = f"other tensors than batches may be moved at the same place ({HERE})"
             raise LeftError("other-images", text, *here)
         self.moves.setdefault(move.call, moved)

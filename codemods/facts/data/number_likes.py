@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import Sort, instance, library_names, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Container,
+    HostTensor,
+    Literal,
+    MovedTensor,
+    Plain,
+    instance,
+    library_names,
+    without_none,
+)
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
@@ -55,7 +65,7 @@ def is_number(arrays: Arrays, flow: Flow, module: Module, node: ast.expr) -> boo
     return _is_size(flow, node) or (
         bool(values)
         and all(
-            each.sort in {Sort.LITERAL, Sort.CHOICE} or (each.sort is Sort.PLAIN and each.name == "a number")
+            isinstance(each, (Literal, Choice)) or (isinstance(each, Plain) and each.name == "a number")
             for each in values
         )
     )
@@ -133,17 +143,17 @@ def is_list(flow: Flow, node: ast.expr) -> bool:
     """Whether it is a list or a tuple, of whatever, which is copied in any case."""
     values = flow.values(node)
     return isinstance(node, (ast.List, ast.Tuple, ast.ListComp)) or (
-        bool(values) and all(each.sort is Sort.CONTAINER and each.name in {"list", "tuple"} for each in values)
+        bool(values) and all(isinstance(each, Container) and each.name in {"list", "tuple"} for each in values)
     )
 
 
 def is_tensor(flow: Flow, node: ast.expr) -> bool:
     """Whether it is a tensor that PyTorch made or moved; what comes out of a data set may be anything."""
     values = without_none(flow.values(node))
-    made = {Sort.HOST, Sort.MOVED}
+    made = (HostTensor, MovedTensor)
     several = (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"split", "chunk", "unbind", "max", "min"}
     )
-    return bool(values) and all(each.sort in made for each in values) and not several
+    return bool(values) and all(isinstance(each, made) for each in values) and not several

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import words
 from codemods.dataflow.placement import bound_inside
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NONE, TENSOR_SORTS, Literal, Sort, without_none
+from codemods.dataflow.values import NONE, HostTensor, Literal, Made, MovedTensor, SomeTensor, Tensor, without_none
 from codemods.facts.cost.extents import BYTES, elements
 from codemods.facts.cost.worth import worth
 from codemods.facts.data.batching import Batches, batches
@@ -70,7 +70,7 @@ def tensor_sets(script: Script) -> Iterator[tuple[ast.Call, Value]]:
     """The data sets of tensors on the host that the module makes and a loader reads, in their order."""
     for call in script.module.nodes(ast.Call):
         for value in script.flow.values(call):
-            if value.sort is Sort.MADE and value.name == _TENSORS and value.site is call:
+            if isinstance(value, Made) and value.name == _TENSORS and value.site is call:
                 is_there = all(_is_moved(script, each) for each in call.args)
                 if not is_there and any(True for _ in _readers(script, value)):
                     yield call, value
@@ -80,7 +80,7 @@ def _is_moved(script: Script, tensor: ast.expr) -> bool:
     """``x.to(device)``, and ``*(x.to(device) for x in …)``."""
     node = tensor.value if isinstance(tensor, ast.Starred) else tensor
     item = node.elt if isinstance(node, (ast.GeneratorExp, ast.ListComp)) else node
-    is_there = any(each.sort is Sort.MOVED for each in script.flow.values(item))
+    is_there = any(isinstance(each, MovedTensor) for each in script.flow.values(item))
     return is_there or unmoved(script.flow, item) is not item
 
 
@@ -277,15 +277,15 @@ def bytes_of(script: Script, module: Module, tensor: ast.expr) -> int | Reason:
 def _is_on_host(script: Script, tensor: ast.expr) -> bool:
     """Whether it is on the host for sure, or is computed of nothing that may be elsewhere."""
     values = script.flow.values(tensor)
-    if values and all(each.sort is Sort.HOST for each in values):
+    if values and all(isinstance(each, HostTensor) for each in values):
         return True
-    if any(each.sort is not Sort.TENSOR for each in values):
+    if any(not isinstance(each, SomeTensor) for each in values):
         return False
     made = worth(script).constants.definition(tensor)
     if made is None or made is not tensor:
         return made is not None and _is_on_host(script, made)
     parts = [each for each in walk(tensor) if isinstance(each, ast.expr) and each is not tensor]
-    operands = [each for each in parts if any(value.sort in TENSOR_SORTS for value in script.flow.values(each))]
+    operands = [each for each in parts if any(isinstance(value, Tensor) for value in script.flow.values(each))]
     return bool(operands) and all(_is_on_host(script, each) for each in operands)
 
 

@@ -9,7 +9,7 @@ from codemods.dataflow.placement import dominates
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import NONE, Sort, Value
+from codemods.dataflow.values import NONE, Batch, Container, HostTensor, Literal, Made, Plain, SomeTensor, Value
 from codemods.facts.data.elements import is_value_of_dictionary
 from codemods.facts.reason import Reason
 from codemods.library.packages import Trait, has
@@ -66,7 +66,7 @@ def why_no_tensor(loader: Loader, move: Transfer) -> Reason | None:
         if isinstance(function, (ast.FunctionDef, ast.Lambda)):
             place = _place_in_batch(loader.flow, move)
             for returned in loader.flow.returned(function):
-                is_known = returned.sort is Sort.CONTAINER and place in loader.flow.keys(returned)
+                is_known = isinstance(returned, Container) and place in loader.flow.keys(returned)
                 parts = loader.flow.items(returned, place) if is_known else {returned}
                 if any(_may_be_object(loader.flow, each, set()) for each in parts):
                     return _NO_TENSOR
@@ -167,15 +167,15 @@ def _passes_on(flow: Flow, call: ast.AST | None) -> bool:
 
 def _is_number(flow: Flow, node: ast.expr) -> bool:
     values = flow.values(node)
-    return bool(values) and all(each.sort is Sort.PLAIN for each in values)
+    return bool(values) and all(isinstance(each, Plain) for each in values)
 
 
 def _may_be_object(flow: Flow, value: Value, seen: set[Value]) -> bool:
     """Whether it is, or holds, an object with a ``to`` of its own: numbers, texts, arrays and containers have none."""
-    if value.sort is Sort.MADE and has(value.name, Trait.ARRAYS):
+    if isinstance(value, Made) and has(value.name, Trait.ARRAYS):
         return False
-    if value.sort is not Sort.CONTAINER:
-        return value.sort not in {Sort.HOST, Sort.TENSOR, Sort.BATCH, Sort.PLAIN, Sort.LITERAL}
+    if not isinstance(value, Container):
+        return not isinstance(value, (HostTensor, SomeTensor, Batch, Plain, Literal))
     if value in seen:
         return False
     seen.add(value)

@@ -12,8 +12,14 @@ from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import (
     NONE,
     NOTHING,
-    TENSOR_SORTS,
-    Sort,
+    Class,
+    Container,
+    External,
+    Function,
+    Instance,
+    Method,
+    MovedTensor,
+    Tensor,
     Value,
     Values,
     in_order,
@@ -85,10 +91,10 @@ class _Search:
         return None if site is not None and follows_input(self._flow, site) else self._already_there(site)
 
     def value(self, value: Value, entries: Sequence[str] = _ENTRIES) -> Reason | None:
-        if value.sort is Sort.MOVED:
+        if isinstance(value, MovedTensor):
             return self._there(value)
         site = value.site
-        if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(site, FUNCTIONS):
+        if isinstance(value, (Function, Method)) and isinstance(site, FUNCTIONS):
             return self._code(site) or self._handed_out(site)
         class_ = _class(value)
         if class_ is not None:
@@ -103,11 +109,11 @@ class _Search:
     def _handed_out(self, function: Callee) -> Reason | None:
         """A tensor that the function returns, which is on a device although no code of it moves it: a global one."""
         returned = self._flow.returned(function)
-        items = NOTHING.union(*(self._flow.items(each) for each in returned if each.sort is Sort.CONTAINER))
-        moved = {each for each in (*returned, *items) if each.sort is Sort.MOVED}
+        items = NOTHING.union(*(self._flow.items(each) for each in returned if isinstance(each, Container)))
+        moved: set[Value] = {each for each in (*returned, *items) if isinstance(each, MovedTensor)}
         if any(not isinstance(each.site, ast.Call) for each in moved):  # computed from what was moved somewhere
             moved |= {each for node in walk(function) if isinstance(node, ast.Name) for each in self._flow.values(node)}
-        known = (each for each in in_order(moved) if each.sort is Sort.MOVED and isinstance(each.site, ast.Call))
+        known = (each for each in in_order(moved) if isinstance(each, MovedTensor) and isinstance(each.site, ast.Call))
         return next(filter(None, map(self._there, known)), None)
 
     def _held(self, value: Value, class_: ast.ClassDef | None) -> Reason | None:
@@ -130,7 +136,7 @@ class _Search:
         if site is None or site in self._seen:
             return None
         self._seen.add(site)
-        if value.sort is Sort.CONTAINER:
+        if isinstance(value, Container):
             return self._first(self._flow.items(value), entries)
         if value.name == CONCATENATED and not isinstance(site, ast.Call):
             return self._first(self._flow.items(value), entries)
@@ -160,7 +166,7 @@ class _Search:
 
         Of what is computed from ``mean.to(data.device)`` nothing says any more that the data is on the host.
         """
-        if value.sort is not Sort.MOVED or value.site is not None:
+        if not isinstance(value, MovedTensor) or value.site is not None:
             return False
         kin = {class_, *self._flow.bases(class_)}
         stores = (
@@ -182,7 +188,7 @@ class _Search:
 
     def _brings_moved(self, function: Callee, node: ast.Name | ast.Attribute, own: Iterable[str]) -> bool:
         """Whether something that may be on a device comes from outside into the function by this name."""
-        moved = [each for each in self._flow.values(node) if each.sort is Sort.MOVED]
+        moved = [each for each in self._flow.values(node) if isinstance(each, MovedTensor)]
         calls = [each.site for each in moved if isinstance(each.site, ast.Call)]
         if any(not follows_input(self._flow, each) for each in calls):
             return True
@@ -208,7 +214,7 @@ class _Search:
         for module in self._flow.modules:
             for statement in module.nodes(ast.Assign):
                 value = statement.value
-                moved = any(each.sort is Sort.MOVED for each in self._flow.values(value))
+                moved = any(isinstance(each, MovedTensor) for each in self._flow.values(value))
                 if not moved and not (isinstance(value, ast.Call) and self._leaves_host(value)):
                     continue
                 owners = [
@@ -244,7 +250,7 @@ class _Search:
         for callee in callees:
             class_ = _class(callee)
             methods = [] if class_ is None else [self._flow.method(class_, each) for each in _WHEN_CALLED]
-            if callee.sort is Sort.CLASS and isinstance(callee.site, ast.ClassDef):
+            if isinstance(callee, Class) and isinstance(callee.site, ast.ClassDef):
                 methods = [self._flow.method(callee.site, "__init__")]
             for method in filter(None, methods):
                 reason = self._code(method)
@@ -255,7 +261,7 @@ class _Search:
     def _used(self, node: ast.Name | ast.Attribute) -> Reason | None:
         """What a function does that is named, to be called or handed on, or a property that is read."""
         values = self._flow.values(node)
-        named = [each.site for each in values if each.sort in {Sort.FUNCTION, Sort.METHOD}]
+        named = [each.site for each in values if isinstance(each, (Function, Method))]
         if isinstance(node, ast.Attribute):
             owners = filter(None, map(_class, self._flow.values(node.value)))
             named += [self._flow.method(each, node.attr) for each in owners]
@@ -284,13 +290,13 @@ class _Search:
         if isinstance(call.func, ast.Attribute) and call.func.attr.startswith("to_sparse"):
             return True
         return any(
-            each.sort is Sort.EXTERNAL and _SPARSE.match(each.name) is not None for each in self._flow.values(call.func)
+            isinstance(each, External) and _SPARSE.match(each.name) is not None for each in self._flow.values(call.func)
         )
 
 
 def _class(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is an object of."""
-    site = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
+    site = value.of.site if isinstance(value, Instance) and value.of is not None else None
     return site if isinstance(site, ast.ClassDef) else None
 
 
@@ -356,11 +362,11 @@ def _asks_whether_tensor(flow: Flow, test: ast.expr, owner: ast.expr) -> bool:
 
 def _is_on_host(flow: Flow, node: ast.expr) -> bool:
     values = flow.values(node)
-    return bool(values) and all(each.sort in TENSOR_SORTS for each in values) and not _may_be_moved(flow, node)
+    return bool(values) and all(isinstance(each, Tensor) for each in values) and not _may_be_moved(flow, node)
 
 
 def _may_be_moved(flow: Flow, node: ast.expr) -> bool:
-    return any(each.sort is Sort.MOVED for each in flow.values(node))
+    return any(isinstance(each, MovedTensor) for each in flow.values(node))
 
 
 def _comes_back(flow: Flow, call: ast.Call) -> bool:
@@ -424,10 +430,10 @@ def _default_devices(flow: Flow, module: Module) -> Iterator[ast.AST]:
 def why_batch_stays_pageable(flow: Flow, collate: Values) -> Reason | None:
     """Why the batches that this ``collate_fn`` makes are not pinned: objects of a class without ``pin_memory``."""
     for value in collate:
-        if value.sort not in {Sort.FUNCTION, Sort.METHOD} or not isinstance(value.site, FUNCTIONS):
+        if not isinstance(value, (Function, Method)) or not isinstance(value.site, FUNCTIONS):
             continue
         for batch in flow.returned(value.site):
-            class_ = batch.of.site if batch.sort is Sort.INSTANCE and batch.of is not None else None
+            class_ = batch.of.site if isinstance(batch, Instance) and batch.of is not None else None
             if (
                 isinstance(class_, ast.ClassDef)
                 and flow.method(class_, "pin_memory") is None

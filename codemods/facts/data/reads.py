@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, walk
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import Class, Container, Instance, Method, library_names
 from codemods.facts.loops import REPEATING, around, may_give, module_of, places_that_run
 from codemods.library.kinds import PROGRESS
 
@@ -118,8 +118,8 @@ def _called(flow: Flow, module: Module, call: ast.Call, names: frozenset[str], *
 
 def _is_followed(callee: Value) -> bool:
     """Whether it is the project's, or a method of a container: what it is given goes on from there."""
-    of_container = callee.sort is Sort.METHOD and callee.of is not None and callee.of.sort is Sort.CONTAINER
-    return of_container or callee.sort in {Sort.INSTANCE, Sort.CLASS} or isinstance(callee.site, FUNCTIONS)
+    of_container = isinstance(callee, Method) and callee.of is not None and isinstance(callee.of, Container)
+    return of_container or isinstance(callee, (Instance, Class)) or isinstance(callee.site, FUNCTIONS)
 
 
 def runs_meanwhile(flow: Flow, found: Sequence[Pass], module: Module, node: ast.AST) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS
-from codemods.dataflow.values import Literal, Sort
+from codemods.dataflow.values import Container, Literal
 from codemods.facts.asked_names import asked
 from codemods.facts.data.reads import How
 from codemods.facts.invariants import Invariants, names_of
@@ -203,7 +203,7 @@ def _is_only_read(script: Script, module: Module, node: ast.expr) -> bool:
         return isinstance(module.parent(above), (ast.Return, ast.Assign))
     if isinstance(above, ast.Call):
         callees = script.flow.values(above.func)
-        return bool(callees) and not any(each.of is not None and each.of.sort is Sort.CONTAINER for each in callees)
+        return bool(callees) and not any(each.of is not None and isinstance(each.of, Container) for each in callees)
     return isinstance(above, _READING)
 
 
@@ -219,7 +219,7 @@ def _why_changed(script: Script, found: Rebuilt, loader: Loader) -> Reason | Non
         if any(above is found.loop for above, _ in around(script.flow, module, node)):
             text = f"its data set, or what that works with, is changed in the loop ({HERE})"
             return Reason("dataset-changes", text, (at(module, node),))
-    held = frozenset(each for each in code.objects if each.sort is not Sort.LITERAL)
+    held = frozenset(each for each in code.objects if not isinstance(each, Literal))
     return Invariants(script, found.module, found.loop).why_changed(held)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Literal, Sort, without_none
+from codemods.dataflow.values import Literal, Made, without_none
 from codemods.library.kinds import argument
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def is_drawn_at_once(loader: Loader, name: str) -> bool:
     given = loader.arguments.get(name)
     values = without_none(given.values) if given is not None else ()
     return all(
-        each.sort is Sort.MADE and each.name.startswith("torch.") and not _draws_in_chunks(loader.flow, each)
+        isinstance(each, Made) and each.name.startswith("torch.") and not _draws_in_chunks(loader.flow, each)
         for each in values
     )
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Made
 from codemods.facts.data.bindings import set_before
 from codemods.facts.data.datasets import Dataset, given_transform
 from codemods.facts.loops import module_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def as_tall_image(flow: Flow, value: Value) -> Held | None:
     """How the images of a data set are transformed by one call; None where that may make other numbers."""
     steps = Dataset(flow, frozenset({value})).transforms
-    is_same = bool(steps) and all(each.sort is Sort.MADE and changes_each_pixel(each.name) for each in steps or ())
+    is_same = bool(steps) and all(isinstance(each, Made) and changes_each_pixel(each.name) for each in steps or ())
     return held(value.name) if is_same else None
 
 

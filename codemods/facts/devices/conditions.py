@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.source import LOOPS
-from codemods.dataflow.values import Sort, leading_text
+from codemods.dataflow.values import Instance, Made, Unknown, leading_text
 from codemods.facts.devices.cuda_condition import (
     Asked,
     CudaCondition,
@@ -60,7 +60,7 @@ class Conditions:
                 if isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "cuda"}:
                     values = flow.values(call.func.value)
                     # What other libraries make may be a model: that is asked where it is called like one.
-                    made = bool(values) and all(each.sort is Sort.MADE and kind(flow, each) is None for each in values)
+                    made = bool(values) and all(isinstance(each, Made) and kind(flow, each) is None for each in values)
                     if made or may(flow, values, Kind.MODEL) or may(flow, values, Kind.LOSS):
                         moves.append(Transfer(flow, module, call))
         return cls(script, [each for each in moves if each.may_reach_cuda], moves)
@@ -69,7 +69,7 @@ class Conditions:
         """The conditions of the moves of these models, and of tensors and losses in this code and what it calls."""
         parts = [*nodes, *reach.functions(nodes)]
         inside = {call for part in parts for call in own(part, ast.Call)}
-        if any(each.sort is Sort.UNKNOWN for each in models):
+        if any(isinstance(each, Unknown) for each in models):
             return self
         layers = {layer for each in models for layer in Model(self._flow, each).layers}
         # `self` may be any object of its class.
@@ -233,8 +233,8 @@ def _is_made_of_one(site: ast.AST | None) -> TypeGuard[ast.Call]:
 
 def _is_self_of(value: Value, layers: set[Value]) -> bool:
     """Whether the value is an object of the class whose ``self`` is among the layers."""
-    is_made = value.sort is Sort.INSTANCE and value.site is not None
-    return is_made and any(each.sort is Sort.INSTANCE and each.site is None and each.of == value.of for each in layers)
+    is_made = isinstance(value, Instance) and value.site is not None
+    return is_made and any(isinstance(each, Instance) and each.site is None and each.of == value.of for each in layers)
 
 
 def _is_unconditional(move: Transfer) -> bool:

@@ -6,7 +6,18 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, in_order, why_unknown, without_none
+from codemods.dataflow.values import (
+    Batch,
+    Choice,
+    HostTensor,
+    MovedTensor,
+    Tensor,
+    Unknown,
+    Value,
+    in_order,
+    why_unknown,
+    without_none,
+)
 from codemods.facts.data.elements import is_element
 from codemods.facts.data.parts import is_callers_batch, why_no_tensor
 from codemods.facts.devices.devices import DeviceKind
@@ -28,7 +39,7 @@ _TENSORS = "torch.utils.data.TensorDataset"
 
 def is_about_batches(move: Transfer) -> bool:
     """Whether a batch is moved, something made from one, or an element of something unknown."""
-    return bool(move.loaders or move.made_from) or all(each.sort is Sort.UNKNOWN for each in move.sources)
+    return bool(move.loaders or move.made_from) or all(isinstance(each, Unknown) for each in move.sources)
 
 
 def why_not_about_batches(script: Script, move: Transfer) -> Reason | None:
@@ -40,7 +51,9 @@ def why_not_about_batches(script: Script, move: Transfer) -> Reason | None:
         return None
     if is_cut_by_hand(script, move):
         return _why_made(script, move)
-    is_like_one = is_element(move.module, move.receiver) and not all(each.sort is Sort.MOVED for each in move.sources)
+    is_like_one = is_element(move.module, move.receiver) and not all(
+        isinstance(each, MovedTensor) for each in move.sources
+    )
     if move.non_blocking is None and move.method != "type" and is_like_one:
         return _why_no_batch(move)
     return None
@@ -57,7 +70,7 @@ def is_cut_by_hand(script: Script, move: Transfer) -> bool:
 
     An array, ``torch.from_numpy(a).to(device)``, is on the host.
     """
-    if move.non_blocking is not None or any(each.sort is not Sort.HOST for each in move.sources):
+    if move.non_blocking is not None or any(not isinstance(each, HostTensor) for each in move.sources):
         return False
     made = {each.site for each in move.sources}
     if not made.isdisjoint(walk(move.receiver)) and not from_arrays(script.flow, move.receiver):
@@ -70,7 +83,7 @@ def is_cut_by_hand(script: Script, move: Transfer) -> bool:
 
 def _why_no_batch(move: Transfer) -> Reason:
     """Why what is moved is not known to be a batch."""
-    unknown = min((each.name for each in move.sources if each.sort is Sort.UNKNOWN), default=None)
+    unknown = min((each.name for each in move.sources if isinstance(each, Unknown)), default=None)
     return _no_batch(unknown or "no loader is seen to hand it out")
 
 
@@ -87,7 +100,7 @@ def unknown_in_place(script: Script, call: ast.Call) -> Reason | None:
     if given or not isinstance(module.parent(call), ast.Expr) or not is_element(module, func.value):
         return None
     values = without_none(script.flow.values(func.value))
-    if not values or any(each.sort is not Sort.UNKNOWN for each in values):
+    if not values or any(not isinstance(each, Unknown) for each in values):
         return None
     loop = next((each for each in module.ancestors(call) if isinstance(each, (ast.For, ast.AsyncFor))), module.tree)
     unknown = why_unknown(values)
@@ -126,11 +139,11 @@ def in_accelerate(script: Script) -> Reason | None:
 
 def why_blocking(script: Script, move: Transfer) -> Reason | None:
     """Why the copy has to block, or gains nothing if it does not; None where it is one of a batch in pinned memory."""
-    is_unknown = move.device.kind is DeviceKind.UNKNOWN or any(each.sort is Sort.UNKNOWN for each in move.sources)
+    is_unknown = move.device.kind is DeviceKind.UNKNOWN or any(isinstance(each, Unknown) for each in move.sources)
     if is_unknown and (reason := in_accelerate(script)) is not None:
         return reason
     is_callers = is_callers_batch(move)
-    if any(each.sort is Sort.UNKNOWN for each in move.sources) and not is_callers:
+    if any(isinstance(each, Unknown) for each in move.sources) and not is_callers:
         return _why_no_batch(move)
     if not move.loaders and not is_callers:
         hole, places = _made(script, move)
@@ -156,13 +169,13 @@ def why_blocking(script: Script, move: Transfer) -> Reason | None:
 def _why_other(move: Transfer) -> Reason | None:
     """Why what is moved may be something for which a copy must block, or that knows no ``non_blocking``."""
     for source in move.sources:
-        if source.sort is Sort.CHOICE:
+        if isinstance(source, Choice):
             continue  # a text or number of the command line, as fire.Fire() would pass, has no such method at all
-        if source.sort not in TENSOR_SORTS:
+        if not isinstance(source, Tensor):
             other = described(source)
             text = "what is moved may be something else than a batch"
             return Reason("unknown-batch", f"{text}: {other}" if other != "a value" else text)
-        on_host = source.sort in {Sort.BATCH, Sort.HOST}
+        on_host = isinstance(source, (Batch, HostTensor))
         if not on_host and move.device.kind is not DeviceKind.CUDA and not _same_target(source, move):
             # From CUDA to the CPU, a copy that does not block is read before it is there.
             text = "what is moved may be on a device already, and the target may be the CPU"

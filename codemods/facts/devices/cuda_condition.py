@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import bound_inside, dominates, means_the_same
 from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import NONE, Literal, Sort
+from codemods.dataflow.values import NONE, Choice, External, Literal, Made, Method
 from codemods.facts.devices.devices import DeviceKind, always_asks_for_cuda, branches, is_on_cuda
 from codemods.facts.reach import Reach, written
 from codemods.facts.workers.arguments import values_by_default
@@ -67,13 +67,13 @@ def _is_bound_around(module: Module, name: ast.Name) -> bool:
     return False
 
 
-_TELLING = frozenset({Sort.CHOICE, Sort.MADE, Sort.METHOD, Sort.EXTERNAL})
+_TELLING = (Choice, Made, Method, External)
 
 
 def _tells(values: Values) -> bool:
     """Whether what has these values has the same one as all else that has them; not of ``"cuda"`` or ``"cpu"``."""
     is_constant = len(values) == 1 and all(isinstance(each, Literal) for each in values)
-    return is_constant or (bool(values) and all(each.sort in _TELLING for each in values))
+    return is_constant or (bool(values) and all(isinstance(each, _TELLING) for each in values))
 
 
 def _form(flow: Flow, node: ast.AST) -> tuple[object, ...]:
@@ -177,7 +177,7 @@ def _ways_to_say(flow: Flow, module: Module, node: ast.expr, place: ast.stmt) ->
         yield node
         return
     values = flow.values(node)
-    if not values or not all(each.sort in {Sort.CHOICE, Sort.MADE} for each in values):
+    if not values or not all(isinstance(each, (Choice, Made)) for each in values):
         return  # another text may be "cuda" where this one is "cpu"
     for other in module.nodes(ast.Name, ast.Attribute):
         is_read = isinstance(other.ctx, ast.Load)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import assigned
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External, Unknown
 from codemods.facts.devices.devices import branches, for_cuda
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -146,8 +146,8 @@ def _why_switched_off(script: Script) -> Reason | None:
 def _unread_seeding(script: Script, call: ast.Call) -> str | None:
     """The name of a function of a file that was not read, where it seems to seed: ``utils.set_seed``."""
     for callee in script.flow.values(call.func):
-        name = ast.unparse(call.func) if callee.sort is Sort.UNKNOWN else callee.name
-        is_unread = callee.sort in {Sort.EXTERNAL, Sort.UNKNOWN} and not has(name, Trait.SEEDS)
+        name = ast.unparse(call.func) if isinstance(callee, Unknown) else callee.name
+        is_unread = isinstance(callee, (External, Unknown)) and not has(name, Trait.SEEDS)
         if is_unread and _SEEDING.search(name.rpartition(".")[2]):
             return name
     return None

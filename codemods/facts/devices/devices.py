@@ -10,7 +10,22 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import is_main_guard
-from codemods.dataflow.values import NOTHING, NUMBER, Literal, Sort, Value, Values, leading_text, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    NUMBER,
+    Choice,
+    Instance,
+    Literal,
+    Made,
+    Method,
+    Plain,
+    Unbound,
+    Unknown,
+    Value,
+    Values,
+    leading_text,
+    without_none,
+)
 from codemods.library.kinds import Kind, described, is_dtype, kind
 
 if TYPE_CHECKING:
@@ -103,10 +118,10 @@ def _names(flow: Flow, value: Value, seen: Values) -> Iterator[tuple[str, str]]:
         or value.name.startswith("torch.cuda.")
     ):
         yield "cuda", ""
-    elif value.sort is Sort.CHOICE:
+    elif isinstance(value, Choice):
         yield _CHOSEN, ""
     elif (
-        value.sort is Sort.METHOD
+        isinstance(value, Method)
         and value.name == "type"
         and value.of is not None
         and kind(flow, value.of) is Kind.DEVICE
@@ -123,15 +138,15 @@ def _names(flow: Flow, value: Value, seen: Values) -> Iterator[tuple[str, str]]:
                 yield name, inner.reason
         else:
             yield _NOT_KNOWN, "the device is made without a name"
-    elif value.sort is Sort.PLAIN:
+    elif isinstance(value, Plain):
         yield _NOT_KNOWN, "where the device comes from is not followed"
-    elif value.sort is not Sort.UNBOUND:
-        yield _NOT_KNOWN, value.name if value.sort is Sort.UNKNOWN else f"the device comes from {described(value)}"
+    elif not isinstance(value, Unbound):
+        yield _NOT_KNOWN, value.name if isinstance(value, Unknown) else f"the device comes from {described(value)}"
 
 
 def _model_of(flow: Flow, value: Value) -> Value | None:
     """The model whose device the value is: ``next(model.parameters()).device``, ``model.device`` of Transformers."""
-    if value.sort is not Sort.METHOD or value.name != "device" or value.of is None:
+    if not isinstance(value, Method) or value.name != "device" or value.of is None:
         return None
     owner = value.of.of if value.of.name == "torch.nn.Parameter" else value.of
     return owner if owner is not None and kind(flow, owner) is Kind.MODEL else None
@@ -174,7 +189,7 @@ def _target(flow: Flow, call: ast.Call) -> ast.expr | None:
 
 def _is_same(value: Value, model: Value) -> bool:
     """Whether it is the model, or may be: ``self`` is any object of its class."""
-    of_class = value.sort is Sort.INSTANCE is model.sort and None in {value.site, model.site}
+    of_class = isinstance(value, Instance) and isinstance(model, Instance) and None in {value.site, model.site}
     return value == model or (of_class and value.of == model.of)
 
 
@@ -184,8 +199,8 @@ def _literal(value: Value) -> object:
 
 def _is_text(value: Value) -> bool:
     """Whether the value is a text, or the user's choice, rather than a ``torch.device``."""
-    is_type = value.sort is Sort.METHOD and value.name == "type"
-    return is_type or value.sort is Sort.CHOICE or leading_text(frozenset({value})) is not None
+    is_type = isinstance(value, Method) and value.name == "type"
+    return is_type or isinstance(value, Choice) or leading_text(frozenset({value})) is not None
 
 
 def _name(text: str) -> str:
@@ -201,7 +216,7 @@ def is_on_cuda(flow: Flow, node: ast.expr, text: str, quote: str) -> str | None:
     if values and all(kind(flow, each) is Kind.DEVICE for each in values):
         return f"{text}.type == {quote}cuda{quote}"
     if values and all(
-        (each.sort is Sort.METHOD and each.name == "type") or _literal(each) in _PLAIN_NAMES for each in values
+        (isinstance(each, Method) and each.name == "type") or _literal(each) in _PLAIN_NAMES for each in values
     ):
         return f"{text} == {quote}cuda{quote}"
     literals = {_literal(each) for each in values}
@@ -260,12 +275,12 @@ def _compared(test: ast.Compare) -> bool | None:
 
 def _asks_for_cuda(values: Values) -> bool:
     """Whether one of the values is the answer of ``torch.cuda.is_available()`` or its like."""
-    return any(each.sort is Sort.MADE and each.name in _ASKING for each in values)
+    return any(isinstance(each, Made) and each.name in _ASKING for each in values)
 
 
 def always_asks_for_cuda(values: Values) -> bool:
     """Whether each of the values says whether there is CUDA, and nothing else."""
-    return bool(values) and all(each.sort is Sort.MADE and each.name == "torch.cuda.is_available" for each in values)
+    return bool(values) and all(isinstance(each, Made) and each.name == "torch.cuda.is_available" for each in values)
 
 
 @dataclass(frozen=True, slots=True)

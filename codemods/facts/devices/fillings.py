@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort, library_names, without_none
+from codemods.dataflow.values import Choice, Literal, Plain, Tensor, Unknown, library_names, without_none
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.loops import REPEATING, loop_around
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _VARIABLE = "torch.autograd.Variable"
 _CASTS = frozenset({"to", "type"})
-_NUMBERS = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.PLAIN})
-_MAY_BE_TENSOR = TENSOR_SORTS | {Sort.UNKNOWN}
+_NUMBERS = (Literal, Choice, Plain)
+_MAY_BE_TENSOR = (Tensor, Unknown)
 _FORMAT_POSITION = 1
 """Where ``x.to(device, dtype)`` has the number format."""
 
@@ -165,7 +165,7 @@ def _is_integer(script: Script, node: ast.expr) -> bool:
 
 def _is_tensor(script: Script, node: ast.expr) -> bool:
     values = without_none(script.flow.values(node))
-    return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+    return bool(values) and all(isinstance(each, Tensor) for each in values)
 
 
 def _why_other_tensor(script: Script, name: str, steps: tuple[ast.Call, ...]) -> Reason | None:
@@ -223,7 +223,7 @@ def _is_number(script: Script, node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         return _is_number(script, node.operand)
     values = script.flow.values(node)
-    return isinstance(node, ast.Constant) or (bool(values) and all(each.sort in _NUMBERS for each in values))
+    return isinstance(node, ast.Constant) or (bool(values) and all(isinstance(each, _NUMBERS) for each in values))
 
 
 def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | None:
@@ -261,7 +261,7 @@ def _is_device_of_tensor(script: Script, node: ast.expr) -> bool:
     if not isinstance(node, ast.Attribute) or node.attr != "device":
         return False
     owners = without_none(script.flow.values(node.value))
-    return bool(owners) and all(each.sort in _MAY_BE_TENSOR for each in owners)
+    return bool(owners) and all(isinstance(each, _MAY_BE_TENSOR) for each in owners)
 
 
 def _why_other_stream(script: Script, transfer: Transfer) -> Reason | None:

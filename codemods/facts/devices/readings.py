@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, LOOPS
-from codemods.dataflow.values import Literal, Sort, library_names, without_none
+from codemods.dataflow.values import Choice, Literal, MovedTensor, SomeTensor, Unknown, library_names, without_none
 from codemods.facts.precision.floats import content, is_differentiated
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, may
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
 
 _TO_NUMBERS = frozenset({"builtins.float", "builtins.int"})
-_ON_DEVICE = frozenset({Sort.TENSOR, Sort.MOVED})
-_PERHAPS = _ON_DEVICE | {Sort.UNKNOWN, Sort.CHOICE}
+_ON_DEVICE = (SomeTensor, MovedTensor)
+_PERHAPS = (*_ON_DEVICE, Unknown, Choice)
 """What tensors are that are computed of others and of something that is not known, or that the user chooses."""
 _CHOOSING = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _OF_OBJECTS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
@@ -66,7 +66,7 @@ def reading(flow: Flow, module: Module, node: ast.AST) -> Reading | None:
 
 def _is_unknown(flow: Flow, node: ast.expr) -> bool:
     values = flow.values(node)
-    return bool(values) and all(each.sort in _PERHAPS for each in values)
+    return bool(values) and all(isinstance(each, _PERHAPS) for each in values)
 
 
 def is_copy_to_host(flow: Flow, node: ast.expr) -> bool:
@@ -91,13 +91,13 @@ def is_on_device(flow: Flow, module: Module, node: ast.expr, *, or_number: bool 
     values = frozenset(
         each for each in without_none(flow.values(node)) if not (or_number and isinstance(each, Literal))
     )
-    if values and all(each.sort in _ON_DEVICE for each in values):
+    if values and all(isinstance(each, _ON_DEVICE) for each in values):
         return True
-    if not values or any(each.sort not in _PERHAPS for each in values):
+    if not values or any(not isinstance(each, _PERHAPS) for each in values):
         return False
     if isinstance(node, (ast.Name, ast.Attribute)) and is_differentiated(module, node):
         return True
-    is_mixed = any(each.sort in _ON_DEVICE for each in values)
+    is_mixed = any(isinstance(each, _ON_DEVICE) for each in values)
     return is_mixed and content(flow, module, node) is not None
 
 

@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import NOTHING, TENSOR_SORTS, Literal, Sort, Value, Values, in_order, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    Batch,
+    Function,
+    HostTensor,
+    Literal,
+    Method,
+    MovedTensor,
+    Tensor,
+    Unknown,
+    Value,
+    Values,
+    in_order,
+    without_none,
+)
 from codemods.facts.data.elements import binds, is_element, is_field
 from codemods.facts.devices.devices import Branch, Device, DeviceKind, branches, cuda_branches, device, for_cuda
 from codemods.facts.loops import module_of
@@ -79,7 +93,7 @@ class Transfer:
 
     def _is_batch(self, node: ast.expr) -> bool:
         found = self._values(node)
-        return bool(found) and all(each.sort is Sort.BATCH for each in found)
+        return bool(found) and all(isinstance(each, Batch) for each in found)
 
     @cached_property
     def sources(self) -> Values:
@@ -90,19 +104,19 @@ class Transfer:
         found = without_none(self.flow.values(node))
         if isinstance(node, ast.Subscript) and is_field(self.module, node):
             # To the flow, an index that comes from a batch might be a tensor, which makes a new one.
-            new = frozenset(each for each in found if each.sort is Sort.HOST and each.site is node)
-            found = (found - new) | {Value(Sort.BATCH, of=each.of) for each in new}
+            new = frozenset(each for each in found if isinstance(each, HostTensor) and each.site is node)
+            found = (found - new) | {Batch(of=each.of) for each in new}
         return found
 
     @property
     def loaders(self) -> tuple[Value, ...]:
         """The loaders whose batches are moved as they came, still in the memory that the loader gave them."""
-        return tuple(each.of for each in self.sources if each.sort is Sort.BATCH and each.of is not None)
+        return tuple(each.of for each in self.sources if isinstance(each, Batch) and each.of is not None)
 
     @property
     def made_from(self) -> tuple[Value, ...]:
         """The loaders from whose batches the moved tensor was made on the host."""
-        direct = tuple(each.of for each in self.sources if each.sort is Sort.HOST and each.of is not None)
+        direct = tuple(each.of for each in self.sources if isinstance(each, HostTensor) and each.of is not None)
         return direct or self.through_numpy
 
     @cached_property
@@ -111,7 +125,7 @@ class Transfer:
 
         Where the array is the batch's own memory, that may be pinned.
         """
-        if any(each.sort is not Sort.HOST or each.of is not None for each in self.sources):
+        if any(not isinstance(each, HostTensor) or each.of is not None for each in self.sources):
             return ()
         sites = [each.site for each in in_order(self.sources) if isinstance(each.site, ast.expr)]
         arrays = [array for site in (self.moved, *sites) for array in from_arrays(self.flow, site)]
@@ -128,7 +142,7 @@ class Transfer:
         values = without_none(self.flow.values(self.target))
         if self.method == "type":
             return self._of_type(self.target, values)
-        if values and all(each.sort in TENSOR_SORTS for each in values):
+        if values and all(isinstance(each, Tensor) for each in values):
             return self._of_tensor(self.target, values)
         return device(self.flow, self.target)
 
@@ -152,7 +166,7 @@ class Transfer:
 
     def _of_tensor(self, argument: ast.expr, values: Values) -> Device:
         """The device of ``x.to(other)``: where ``other`` was moved to."""
-        moved = [each.site for each in values if each.sort is Sort.MOVED and isinstance(each.site, ast.Call)]
+        moved = [each.site for each in values if isinstance(each, MovedTensor) and isinstance(each.site, ast.Call)]
         moves = [each for each in moved if isinstance(each.func, ast.Attribute) and each.func.attr in _MOVES]
         found = [Transfer(self.flow, self.module, each).device for each in moves if each is not self.call]
         if len(found) == len(values) and len({each.kind for each in found}) == 1:
@@ -277,10 +291,10 @@ def _source(call: ast.Call) -> ast.expr | None:
 
 def _where_made(flow: Flow, value: Value) -> Device:
     """The device on which a tensor was made, or to which it was moved."""
-    if value.sort in {Sort.HOST, Sort.BATCH}:
+    if isinstance(value, (HostTensor, Batch)):
         return Device(DeviceKind.CPU, None, names=frozenset({"cpu"}))
     site = value.site
-    if value.sort is Sort.MOVED and isinstance(site, ast.Call):
+    if isinstance(value, MovedTensor) and isinstance(site, ast.Call):
         given = argument_of(site, "device")
         if given is not None:
             return device(flow, given)
@@ -320,7 +334,7 @@ def _makings_in(flow: Flow, module: Module) -> tuple[Making, ...]:
         for call in module.nodes(ast.Call)
         if any(each.arg == "device" for each in call.keywords)
         and any(
-            each.site is call and (each.sort is Sort.MOVED or kind(flow, each) is Kind.MODEL)
+            each.site is call and (isinstance(each, MovedTensor) or kind(flow, each) is Kind.MODEL)
             for each in flow.values(call)
         )
     )
@@ -337,7 +351,7 @@ def transfers(flow: Flow, modules: Sequence[Module]) -> Iterator[Transfer]:
                     yield Filling(flow, module, call)
                 continue
             values = without_none(flow.values(call.func.value))
-            is_tensor = any(each.sort in TENSOR_SORTS for each in values)
+            is_tensor = any(isinstance(each, Tensor) for each in values)
             if (is_tensor or _is_unknown_element(module, call, values)) and _names_target(flow, call):
                 yield Transfer(flow, module, call)
 
@@ -351,8 +365,8 @@ def _fills_device(flow: Flow, module: Module, call: ast.Call) -> bool:
     if filling.loaders or filling.made_from:
         return filling.device.kind is not DeviceKind.CPU
     values = filling.sources
-    is_made = any(each.sort in TENSOR_SORTS for each in values)
-    is_unknown = all(each.sort is Sort.UNKNOWN for each in values) and is_element(module, source)
+    is_made = any(isinstance(each, Tensor) for each in values)
+    is_unknown = all(isinstance(each, Unknown) for each in values) and is_element(module, source)
     return bool(values) and (is_made or is_unknown) and filling.may_reach_cuda
 
 
@@ -373,7 +387,7 @@ def _batches_in(flow: Flow, array: ast.expr, seen: set[str]) -> Iterator[Value]:
     for each in _data(flow, array):
         if not isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
             continue
-        yield from (value.of for value in flow.values(each) if value.sort is Sort.BATCH and value.of is not None)
+        yield from (value.of for value in flow.values(each) if isinstance(value, Batch) and value.of is not None)
         if isinstance(each, ast.Name) and each.id not in seen:
             seen.add(each.id)
             for assignment in module.nodes(ast.Assign):
@@ -429,7 +443,7 @@ def _may_be_passed_over(flow: Flow, module: Module, node: ast.AST, seen: set[ast
     if any(module.function(each) is function for each in earlier):
         return True
     for call in flow.callers(function):
-        called = {each.site for each in flow.values(call.func) if each.sort in {Sort.FUNCTION, Sort.METHOD}}
+        called = {each.site for each in flow.values(call.func) if isinstance(each, (Function, Method))}
         if called - {function} or _may_be_passed_over(flow, module_of(flow, call), call, seen):
             return True
     return False
@@ -448,7 +462,7 @@ def _names_target(flow: Flow, call: ast.Call) -> bool:
 
 def _is_unknown_element(module: Module, call: ast.Call, values: Values) -> bool:
     """Whether what is moved, and kept, is an element of something unknown that is iterated over: perhaps a batch."""
-    if not values or any(each.sort is not Sort.UNKNOWN for each in values):
+    if not values or any(not isinstance(each, Unknown) for each in values):
         return False
     if isinstance(module.parent(call), ast.Expr) or call.func.attr == "type":  # type: ignore[attr-defined]
         return False

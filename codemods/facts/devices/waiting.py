@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Batch, External, Made
 from codemods.facts.devices.devices import DeviceKind, device
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.processes import starts_training, threads_and_processes
@@ -36,7 +36,7 @@ def why_wait(script: Script) -> Reason | None:
 
 def _needs_wait(script: Script, call: ast.Call) -> str | None:
     """What a call does that is ordered by nothing but the host waiting."""
-    names = {each.name for each in script.flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}}
+    names = {each.name for each in script.flow.values(call.func) if isinstance(each, (External, Made))}
     if names & (ENTERS_STREAM | SETS_STREAM):
         return "work is queued on another stream"
     if names & CAPTURES:
@@ -62,7 +62,7 @@ def _copies_unordered(script: Script, call: ast.Call) -> bool:
         return False
     method, source = call.func.attr, call.func.value
     values = script.flow.values(source)
-    is_new = isinstance(source, ast.Call) or (bool(values) and all(each.sort is Sort.BATCH for each in values))
+    is_new = isinstance(source, ast.Call) or (bool(values) and all(isinstance(each, Batch) for each in values))
     if method == "to":
         target = argument_of(call, "device", 0)
         kind = device(script.flow, target).kind if target is not None else DeviceKind.UNKNOWN

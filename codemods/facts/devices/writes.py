@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, TypeGuard
 
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Batch, Value
 from codemods.facts.data.elements import is_field
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
@@ -74,7 +74,7 @@ def writes(module: Module) -> tuple[tuple[ast.expr, ast.expr], ...]:
 
 def _is_batch(flow: Flow, module: Module, node: ast.expr, loaders: frozenset[Value]) -> bool:
     """Whether it is a batch of one of the loaders, or an array that shares its memory: ``x.numpy()``."""
-    if any(each.sort is Sort.BATCH and each.of in loaders for each in flow.values(node)):
+    if any(isinstance(each, Batch) and each.of in loaders for each in flow.values(node)):
         return True
     if isinstance(node, ast.Name):
         function = module.function(node)
@@ -106,5 +106,5 @@ def _may_follow(flow: Flow, module: Module, call: ast.Call, write: ast.expr) -> 
     for loop in module.ancestors(call):
         if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) and loop in module.ancestors(write):
             bound = [each for each in walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
-            return not any(value.sort is Sort.BATCH for name in bound for value in flow.values(name))
+            return not any(isinstance(value, Batch) for name in bound for value in flow.values(name))
     return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import Made, library_names
 from codemods.library.operations import operation
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def layers(flow: Flow, call: ast.expr) -> list[Value]:
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
         return []
     values = list(flow.values(call.func))
-    is_layer = all(each.sort is Sort.MADE and each.name.startswith("torch.nn.") for each in values)
+    is_layer = all(isinstance(each, Made) and each.name.startswith("torch.nn.") for each in values)
     return values if is_layer else []
 
 

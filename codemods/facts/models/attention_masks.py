@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, unparsed
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Made
 from codemods.facts.cost.definitions import binding
 from codemods.facts.models.applied import applied, layers, whole_number
 from codemods.facts.models.local_numbers import is_infinite, is_large_negative
@@ -241,7 +241,7 @@ def holds_floats(flow: Flow, module: Module, node: ast.expr, seen: frozenset[ast
     if found is not None:
         return _LOWEST in found[0]
     values = flow.values(node)
-    if values and all(each.sort is Sort.MADE and each.name in _FLOATS for each in values):
+    if values and all(isinstance(each, Made) and each.name in _FLOATS for each in values):
         return True
     return node not in seen and any(
         each is None or holds_floats(flow, module, each, seen | {node}) for each in _makers(flow, module, node)

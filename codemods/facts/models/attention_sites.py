@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import unparsed, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Unknown
 from codemods.facts.models.applied import applied, layers
 from codemods.facts.models.attention import Attention, AttentionReader
 from codemods.library.attention import FUSED, PRODUCTS, SOFTMAX
@@ -143,5 +143,5 @@ def _reads(module: Module, statement: ast.Assign) -> Iterator[ast.expr]:
 def _passes_on(flow: Flow, call: ast.Call) -> bool:
     """Whether a call may change a tensor element by element; of what is not known, one that is given it alone."""
     found = applied(flow, call)
-    is_unknown = len(call.args) == 1 and any(each.sort is Sort.UNKNOWN for each in flow.values(call.func))
+    is_unknown = len(call.args) == 1 and any(isinstance(each, Unknown) for each in flow.values(call.func))
     return found.name in _PASSED_ON if found is not None else is_unknown or bool(layers(flow, call))

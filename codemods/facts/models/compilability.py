@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, library_names
+from codemods.dataflow.values import External, Made, Tensor, library_names
 from codemods.facts.loops import module_of
 from codemods.facts.models.counting import counted
 from codemods.facts.reason import HERE, Reason, at
@@ -51,7 +51,7 @@ _POOLS = frozenset(
 
 def draws(model: Model) -> bool:
     """Whether calling the model may draw random numbers: dropout, or noise made in ``forward``."""
-    if any(layer_draws(layer) for layer in model.layers if layer.sort is Sort.MADE):
+    if any(layer_draws(layer) for layer in model.layers if isinstance(layer, Made)):
         return True
     calls = (node for function in _code(model) for node in _own(function) if isinstance(node, ast.Call))
     return any(call_draws(model.flow, call) for call in calls)
@@ -108,7 +108,7 @@ def _breaks(flow: Flow, node: ast.AST) -> Reason | None:
 
 
 def _call_breaks(flow: Flow, call: ast.Call) -> Reason | None:
-    callees = (each for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE})
+    callees = (each for each in flow.values(call.func) if isinstance(each, (External, Made)))
     for name in sorted({each.name for each in callees}):
         reason = _library_breaks(flow, call, name) or _makes_old_tensor(flow, call, name)
         if reason is not None:
@@ -287,4 +287,4 @@ def _is_decided_by_tensor(flow: Flow, test: ast.expr) -> bool:
 
 def _is_tensor(flow: Flow, node: ast.expr) -> bool:
     values = flow.values(node)
-    return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+    return bool(values) and all(isinstance(each, Tensor) for each in values)

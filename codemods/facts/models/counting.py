@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort, without_none
+from codemods.dataflow.values import Literal, Tensor, without_none
 from codemods.facts.loops import module_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def counted(flow: Flow, node: ast.AST) -> ast.Attribute | None:
     match node:
         case ast.AugAssign(ast.Attribute(ast.Name("self")) as target):
             values = without_none(flow.values(target))
-            return None if any(each.sort in TENSOR_SORTS for each in values) else target
+            return None if any(isinstance(each, Tensor) for each in values) else target
         case ast.Assign(targets, given):
             kept = (each for each in targets if isinstance(each, ast.Attribute))
             return next((each for each in kept if _is_next(flow, each, given)), None)
@@ -117,7 +117,7 @@ def _is_integer(value: Value) -> bool:
 
 
 def _may_be_integer(value: Value) -> bool:
-    return _is_integer(value) or value.sort not in {Sort.LITERAL, *TENSOR_SORTS}
+    return _is_integer(value) or not isinstance(value, (Literal, Tensor))
 
 
 def _assigned(flow: Flow, name: ast.Name) -> Iterator[ast.expr]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort, Value, without_none
+from codemods.dataflow.values import Made, Value, without_none
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.models.layers import Model
 from codemods.facts.models.placement import unwrapped
@@ -75,7 +75,7 @@ def _in_vain(script: Script, home: Home) -> bool:
 def _is_torchs_own(script: Script, layer: Value) -> bool:
     class_ = Model(script.flow, layer).class_
     if class_ is None:
-        return layer.sort is Sort.MADE and layer.name.startswith("torch.nn.")
+        return isinstance(layer, Made) and layer.name.startswith("torch.nn.")
     bases = [each for each in script.flow.bases(class_) if isinstance(each, str)]
     return script.flow.method(class_, "forward") is None and all(each.startswith("torch.nn.") for each in bases)
 

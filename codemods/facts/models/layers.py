@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Literal, Sort, Value, Values, in_order, library_names, without_none
+from codemods.dataflow.values import (
+    Container,
+    External,
+    Instance,
+    Literal,
+    Made,
+    Unknown,
+    Value,
+    Values,
+    in_order,
+    library_names,
+    without_none,
+)
 from codemods.library.kinds import Kind, kind
 from codemods.library.layers import is_recurrent
 
@@ -74,7 +86,7 @@ class Model:
         """Whether a convolution is known to be in it."""
         for layer in self.layers:
             package, _, name = layer.name.rpartition(".")
-            if layer.sort is Sort.MADE:
+            if isinstance(layer, Made):
                 if package == "torch.nn" and name in _CONVOLUTIONS:
                     return True
                 if package.startswith("torchvision.models") and not name.startswith(_NO_CONVOLUTION):
@@ -112,7 +124,7 @@ class Model:
         """
         for layer in self.layers:
             package, _, name = layer.name.rpartition(".")
-            if layer.sort is Sort.MADE:
+            if isinstance(layer, Made):
                 known = package == "torch.nn" or (package.startswith("torchvision.models") and name != "?")
                 if not known or name.startswith(_ROUNDS_OTHERWISE):
                     return False
@@ -135,10 +147,10 @@ def calls_only_known(flow: Flow, code: ast.AST) -> bool:
     """Whether all that the code calls, beside models and functions of the project, rounds alike without gradients."""
     for node in walk(code):
         for callee in flow.values(node.func) if isinstance(node, ast.Call) else ():
-            if callee.sort is Sort.UNKNOWN or (callee.sort is Sort.MADE and kind(flow, callee) is None):
+            if isinstance(callee, Unknown) or (isinstance(callee, Made) and kind(flow, callee) is None):
                 return False
             package, _, name = callee.name.partition(".")
-            if callee.sort is Sort.EXTERNAL and (package not in _KNOWN or name.rpartition(".")[2].startswith(_FUSED)):
+            if isinstance(callee, External) and (package not in _KNOWN or name.rpartition(".")[2].startswith(_FUSED)):
                 return False
     return True
 
@@ -159,7 +171,7 @@ def is_in_threads(flow: Flow, value: Value) -> bool:
     """Whether it is ``nn.DataParallel``, or an object of a class of the project that derives from it."""
     class_ = Model(flow, value).class_
     bases = (value.name,) if class_ is None else flow.bases(class_)
-    return value.sort in {Sort.MADE, Sort.INSTANCE} and "torch.nn.DataParallel" in bases
+    return isinstance(value, (Made, Instance)) and "torch.nn.DataParallel" in bases
 
 
 def function_in_threads(flow: Flow, call: ast.Call) -> str | None:
@@ -193,9 +205,9 @@ def _layers(flow: Flow, model: Value) -> tuple[Value, ...]:
 def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
     """The layers that a layer holds itself."""
     values: list[Values] = []
-    if value.sort is Sort.INSTANCE and value.of is not None and isinstance(value.of.site, ast.ClassDef):
+    if isinstance(value, Instance) and value.of is not None and isinstance(value.of.site, ast.ClassDef):
         values.extend(flow.attributes(value.of.site).values())
-    elif value.sort is Sort.MADE and isinstance(value.site, ast.Call):
+    elif isinstance(value, Made) and isinstance(value.site, ast.Call):
         arguments = arguments_of(value.site)
         values.extend(flow.values(each.value if isinstance(each, ast.Starred) else each) for each in arguments)
         # What was added later: `layers.append(…)`, `model.fc = …`.
@@ -208,7 +220,7 @@ def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
         if each in seen:
             continue
         seen.add(each)
-        if each.sort is Sort.CONTAINER:
+        if isinstance(each, Container):
             todo.extend(in_order(flow.items(each)))
         elif kind(flow, each) is Kind.MODEL:
             found.append(each)
@@ -224,7 +236,7 @@ def _is_convolutional(flow: Flow, class_: ast.ClassDef) -> bool:
         ):
             return True
     return any(
-        value.sort is Sort.EXTERNAL and value.name in _FUNCTIONAL_CONVOLUTIONS
+        isinstance(value, External) and value.name in _FUNCTIONAL_CONVOLUTIONS
         for node in walk(class_)
         if isinstance(node, ast.Call)
         for value in flow.values(node.func)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import canonical
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import Literal, Sort, without_none
+from codemods.dataflow.values import Choice, Literal, Plain, Unknown, without_none
 from codemods.facts.cost.definitions import binding
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _is_number_of_name(flow: Flow, module: Module, node: ast.Name | ast.Attribut
     values = without_none(flow.values(node))
     if values and all(_is_plain(each) for each in values):
         return True
-    if any(each.sort is not Sort.UNKNOWN and not _is_plain(each) for each in values):
+    if any(not isinstance(each, Unknown) and not _is_plain(each) for each in values):
         return False
     given = list(definitions(flow, module, node))
     return bool(given) and all(
@@ -73,7 +73,7 @@ def _is_number_of_name(flow: Flow, module: Module, node: ast.Name | ast.Attribut
 def _is_plain(value: Value) -> bool:
     if isinstance(value, Literal):
         return isinstance(value.value, (int, float))
-    return value.sort in {Sort.PLAIN, Sort.CHOICE} and not value.name.endswith("…")
+    return isinstance(value, (Plain, Choice)) and not value.name.endswith("…")
 
 
 def _is_none(node: ast.expr) -> bool:

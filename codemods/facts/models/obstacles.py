@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import FUNCTIONS, lasting, walk
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import Method, library_names
 from codemods.facts.autograd.double_backward import differentiated_inside, differentiated_twice
 from codemods.facts.autograd.retained import retained_at_times
 from codemods.facts.data.padding import pads_to_the_longest
@@ -311,7 +311,7 @@ def compiles_already(script: Script) -> Module | None:
 
 def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
     return any(
-        each.sort is Sort.METHOD
+        isinstance(each, Method)
         and each.site is None
         and each.of is not None
         and kind(script.flow, each.of) is Kind.MODEL

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import NOTHING, Sort, Value, in_order
+from codemods.dataflow.values import NOTHING, Function, Made, Value, in_order
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.loops import REPEATING, loop_around, place
@@ -61,7 +61,7 @@ def wrappings(flow: Flow, value: Value) -> Iterator[tuple[Value, ...]]:
 
 
 def _is_wrapper(value: Value) -> bool:
-    return value.sort is Sort.MADE and value.name in WRAPPERS and isinstance(value.site, ast.Call)
+    return isinstance(value, Made) and value.name in WRAPPERS and isinstance(value.site, ast.Call)
 
 
 def _wrapped(flow: Flow, wrapper: Value) -> Iterator[Value]:
@@ -250,7 +250,7 @@ def _is_from_factory(flow: Flow, home_: Home) -> bool:
 
 def _is_made_by_function(flow: Flow, given: ast.expr) -> bool:
     made = _without_moves(given)
-    return isinstance(made, ast.Call) and any(each.sort is Sort.FUNCTION for each in flow.values(made.func))
+    return isinstance(made, ast.Call) and any(isinstance(each, Function) for each in flow.values(made.func))
 
 
 def _without_moves(made: ast.expr) -> ast.expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort, in_order
+from codemods.dataflow.values import Choice, Container, Instance, Literal, Method, Plain, Unknown, in_order
 from codemods.facts.devices.cuda_condition import of_move
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import FunctionNode, Module
     from codemods.dataflow.values import Value, Values
-    from codemods.facts.script import Made, Script
+    from codemods.facts.script import Construction, Script
 
 _OF_MODEL = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"})
-_SETTINGS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE})
+_SETTINGS = (Literal, Plain, Choice)
 """What stands beside the parameters of a group: a learning rate, a decay."""
 _OTHERS = frozenset({"xpu", "(accelerator)"})
 """Devices on which an optimizer that is told not to be fused steps tensor by tensor, which it would not do else."""
@@ -50,7 +50,7 @@ def given_parameters(call: ast.Call) -> ast.expr | None:
     return argument_of(call, "params", 0)
 
 
-def stepped(script: Script, made: Made) -> Stepped | Reason:
+def stepped(script: Script, made: Construction) -> Stepped | Reason:
     """The models of an optimizer, or why it is not known that their parameters are on CUDA when it is made."""
     given = given_parameters(made.call)
     if given is None or isinstance(given, ast.Starred):
@@ -82,32 +82,32 @@ def _models(flow: Flow, given: Values) -> tuple[Value, ...] | Reason:
         if value in seen:
             continue
         seen.add(value)
-        if value.sort is Sort.CONTAINER:
+        if isinstance(value, Container):
             is_group = value.name == "dict"
             todo += [(each, is_group) for each in in_order(flow.items(value))]
-        elif value.of is not None and (value.name in _OF_MODEL or value.sort is Sort.METHOD):
+        elif value.of is not None and (value.name in _OF_MODEL or isinstance(value, Method)):
             if kind(flow, value.of) is not Kind.MODEL:
                 return _not_of_model(value.of)
             found[value.of] = None
-        elif not (is_grouped and value.sort in _SETTINGS):
+        elif not (is_grouped and isinstance(value, _SETTINGS)):
             return _not_of_model(value)
     return tuple(found) or Reason("unknown-model", "what it steps is not known")
 
 
 def _as_made(script: Script, model: Value) -> tuple[Value, ...]:
     """The objects that the script makes of the class whose ``self`` the model is."""
-    if model.sort is not Sort.INSTANCE or model.site is not None:
+    if not isinstance(model, Instance) or model.site is not None:
         return (model,)
     layers = (layer for each in script.models for layer in each.layers)
     return tuple(each for each in layers if each.of == model.of and each.site is not None) or (model,)
 
 
 def _not_of_model(value: Value) -> Reason:
-    what = value.name if value.sort is Sort.UNKNOWN and value.name else f"it is given {described(value)}"
+    what = value.name if isinstance(value, Unknown) and value.name else f"it is given {described(value)}"
     return Reason("unknown-model", f"not all that it steps is known to be parameters of models: {what}")
 
 
-def _test(script: Script, made: Made, model: Value, place: ast.stmt) -> str | Reason:
+def _test(script: Script, made: Construction, model: Value, place: ast.stmt) -> str | Reason:
     """The expression that says whether the model is on CUDA when the optimizer is made, or why none is certain."""
     found = list(_moves(script, model))
     to_cuda = [each for each in found if each.may_reach_cuda]
@@ -144,7 +144,7 @@ def _owners(script: Script, model: Value) -> tuple[Value, ...]:
     return tuple(owners)
 
 
-def _said(script: Script, made: Made, before: Sequence[Transfer], place: ast.stmt) -> str | Reason:
+def _said(script: Script, made: Construction, before: Sequence[Transfer], place: ast.stmt) -> str | Reason:
     """How the place can say whether what was moved is on CUDA."""
     said = {_test_of(script, each, made.module, place) for each in before}
     (only,) = said if len(said) == 1 else (None,)
@@ -158,7 +158,7 @@ def _said(script: Script, made: Made, before: Sequence[Transfer], place: ast.stm
     return f"next({module.code(receiver)}.parameters()).is_cuda"
 
 
-def _named_beside(script: Script, made: Made) -> Iterator[ast.expr]:
+def _named_beside(script: Script, made: Construction) -> Iterator[ast.expr]:
     """What the script calls the models whose parameters it asks for, in the call and then in its function."""
     module, function = made.module, made.module.function(made.call)
     beside = (each for each in module.nodes(ast.Attribute) if module.function(each) is function)

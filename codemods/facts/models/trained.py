@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Sort, Value
+from codemods.dataflow.values import Class, Instance, Made, Method, Unknown, Value
 from codemods.facts.models.layers import HOLDERS, Model
 from codemods.facts.models.order import runs_only_before
 from codemods.facts.models.placement import Home, home, wrappings
@@ -100,7 +100,7 @@ def trained_models(
                     wrappers.setdefault(value, {}).update(dict.fromkeys(around))
     for value in sorted((each for each in calls if each.site is not None and each.name not in HOLDERS), key=_place):
         model, is_single = Model(flow, value), not _is_network(flow, value)
-        if not is_single or value.sort is Sort.MADE or len(model.layers) > 1:
+        if not is_single or isinstance(value, Made) or len(model.layers) > 1:
             beside = _beside(flow, modules, (module for module, _ in calls[value]))
             yield TrainedModel(beside, model, tuple(calls[value]), tuple(wrappers[value]), is_single)
 
@@ -127,7 +127,7 @@ def _in_model(flow: Flow, module: Module, node: ast.AST) -> bool:
 def _is_network(flow: Flow, value: Value) -> bool:
     """Whether there is something to fuse in the model."""
     package, _, name = value.name.rpartition(".")
-    if value.sort is Sort.MADE and package == "torch.nn":
+    if isinstance(value, Made) and package == "torch.nn":
         return name in _NETWORKS
     model = Model(flow, value)
     class_ = model.class_
@@ -141,7 +141,7 @@ def _is_network(flow: Flow, value: Value) -> bool:
         return Model(flow, inner).class_ is not None and _is_network(flow, inner)
     kept = [each for some in flow.attributes(class_).values() for each in some]
     # `self.features = vgg19().features`: a part of a library's model.
-    parts = any(each.sort is Sort.METHOD and each.of is not None and kind(flow, each.of) is Kind.MODEL for each in kept)
+    parts = any(isinstance(each, Method) and each.of is not None and kind(flow, each.of) is Kind.MODEL for each in kept)
     # A part that is not known may be a whole network: `import_module(name).Net()`.
     parts = parts or any(_is_unknown_part(flow, each) for each in calls)
     return parts or layers > 0 or any(each.name == "torch.nn.Parameter" for each in kept)
@@ -157,7 +157,7 @@ def _is_unknown_part(flow: Flow, call: ast.Call) -> bool:
         case _:
             return False
     values = flow.values(part)
-    return bool(values) and all(each.sort is Sort.UNKNOWN for each in values)
+    return bool(values) and all(isinstance(each, Unknown) for each in values)
 
 
 def _is_view(call: ast.Call) -> bool:
@@ -166,7 +166,7 @@ def _is_view(call: ast.Call) -> bool:
 
 
 def _instance(class_: ast.ClassDef) -> Value:
-    return Value(Sort.INSTANCE, class_.name, None, Value(Sort.CLASS, class_.name, class_))
+    return Instance(class_.name, None, Class(class_.name, class_))
 
 
 def late_hook(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, without_none
+from codemods.dataflow.values import NOTHING, Made, Method, Value, Values, without_none
 from codemods.facts.devices.cuda_use import no_cuda
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import why_not_traced
@@ -35,7 +35,7 @@ def only_methods(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
         for callee in script.flow.values(call.func):
             model = callee.of
             is_own = callee.site is not None or callee.name == "forward"
-            if callee.sort is not Sort.METHOD or model is None or model in done or not is_own:
+            if not isinstance(callee, Method) or model is None or model in done or not is_own:
                 continue
             # A model that trains itself calls its own methods.
             site = model.site or (call if callee.name == "forward" else None)
@@ -124,7 +124,7 @@ def is_made_of_model(script: Script, value: Value) -> bool:
 
 def _given(script: Script, value: Value) -> Values:
     """What the library's function was given that made something which is not known."""
-    if value.sort is not Sort.MADE or not isinstance(value.site, ast.Call) or kind(script.flow, value) is not None:
+    if not isinstance(value, Made) or not isinstance(value.site, ast.Call) or kind(script.flow, value) is not None:
         return NOTHING
     given = arguments_of(value.site)
     return NOTHING.union(*(script.flow.values(each) for each in given))

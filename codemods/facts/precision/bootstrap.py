@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, lasting
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External, Made
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import is_model_call, own, project_functions, switches_gradients_off
 from codemods.library.losses import is_loss_class, is_loss_function, is_regression
@@ -100,7 +100,7 @@ def _of_phase(phases: Phases, phase: Phase, results: _Results) -> Hazard | None:
 def _regressions(phases: Phases, part: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
     """The comparisons of numbers in the code, each with what it compares: ``F.mse_loss(a, b)``, ``a - b``."""
     for call in own(part, ast.Call):
-        names = {each.name for each in phases.reach.flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}}
+        names = {each.name for each in phases.reach.flow.values(call.func) if isinstance(each, (External, Made))}
         given = [*call.args, *(each.value for each in call.keywords if each.arg in {"input", "target"})]
         if any(map(is_regression, names)) and len(given) >= _BOTH:
             yield call, given[0], given[1]
@@ -233,7 +233,7 @@ class _Values:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _CUTS:
             return self.of(call.func)
         found = operation(flow, call)
-        is_numpy = any(each.sort is Sort.EXTERNAL and each.name.startswith("numpy.") for each in values)
+        is_numpy = any(isinstance(each, External) and each.name.startswith("numpy.") for each in values)
         if (found is None or found.has_no_floats) and not is_numpy:
             return _NOTHING
         return self._any(operands(flow, call))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.recursion import Answers
 from codemods.dataflow.source import FUNCTIONS, last_name, lasting, walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, library_names, without_none
+from codemods.dataflow.values import External, Made, Tensor, library_names, without_none
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, kind
 from codemods.library.operations import Parts, operands, operation, parts
@@ -42,7 +42,7 @@ _RECURRENT = frozenset(
 _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 _ONE_STATE = frozenset({"torch.nn.GRU", "torch.nn.RNN"})
 _PYTHON = frozenset(
-    Value(Sort.EXTERNAL, f"builtins.{name}")
+    External(f"builtins.{name}")
     for name in (
         *("len", "range", "str", "print", "format", "int", "float", "bool", "isinstance", "repr", "id", "type"),
         *("hasattr", "all", "any"),
@@ -163,7 +163,7 @@ class Formats:
         """What the tensors in a tuple hold; None where it is no tuple, or one of the project's."""
         if not isinstance(value, ast.Call):
             return self._several.get(ast.unparse(value)) if isinstance(value, (ast.Name, ast.Attribute)) else None
-        layers = {each.name for each in self.flow.values(value.func) if each.sort is Sort.MADE}
+        layers = {each.name for each in self.flow.values(value.func) if isinstance(each, Made)}
         if layers and layers <= _RECURRENT:  # output and state
             return _Several(Format.NARROW, Format.NARROW if layers <= _ONE_STATE else Format.UNKNOWN)
         consists_of = parts(self.flow, value)
@@ -274,7 +274,7 @@ class Formats:
 
     def _call(self, call: ast.Call) -> Format:
         values = self.flow.values(call.func)
-        if any(kind(self.flow, each) is Kind.LOSS and each.sort is Sort.MADE for each in values):
+        if any(kind(self.flow, each) is Kind.LOSS and isinstance(each, Made) for each in values):
             return Format.OTHER
         functions = self._run_by(call)
         if functions:
@@ -284,7 +284,7 @@ class Formats:
             return several.whole
         if any(each.name == _DATA_PARALLEL for each in values) and call.args:
             layers = self.flow.values(call.args[0])
-            is_one = all(kind(self.flow, each) is Kind.MODEL and each.sort is Sort.MADE for each in layers)
+            is_one = all(kind(self.flow, each) is Kind.MODEL and isinstance(each, Made) for each in layers)
             return Format.NARROW if is_one and not {each.name for each in layers} & _RECURRENT else Format.UNKNOWN
         if self.calls_model(call):
             is_several = any(each.name in _RECURRENT for each in values)
@@ -328,7 +328,7 @@ class Formats:
 
     def _of_distribution(self, function: ast.Attribute) -> Format | None:
         """What a method of a distribution yields; None where it is none of a distribution's."""
-        names = {each.name for each in self.flow.values(function.value) if each.sort is Sort.MADE}
+        names = {each.name for each in self.flow.values(function.value) if isinstance(each, Made)}
         if not names or not all(each.startswith("torch.distributions.") for each in names):
             return None
         if names == {"torch.distributions.Categorical"} and function.attr == "sample":
@@ -375,7 +375,7 @@ class Formats:
 
     def _is_tensor(self, node: ast.expr) -> bool:
         values = without_none(self.flow.values(node))
-        return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+        return bool(values) and all(isinstance(each, Tensor) for each in values)
 
 
 _Given: TypeAlias = "frozenset[tuple[str, Format]]"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import NUMBER, TENSOR_SORTS, Sort, class_of
+from codemods.dataflow.values import NUMBER, Container, Made, Plain, Tensor, Unknown, class_of
 from codemods.facts.loops import may_run
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import own
@@ -101,7 +101,7 @@ def _owners(reach: Reach, node: ast.expr, class_: ast.ClassDef) -> Iterator[ast.
         owner = class_of(value)
         if owner is not None:
             yield owner
-        elif value.sort not in TENSOR_SORTS and value.name != _PARAMETER:
+        elif not isinstance(value, Tensor) and value.name != _PARAMETER:
             yield class_
 
 
@@ -109,7 +109,7 @@ def _keeps_its_format(reach: Reach, statement: ast.stmt, target: ast.expr, class
     """Whether what is written to is a tensor of 32 bits, and stays one: ``self.total += y``, if it starts as such."""
     if isinstance(statement, ast.AugAssign) and isinstance(target, ast.Attribute):
         values = reach.flow.attributes(class_).get(target.attr, frozenset())
-        return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+        return bool(values) and all(isinstance(each, Tensor) for each in values)
     return _fills(reach, target)
 
 
@@ -118,7 +118,7 @@ def _fills(reach: Reach, target: ast.expr) -> bool:
     if not isinstance(target, ast.Subscript) or not _is_basic(reach, target.slice):
         return False
     values = reach.flow.values(target.value)
-    return bool(values) and all(each.sort in TENSOR_SORTS for each in values)
+    return bool(values) and all(isinstance(each, Tensor) for each in values)
 
 
 def _is_basic(reach: Reach, index: ast.expr) -> bool:
@@ -130,16 +130,16 @@ def _is_basic(reach: Reach, index: ast.expr) -> bool:
 
 def _may_be_tensor(reach: Reach, node: ast.expr) -> bool:
     values = reach.flow.values(node)
-    may = {*TENSOR_SORTS, Sort.UNKNOWN, Sort.CONTAINER}
+    may = (Tensor, Unknown, Container)
     return not values or any(
-        each.sort in may or (each.sort is Sort.PLAIN and isinstance(node, ast.Call)) for each in values
+        isinstance(each, may) or (isinstance(each, Plain) and isinstance(node, ast.Call)) for each in values
     )
 
 
 def _may_be(reach: Reach, node: ast.expr, family: set[ast.ClassDef]) -> bool:
     """Whether the expression may be an object of one of the classes."""
     return any(
-        class_of(each) in family or each.sort is Sort.UNKNOWN or (each.sort is Sort.MADE and _may_wrap(reach, each))
+        class_of(each) in family or isinstance(each, Unknown) or (isinstance(each, Made) and _may_wrap(reach, each))
         for each in reach.flow.values(node)
     )
 

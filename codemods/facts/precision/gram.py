@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External
 from codemods.facts.reach import own
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _squared(flow: Flow, module: Module, product: ast.expr) -> frozenset[str]:
             case ast.BinOp(one, ast.Mult(), other) if ast.dump(one) == ast.dump(other):
                 bases.append(one)
             case ast.Call(function) if last_name(function) in _SQUARES:
-                is_function = any(each.sort is Sort.EXTERNAL for each in flow.values(function))
+                is_function = any(isinstance(each, External) for each in flow.values(function))
                 bases += (
                     node.args[:1] if is_function else [function.value] if isinstance(function, ast.Attribute) else []
                 )
@@ -165,7 +165,7 @@ def _origin(flow: Flow, module: Module, node: ast.expr, seen: frozenset[str]) ->
     if not isinstance(attribute, ast.Attribute) or attribute.attr not in _LAID_OUT | _TURNED | _KEPT:
         return _Origin(ast.unparse(node) if isinstance(node, ast.Attribute) else "")
     inner: ast.expr = attribute.value
-    if isinstance(node, ast.Call) and any(each.sort is Sort.EXTERNAL for each in flow.values(attribute)):
+    if isinstance(node, ast.Call) and any(isinstance(each, External) for each in flow.values(attribute)):
         if not node.args:
             return _Origin()
         inner = node.args[0]  # torch.transpose(x, 1, 2)

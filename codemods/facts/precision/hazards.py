@@ -12,7 +12,7 @@ from codemods.dataflow.names import bound_names, imported
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import TENSOR_SORTS, Sort, library_names
+from codemods.dataflow.values import Container, External, Made, Tensor, library_names
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
 from codemods.facts.reach import is_model_call, own, project_functions
@@ -77,7 +77,7 @@ _SPARSE = re.compile(
 
 def is_bce(flow: Flow, call: ast.Call) -> bool:
     """Whether the call is, or may be, ``binary_cross_entropy`` on probabilities."""
-    return any(each.name in _BCE and each.sort in {Sort.MADE, Sort.EXTERNAL} for each in flow.values(call.func))
+    return any(each.name in _BCE and isinstance(each, (Made, External)) for each in flow.values(call.func))
 
 
 def bce_in_model(reach: Reach, nodes: Iterable[ast.AST]) -> ast.Call | None:
@@ -145,7 +145,7 @@ def without_bf16(reach: Reach, target: Target, module: Module, nodes: Iterable[a
 def names_of_layers(flow: Flow, call: ast.Call) -> set[str]:
     """The qualified names of torch's functions and layers that the call runs."""
     values = flow.values(call.func)
-    of_torch = [each for each in values if each.sort in {Sort.EXTERNAL, Sort.MADE}]
+    of_torch = [each for each in values if isinstance(each, (External, Made))]
     # What a model of the project runs is read in its forward: it may hold layers that it does not call.
     held = (layer for each in of_torch if kind(flow, each) is Kind.MODEL for layer in Model(flow, each).layers)
     return {each.name for each in (*of_torch, *held)}
@@ -188,7 +188,7 @@ def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
             yield f"{external} has no 16-bit kernel", False, ""
         if external.startswith(_OPERATIONS_OF_OTHERS):
             yield f"custom operation {external}, which autocast does not know", False, ""
-    foreign = (each.name for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE})
+    foreign = (each.name for each in flow.values(call.func) if isinstance(each, (External, Made)))
     yield from (
         (f"{each}, whose kernels are not known to take 16 bits", False, "")
         for each in foreign
@@ -243,7 +243,7 @@ def _of_method(flow: Flow, call: ast.Call, method: ast.Attribute, externals: fro
         yield f"{'torch' if of_torch else ''}.{name}() {_ONE_FORMAT}", False, _CONVERT
     if externals:
         return
-    is_tensor = any(each.sort in TENSOR_SORTS for each in flow.values(method.value))
+    is_tensor = any(isinstance(each, Tensor) for each in flow.values(method.value))
     if is_tensor and f"torch.{name}" in _WITHOUT_KERNEL:
         yield f".{name}() has no 16-bit kernel", False, ""
     if name.endswith("_") and _is_product(name[:-1]):
@@ -359,7 +359,7 @@ def _of_assignment(flow: Flow, module: Module, assignment: ast.Assign) -> Iterat
 def _overflows(flow: Flow, module: Module, scaled: ast.BinOp) -> bool:
     """Whether a tensor is multiplied by a number that does not fit fp16: ``-9e15 * torch.ones_like(scores)``."""
     for number, other in ((scaled.left, scaled.right), (scaled.right, scaled.left)):
-        if _is_too_large(module, number) and any(each.sort in TENSOR_SORTS for each in flow.values(other)):
+        if _is_too_large(module, number) and any(isinstance(each, Tensor) for each in flow.values(other)):
             return True
     return False
 
@@ -368,15 +368,14 @@ def _is_mask(flow: Flow, index: ast.expr) -> bool:
     """Whether it indexes with a tensor rather than with numbers and slices."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return any(
-        isinstance(each, ast.Compare) or any(value.sort in TENSOR_SORTS for value in flow.values(each))
-        for each in parts
+        isinstance(each, ast.Compare) or any(isinstance(value, Tensor) for value in flow.values(each)) for each in parts
     )
 
 
 def _is_container(flow: Flow, node: ast.expr) -> bool:
     """Whether it is a dict or list of Python, which takes anything."""
     values = flow.values(node)
-    return bool(values) and all(each.sort is Sort.CONTAINER for each in values)
+    return bool(values) and all(isinstance(each, Container) for each in values)
 
 
 def _is_too_large(module: Module, node: ast.expr, largest: float = _LARGEST_HALF) -> bool:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.values import Sort, class_of, in_order, without_none
+from codemods.dataflow.values import (
+    Class,
+    External,
+    Function,
+    Instance,
+    Made,
+    Method,
+    class_of,
+    in_order,
+    without_none,
+)
 from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
@@ -138,18 +148,18 @@ class _Finder:
             for module in self._script.modules
             for call in module.nodes(ast.Call)
             if any(
-                each.name in OF_LOGITS and (each.sort is Sort.MADE or each.name.startswith("torch.nn.functional."))
+                each.name in OF_LOGITS and (isinstance(each, Made) or each.name.startswith("torch.nn.functional."))
                 for each in self._flow.values(call.func)
             )
         ]
 
     def _criteria(self, call: ast.Call) -> list[Value]:
         """The objects that the call may call; none where it calls a function."""
-        return [each for each in in_order(self._flow.values(call.func)) if each.sort is Sort.MADE]
+        return [each for each in in_order(self._flow.values(call.func)) if isinstance(each, Made)]
 
     def _prediction(self, module: Module, call: ast.Call) -> ast.expr:
         values = without_none(self._flow.values(call.func))
-        if len({(each.sort, each.name) for each in values}) > 1:
+        if len({(type(each), each.name) for each in values}) > 1:
             text = f"{module.code(call.func)} may be another loss, too ({HERE})"
             raise _LeftError(Reason("unknown-loss", text, (at(module, call),)))
         given = argument_of(call, "input", 0)
@@ -190,11 +200,11 @@ class _Finder:
         operand = self._operand(call)
         values = in_order(self._flow.values(call.func))
         if operand is not None:
-            layer = values[0] if values and values[0].name == LAYER and values[0].sort is Sort.MADE else None
+            layer = values[0] if values and values[0].name == LAYER and isinstance(values[0], Made) else None
             trace.sigmoids[call] = Sigmoid(module, call, operand, layer)
             trace.calls.add(call)
             return
-        if not values or any(each.sort not in {Sort.MADE, Sort.INSTANCE} for each in values):
+        if not values or any(not isinstance(each, (Made, Instance)) for each in values):
             raise self._unseen(module, call)
         trace.calls.add(call)
         for each in values:
@@ -206,7 +216,7 @@ class _Finder:
         """Follows what a model returns, to the last of its layers or through its ``forward``."""
         class_ = class_of(model)
         where = next((each for each in self._flow.modules if model.site is not None and each.holds(model.site)), module)
-        if model.sort is Sort.MADE and model.name == _SEQUENTIAL and isinstance(model.site, ast.Call):
+        if isinstance(model, Made) and model.name == _SEQUENTIAL and isinstance(model.site, ast.Call):
             last = model.site.args[-1] if model.site.args and not model.site.keywords else None
             if last is None or not any(each.site is last and each.name == LAYER for each in self._flow.values(last)):
                 raise self._unseen(module, call)
@@ -237,16 +247,16 @@ class _Finder:
         )
         return [
             self._script.instance_of(class_),
-            *(each for each in made if each.sort is Sort.INSTANCE and class_of(each) is class_),
+            *(each for each in made if isinstance(each, Instance) and class_of(each) is class_),
         ]
 
     def _operand(self, call: ast.Call) -> ast.expr | None:
         """What the sigmoid is computed of, where the call computes one and does nothing else."""
         if call.keywords:
             return None
-        names = {(each.sort, each.name) for each in self._flow.values(call.func)}
-        is_layer = names == {(Sort.MADE, LAYER)}
-        is_function = bool(names) and all(sort is Sort.EXTERNAL and name in FUNCTIONS for sort, name in names)
+        callees = self._flow.values(call.func)
+        is_layer = bool(callees) and all(isinstance(each, Made) and each.name == LAYER for each in callees)
+        is_function = bool(callees) and all(isinstance(each, External) and each.name in FUNCTIONS for each in callees)
         if (is_layer or is_function) and len(call.args) == 1 and not isinstance(call.args[0], ast.Starred):
             return call.args[0]
         if (
@@ -262,9 +272,9 @@ class _Finder:
         """Whether the call may be one of a tensor's method: it is no function of the project or a library."""
         values = self._flow.values(call.func)
         owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else frozenset()
-        return not any(
-            each.site is not None and each.sort in {Sort.METHOD, Sort.FUNCTION} for each in values
-        ) and not any(each.sort is Sort.EXTERNAL for each in owners)
+        return not any(each.site is not None and isinstance(each, (Method, Function)) for each in values) and not any(
+            isinstance(each, External) for each in owners
+        )
 
     def _unseen(self, module: Module, node: ast.expr) -> _LeftError:
         text = f"{module.code(node)} is not seen to be what a sigmoid returns ({HERE})"
@@ -356,9 +366,9 @@ class _Finder:
     def _is_given_to_known(self, call: ast.Call) -> bool:
         """Whether the call is one of the project's own code, or of a function that only looks at what it is given."""
         values = self._flow.values(call.func)
-        known = {Sort.FUNCTION, Sort.CLASS, Sort.METHOD}
+        known = (Function, Class, Method)
         return bool(values) and all(
-            (each.sort in known and each.site is not None) or each.name in _LOOKS for each in values
+            (isinstance(each, known) and each.site is not None) or each.name in _LOOKS for each in values
         )
 
     @staticmethod

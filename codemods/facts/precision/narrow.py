@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External, Made
 from codemods.facts.precision.dtypes import Format, formats_in
 from codemods.facts.precision.hazards import Hazard, is_tiny, numbers
 from codemods.facts.reach import own
@@ -108,9 +108,7 @@ def narrow_operand(
 
 
 def _is_only_wide(flow: Flow, call: ast.Call) -> bool:
-    return any(
-        needs_wide_operand(each.name) for each in flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}
-    )
+    return any(needs_wide_operand(each.name) for each in flow.values(call.func) if isinstance(each, (External, Made)))
 
 
 def _kept_from_zero(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

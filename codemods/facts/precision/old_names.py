@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import canonical
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, external
+from codemods.dataflow.values import External, external
 from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.renamed import NAMES, OLD_PACKAGES, PACKAGE, RENAMED
@@ -308,7 +308,7 @@ def _taken_from(script: Script, other: Module, names: set[str]) -> ast.AST | Non
                 return start
     for node in other.nodes(ast.Attribute):
         if node.attr in names and any(
-            each.sort is Sort.EXTERNAL and each.name == script.module.name for each in script.flow.values(node.value)
+            isinstance(each, External) and each.name == script.module.name for each in script.flow.values(node.value)
         ):
             return node
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import External, library_names
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
 from codemods.library.renamed import AUTOCAST, DEFAULT_FORMATS
@@ -125,7 +125,7 @@ def _sets_format(flow: Flow, call: ast.Call, device: str) -> bool:
 def _last_parts(flow: Flow, node: ast.expr) -> Iterator[str]:
     """The last part of the name of each library's thing that the expression may be; empty of what is something else."""
     values = flow.values(node)
-    yield from (each.name.rpartition(".")[2] if each.sort is Sort.EXTERNAL else "" for each in values)
+    yield from (each.name.rpartition(".")[2] if isinstance(each, External) else "" for each in values)
     if not values:
         yield ""
 

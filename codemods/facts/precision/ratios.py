@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, is_name, walk
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import Choice, Literal, library_names
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import own
 
@@ -75,7 +75,7 @@ class _Origins:
         """Whether none of them is known to be a number of Python."""
         values = [self.flow.values(each) for each in nodes if not isinstance(each, ast.Constant)]
         return len(values) == len(nodes) and not any(
-            some and all(each.sort in {Sort.LITERAL, Sort.CHOICE} for each in some) for some in values
+            some and all(isinstance(each, (Literal, Choice)) for each in some) for some in values
         )
 
     def _given(self, node: ast.expr | None) -> Iterator[ast.expr]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import LOOPS
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Unknown
 from codemods.facts.reach import Reach, own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import EventKind, is_backward
@@ -65,7 +65,7 @@ def _of_scaler(script: Script, name: str) -> list[tuple[Module, ast.Attribute]]:
 def _may_be_scaler(script: Script, node: ast.expr) -> bool:
     values = script.flow.values(node)
     return not values or any(
-        each.sort is Sort.UNKNOWN or kind(script.flow, each) in {Kind.SCALER, Kind.FRAMEWORK} for each in values
+        isinstance(each, Unknown) or kind(script.flow, each) in {Kind.SCALER, Kind.FRAMEWORK} for each in values
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting, unparsed, walk
-from codemods.dataflow.values import Sort, in_order
+from codemods.dataflow.values import External, Method, Unknown, in_order
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
 from codemods.facts.reason import HERE, Reason
@@ -61,10 +61,7 @@ def _keeps_format(script: Script, class_: ast.ClassDef) -> bool:
         if isinstance(node, ast.Call):
             callees = script.flow.values(node.func)
             called = {_last(node.func)} if isinstance(node.func, ast.Attribute) else {each.name for each in callees}
-            if (
-                any(each.sort not in {Sort.EXTERNAL, Sort.METHOD, Sort.UNKNOWN} for each in callees)
-                or called - _KEEPING
-            ):
+            if any(not isinstance(each, (External, Method, Unknown)) for each in callees) or called - _KEEPING:
                 return False
     return True
 

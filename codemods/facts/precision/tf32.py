@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import assigned
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, library_names
+from codemods.dataflow.values import External, Made, Tensor, library_names
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.devices.devices import branches, for_cuda
@@ -171,15 +171,15 @@ def _needs_precision(script: Script, call: ast.Call) -> str | None:
     """Why a call needs precise products: it solves, compares, or differentiates again."""
     values = script.flow.values(call.func)
     for each in values:
-        if each.sort in {Sort.EXTERNAL, Sort.MADE} and is_precise(each.name):
+        if isinstance(each, (External, Made)) and is_precise(each.name):
             return f"{each.name}() loses digits, and needs them all"
-        if each.sort in {Sort.EXTERNAL, Sort.MADE} and has(each.name, Trait.EXACT):
+        if isinstance(each, (External, Made)) and has(each.name, Trait.EXACT):
             return f"{each.name}() solves to a tolerance that TF32 may not reach"
-        if each.sort is Sort.EXTERNAL and compares(each.name):
+        if isinstance(each, External) and compares(each.name):
             return f"{each.name}() compares numbers closely"
     if isinstance(call.func, ast.Attribute) and call.func.attr in PRECISE_METHODS:
         owners = script.flow.values(call.func.value)
-        if owners and all(each.sort in TENSOR_SORTS for each in owners):
+        if owners and all(isinstance(each, Tensor) for each in owners):
             return f"{call.func.attr}() loses digits, and needs them all"
     if keeps_graph(script.flow, call):
         return "gradients are differentiated again"
@@ -206,12 +206,12 @@ def multiplies(script: Script, model: Value) -> bool:
     linear = convolved = 0
     for layer in known.layers:
         package, _, name = layer.name.rpartition(".")
-        if layer.sort is Sort.MADE and package == "torch.nn":
+        if isinstance(layer, Made) and package == "torch.nn":
             if name.startswith(_ATTENTION):
                 return True
             linear += name in _LINEAR
             convolved += "Conv" in name
-        elif layer.sort is Sort.MADE and kind(script.flow, layer) is Kind.MODEL and not package.startswith("torch.nn"):
+        elif isinstance(layer, Made) and kind(script.flow, layer) is Kind.MODEL and not package.startswith("torch.nn"):
             if package.partition(".")[0] not in _OWN_PACKAGES or name.startswith(_TRANSFORMERS):
                 return True
             convolved += Model(script.flow, layer).has_convolution

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Class
 from codemods.facts.reach import Reach, own
 from codemods.facts.training.iterations import is_backward
 
@@ -93,7 +93,7 @@ def _catches(flow: Flow, type_: ast.expr | None, *, only_memory: bool) -> bool:
         return any(_catches(flow, each, only_memory=only_memory) for each in type_.elts)
     values = flow.values(type_)
     return not values or any(
-        each.sort is not Sort.CLASS
+        not isinstance(each, Class)
         and each.name not in _OTHERS
         and (each.name in _CATCHING or each.name not in _OF_TORCH or only_memory)
         for each in values

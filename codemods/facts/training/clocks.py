@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External, Made
 from codemods.facts.reach import Reach, own
 from codemods.library.diagnostics import reads_clock
 
@@ -19,6 +19,6 @@ def clock(script: Script, module: Module, *nodes: ast.AST) -> tuple[Module, ast.
     for where, code in Reach(script.flow).code(module, nodes):
         for call in own(code, ast.Call):
             values = script.flow.values(call.func)
-            if any(each.sort in {Sort.EXTERNAL, Sort.MADE} and reads_clock(each.name) for each in values):
+            if any(isinstance(each, (External, Made)) and reads_clock(each.name) for each in values):
                 return where, call
     return None

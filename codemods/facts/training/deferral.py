@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.names import assigned, decorators
 from codemods.dataflow.source import is_name, last_name, unparsed, walk
-from codemods.dataflow.values import Literal, Sort
+from codemods.dataflow.values import Choice, HostTensor, Literal
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, reading, waits
 from codemods.facts.precision.floats import content
@@ -195,7 +195,7 @@ def is_number(flow: Flow, module: Module, node: ast.expr) -> bool:
                 return all(is_number(flow, module, each) for each in given if node.id not in _names(each))
     values = flow.values(node)
     return bool(values) and all(
-        each.sort is Sort.CHOICE or (isinstance(each, Literal) and type(each.value) in {int, float}) for each in values
+        isinstance(each, Choice) or (isinstance(each, Literal) and type(each.value) in {int, float}) for each in values
     )
 
 
@@ -296,7 +296,7 @@ class _Iteration:
         for move in self.script.transfers:
             is_free = move.non_blocking is not None and not self._flow.values(move.non_blocking) <= {Literal("False")}
             is_here = move.module is self._module and move.call in walk(self.loop)
-            if is_free and is_here and not move.loaders and any(each.sort is Sort.HOST for each in move.sources):
+            if is_free and is_here and not move.loaders and any(isinstance(each, HostTensor) for each in move.sources):
                 text = f"a copy in the loop does not block ({HERE}), and the host may write to its memory while it runs"
                 return Reason("written-while-copied", text, (at(self._module, move.call),))
         for call in own(self.loop, ast.Call):

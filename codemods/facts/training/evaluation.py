@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import HostTensor
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around, module_of
 from codemods.facts.reason import Reason
@@ -153,7 +153,7 @@ class Evaluations:
         loads = any(each.attr == "load_state_dict" for each in own(function, ast.Attribute))
         inputs = [value for each in arguments_of(call) for value in self._flow.values(each)]
         here = set(own(function, ast.Call))
-        return is_new and not loads and all(each.sort is Sort.HOST and each.site in here for each in inputs)
+        return is_new and not loads and all(isinstance(each, HostTensor) and each.site in here for each in inputs)
 
     def _all_callers_without(self, function: FunctionNode) -> bool:
         calls = self._flow.callers(function)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import Function, Method, without_none
 from codemods.facts.models.layers import Model, calls_only_known
 from codemods.library.kinds import Kind, kind
 
@@ -61,7 +61,7 @@ class EvaluationRegion:
         found: dict[Value, None] = {}
         for call in self.calls:
             for value in self.flow.values(call.func):
-                owner = value.of if value.sort is Sort.METHOD else value
+                owner = value.of if isinstance(value, Method) else value
                 if owner is not None and kind(self.flow, owner) is Kind.MODEL:
                     found[owner] = None
         return tuple(Model(self.flow, each) for each in found)
@@ -83,7 +83,7 @@ class EvaluationRegion:
         if model is not None:
             return Model(self.flow, model).is_exact_without_gradients
         return (
-            value.sort is Sort.FUNCTION
+            isinstance(value, Function)
             and isinstance(value.site, FUNCTIONS)
             and calls_only_known(self.flow, value.site)
         )
@@ -91,13 +91,13 @@ class EvaluationRegion:
     def _calls_inside(self, call: ast.Call) -> Iterator[ast.Call]:
         """The calls in the code of the functions that the call runs."""
         for value in without_none(self.flow.values(call.func)):
-            if value.sort is Sort.FUNCTION and value.site is not None and self._model(value) is None:
+            if isinstance(value, Function) and value.site is not None and self._model(value) is None:
                 inner = (each for each in walk(value.site) if isinstance(each, ast.Call))
                 yield from (each for each in inner if self._runs_project(each))
 
     def _model(self, value: Value) -> Value | None:
         """The model that is called, itself or by a method."""
-        owner = value.of if value.sort is Sort.METHOD else value
+        owner = value.of if isinstance(value, Method) else value
         return owner if owner is not None and kind(self.flow, owner) is Kind.MODEL else None
 
     def _runs_project(self, call: ast.Call) -> bool:

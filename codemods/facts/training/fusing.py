@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import External, Instance, Unknown, library_names
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.overwritten import names_of, why_overwritten
 from codemods.facts.reason import HERE, Reason, at
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
-    from codemods.facts.script import Made, Script
+    from codemods.facts.script import Construction, Script
 
 _LOADING = re.compile(r"load|resume|restore", re.IGNORECASE)
 _COMPLEX = frozenset(f"torch.{name}" for name in ("complex32", "complex64", "complex128", "cfloat", "cdouble", "chalf"))
@@ -35,7 +35,7 @@ _USES = {
 """What is done with an optimizer that a fused step does not go together with: the cause, and why."""
 
 
-def why_not_fused(script: Script, made: Made) -> Reason | None:
+def why_not_fused(script: Script, made: Construction) -> Reason | None:
     """Why the optimizer steps as it does, whatever it steps and wherever that is."""
     return (
         why_overwritten(script.flow, made.module, names_of(script.flow, made.value))
@@ -46,7 +46,7 @@ def why_not_fused(script: Script, made: Made) -> Reason | None:
     )
 
 
-def _why_loaded(script: Script, made: Made) -> Reason | None:
+def _why_loaded(script: Script, made: Construction) -> Reason | None:
     """A checkpoint is loaded into it, or may be.
 
     The optimizer then steps as the one that was saved, but a gradient scaler still leaves the scale to it.
@@ -67,14 +67,14 @@ def _why_loaded(script: Script, made: Made) -> Reason | None:
 def _unread(script: Script, call: ast.Call) -> str:
     """The name of a function that was not read; empty for others."""
     for callee in script.flow.values(call.func):
-        if callee.sort is Sort.UNKNOWN:
+        if isinstance(callee, Unknown):
             return ast.unparse(call.func)
-        if callee.sort is Sort.EXTERNAL and not callee.name.startswith("torch."):
+        if isinstance(callee, External) and not callee.name.startswith("torch."):
             return callee.name
     return ""
 
 
-def _why_used_otherwise(script: Script, made: Made) -> Reason | None:
+def _why_used_otherwise(script: Script, made: Construction) -> Reason | None:
     """Its state is read or written, parameters are added to it, hooks run with its steps, or apex has it."""
     for module in script.modules:
         for attribute in module.nodes(ast.Attribute):
@@ -113,7 +113,7 @@ def _calls(script: Script) -> Iterator[tuple[Module, ast.Call]]:
 
 def named_form(script: Script, value: Value) -> str | None:
     """The name of torch's optimizer that the value is or derives from, if it has a fused form or may have one."""
-    if value.sort is Sort.INSTANCE:
+    if isinstance(value, Instance):
         bases = (
             script.flow.bases(value.of.site) if value.of is not None and isinstance(value.of.site, ast.ClassDef) else ()
         )
@@ -121,10 +121,10 @@ def named_form(script: Script, value: Value) -> str | None:
     return value.name if value.name in FUSED or value.name == _ANY else None
 
 
-def why_form_unknown(several: list[Made], names: list[str]) -> Reason | None:
+def why_form_unknown(several: list[Construction], names: list[str]) -> Reason | None:
     """Why it is not known which optimizer it is, or how that steps."""
     made = several[0]
-    own = next((each.value for each in several if each.value.sort is Sort.INSTANCE), None)
+    own = next((each.value for each in several if isinstance(each.value, Instance)), None)
     if own is not None and own.of is not None:
         text = f"{own.of.name} derives from {names[0]}, and may step in a way of its own"
         return Reason("unknown-optimizer", text)

@@ -7,7 +7,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import Batch, External, HostTensor, MovedTensor, library_names
 from codemods.facts.training.iterations import EventKind
 from codemods.facts.training.zeroing import detaches, only_zeroes, zeroed
 from codemods.library.kinds import Kind, kind
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codemods.facts.training.iterations import Event
 
 _GRAPHS = frozenset({"torch.cuda.graph", "torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables"})
-_TENSORS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED})
+_TENSORS = (Batch, HostTensor, MovedTensor)
 
 
 class GradientUse(enum.Enum):
@@ -95,7 +95,7 @@ def _reads_a_gradient(script: Script, module: Module, node: ast.Attribute | ast.
         return node.value == "grad" and isinstance(module.parent(node), ast.Call)
     if node.attr != "grad" or not isinstance(node.ctx, ast.Load):
         return False
-    is_of_library = any(each.sort is Sort.EXTERNAL for each in script.flow.values(node.value))
+    is_of_library = any(isinstance(each, External) for each in script.flow.values(node.value))
     return not is_of_library and not is_of_a_batch(script, node.value)
 
 
@@ -148,4 +148,4 @@ def _is_looked_at(script: Script, module: Module, node: ast.Attribute) -> bool:
 def is_of_a_batch(script: Script, node: ast.expr) -> bool:
     """Whether the tensor is a part of a loader's batch, and so no parameter."""
     values = script.flow.values(node)
-    return bool(values) and all(each.sort in _TENSORS and each.of is not None for each in values)
+    return bool(values) and all(isinstance(each, _TENSORS) and each.of is not None for each in values)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import FUNCTIONS
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Class, Container, External, Function, Method, MovedTensor, SomeTensor, Unknown
 from codemods.facts.autograd.uses import called_forwards, needs_gradients
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.graph_uses import escape
@@ -34,7 +34,7 @@ _TRANSPARENT = re.compile(
     r"^(builtins|functools|abc|typing|contextlib|click|pytest|typer|torch\.(no_grad|enable_grad|inference_mode))\b"
 )
 
-_MAY_CARRY = frozenset({Sort.TENSOR, Sort.MOVED, Sort.UNKNOWN, Sort.CONTAINER})
+_MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
 _FLAGS = frozenset({"train", "training", "is_train", "is_training", "optimizer", "mode", "phase", "evaluate"})
 
 
@@ -95,9 +95,9 @@ class GraphObstacles:
     def _is_transparent(self, decorator: ast.expr) -> bool:
         values = self._flow.values(decorator.func if isinstance(decorator, ast.Call) else decorator)
         return bool(values) and all(
-            each.sort in {Sort.FUNCTION, Sort.CLASS}
-            or (each.sort is Sort.EXTERNAL and _TRANSPARENT.match(each.name) is not None)
-            or (each.sort is Sort.METHOD and each.name in {"setter", "getter", "command"})
+            isinstance(each, (Function, Class))
+            or (isinstance(each, External) and _TRANSPARENT.match(each.name) is not None)
+            or (isinstance(each, Method) and each.name in {"setter", "getter", "command"})
             for each in values
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import lasting
-from codemods.dataflow.values import Sort, without_none
+from codemods.dataflow.values import External, Made, Partial, Unknown, without_none
 from codemods.facts.autograd.graphs import Course, Graphs
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import called_functions, own
@@ -88,8 +88,8 @@ class GraphUses:
         if operation(self._flow, call) is not None:
             return False
         return any(
-            each.sort in {Sort.UNKNOWN, Sort.PARTIAL}
-            or (each.sort in {Sort.EXTERNAL, Sort.MADE} and kind(self._flow, each) is None and _is_opaque(each.name))
+            isinstance(each, (Unknown, Partial))
+            or (isinstance(each, (External, Made)) and kind(self._flow, each) is None and _is_opaque(each.name))
             for each in without_none(self._flow.values(call.func))
         )
 

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import TENSOR_SORTS, Sort, Value, without_none
+from codemods.dataflow.values import (
+    Batch,
+    Choice,
+    External,
+    Function,
+    HostTensor,
+    Literal,
+    Made,
+    Method,
+    MovedTensor,
+    Plain,
+    Value,
+    without_none,
+)
 from codemods.facts.loops import module_of
 from codemods.facts.models.layers import Model
 from codemods.library.kinds import Kind, kind
@@ -19,7 +32,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
 
-_PLAIN_SORTS = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.EXTERNAL, Sort.FUNCTION, Sort.METHOD})
+_PLAIN_SORTS = (Literal, Plain, Choice, External, Function, Method)
 _REGISTERS = frozenset({"register_parameter", "add_module", "register_module"})
 
 
@@ -36,9 +49,9 @@ def computes_no_graph(flow: Flow, call: ast.Call) -> bool:
 def _is_given_plain(flow: Flow, call: ast.Call) -> bool:
     """Whether what the model is given surely was computed by no other model."""
     given = arguments_of(call)
-    plain = TENSOR_SORTS - {Sort.TENSOR} | _PLAIN_SORTS
+    plain = (Batch, HostTensor, MovedTensor, *_PLAIN_SORTS)
     return all(
-        flow.values(each) and all(value.sort in plain for value in flow.values(each)) for each in given
+        flow.values(each) and all(isinstance(value, plain) for value in flow.values(each)) for each in given
     ) and not any(isinstance(each, ast.Starred) for each in given)
 
 
@@ -51,13 +64,15 @@ def _has_none(flow: Flow, layer: Value) -> bool:
     """Whether a layer has no parameters besides those of the layers in it."""
     class_ = Model(flow, layer).class_
     if class_ is None:
-        return layer.sort is Sort.MADE and (has_no_parameters(layer.name) or layer.name == "torch.nn.Sequential")
+        return isinstance(layer, Made) and (has_no_parameters(layer.name) or layer.name == "torch.nn.Sequential")
     if not all(isinstance(each, ast.ClassDef) or each == "torch.nn.Module" for each in flow.bases(class_)):
         return False
     code = (node for base in (class_, *flow.project_bases(class_)) for node in walk(base))
     names = {each.attr for each in code if isinstance(each, ast.Attribute)}
     held = (each for values in flow.attributes(class_).values() for each in values)
-    return not names & _REGISTERS and all(each.sort in _PLAIN_SORTS or kind(flow, each) is Kind.MODEL for each in held)
+    return not names & _REGISTERS and all(
+        isinstance(each, _PLAIN_SORTS) or kind(flow, each) is Kind.MODEL for each in held
+    )
 
 
 @lasting

@@ -10,7 +10,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.dataflow.source import FUNCTIONS, LEAVES, LOOPS, children, kept, lasting, walk
-from codemods.dataflow.values import NOTHING, Sort, Value, Values, library_names
+from codemods.dataflow.values import (
+    NOTHING,
+    Class,
+    External,
+    Function,
+    Instance,
+    Method,
+    Tensor,
+    Value,
+    Values,
+    library_names,
+)
 from codemods.library.kinds import Kind, computes_loss, kind, may
 from codemods.library.packages import Trait, packages
 
@@ -22,7 +33,6 @@ if TYPE_CHECKING:
 
 Node = TypeVar("Node", bound=ast.AST)
 
-_TENSORS = frozenset({Sort.BATCH, Sort.HOST, Sort.MOVED, Sort.TENSOR})
 _LOGGING = frozenset({"item", "tolist", "add_scalar", "add_scalars", "log", "set_postfix", "set_description"})
 _CLIPPING = frozenset(
     {"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grad_value_"}
@@ -198,7 +208,7 @@ class Iterations:
             return EventKind.BACKWARD, flow.values(node.func.value) if isinstance(node.func, ast.Attribute) else NOTHING
         callees = flow.values(node.func)
         for callee in callees:
-            if callee.sort is Sort.EXTERNAL:
+            if isinstance(callee, External):
                 if callee.name in _CLIPPING or callee.name == "torch.autograd.grad":
                     return EventKind.GRADIENT, NOTHING
                 if callee.name == "builtins.print":
@@ -223,7 +233,7 @@ class Iterations:
                 return EventKind.STEP, flow.values(node.args[0]) if node.args else NOTHING
             if may(flow, owners, Kind.SCHEDULER):
                 return EventKind.SCHEDULE, owners
-        if func.attr in {"to", "cuda"} and any(each.sort in _TENSORS for each in owners):
+        if func.attr in {"to", "cuda"} and any(isinstance(each, Tensor) for each in owners):
             return EventKind.TRANSFER, owners
         return (EventKind.LOG, owners) if func.attr in _LOGGING else None
 
@@ -263,7 +273,7 @@ class Iterations:
                 not may(self._flow, owners, Kind.MODEL) and _TRAINERS.search(ast.unparse(call.func.value)) is not None
             )
         callees = self._flow.values(call.func)
-        seen = any(each.sort in {Sort.FUNCTION, Sort.CLASS} or each.site is not None for each in callees)
+        seen = any(isinstance(each, (Function, Class)) or each.site is not None for each in callees)
         return not seen and not any(each.name.partition(".")[0] in _NEVER_TRAIN for each in (*callees, *owners))
 
     def why_trains(self, node: ast.AST) -> ast.AST | None:
@@ -281,7 +291,7 @@ def is_backward(flow: Flow, call: ast.Call) -> bool:
     if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
         # A method of that name that the project defines is looked into instead.
         return not any(
-            each.sort in {Sort.METHOD, Sort.FUNCTION} and each.site is not None for each in flow.values(call.func)
+            isinstance(each, (Method, Function)) and each.site is not None for each in flow.values(call.func)
         )
     return "torch.autograd.backward" in library_names(flow.values(call.func))
 
@@ -298,7 +308,7 @@ def called_functions(flow: Flow, call: ast.Call) -> Sequence[Callee]:
 
 def _is_forward(flow: Flow, callee: Value, function: Callee) -> bool:
     """Whether the function is the ``forward`` of a model, reached by no name of its own."""
-    model = callee if callee.sort is Sort.INSTANCE else callee.of
+    model = callee if isinstance(callee, Instance) else callee.of
     is_model = model is not None and kind(flow, model) is Kind.MODEL
     return is_model and callee.site is not function and getattr(function, "name", "") == "forward"
 

@@ -10,7 +10,7 @@ from codemods.dataflow.effects import COMPREHENSIONS
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting
-from codemods.dataflow.values import TENSOR_SORTS, Sort
+from codemods.dataflow.values import HostTensor, Made, MovedTensor, Tensor, Unknown
 from codemods.facts.autograd.carriers import may_carry
 from codemods.facts.autograd.double_backward import keeps_graph, retains, surely_retains
 from codemods.facts.loops import place
@@ -199,11 +199,11 @@ def _is_shared(module: Module, name: ast.Name) -> bool:
 
 def _may_be_computed(script: Script, value: Value) -> bool:
     """Whether it may be a tensor that was computed of others, and no parameter, nor one that was just made."""
-    if value.sort in {Sort.HOST, Sort.MOVED} and value.of is None and value.site is not None:
+    if isinstance(value, (HostTensor, MovedTensor)) and value.of is None and value.site is not None:
         return may_carry(script.flow, frozenset({value}))
-    if value.sort is Sort.MADE and value.name == PARAMETER:
+    if isinstance(value, Made) and value.name == PARAMETER:
         return False
-    is_open = value.sort in TENSOR_SORTS or value.sort is Sort.UNKNOWN
+    is_open = isinstance(value, (Tensor, Unknown))
     return is_open or may_carry(script.flow, frozenset({value}))
 
 

@@ -6,7 +6,7 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Container, MovedTensor, SomeTensor, Unknown
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.iterations import own
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, FunctionNode, Module
     from codemods.facts.training.evaluation_region import Kept
 
-_MAY_CARRY = frozenset({Sort.TENSOR, Sort.MOVED, Sort.UNKNOWN, Sort.CONTAINER})
+_MAY_CARRY = (SomeTensor, MovedTensor, Unknown, Container)
 
 
 class KeptStates:
@@ -63,7 +63,7 @@ class KeptStates:
         if not isinstance(function, ast.FunctionDef) or function.name != "forward":
             return False
         if not is_models_method(self._flow, function) or not any(
-            each.sort in _MAY_CARRY for each in self._flow.values(target)
+            isinstance(each, _MAY_CARRY) for each in self._flow.values(target)
         ):
             return False
         reads = self._reads.get(target.attr, ())
@@ -92,7 +92,7 @@ class KeptStates:
             ]
             read.update(each.attr for each in attributes if isinstance(each.ctx, ast.Load))
             for each in attributes:
-                tensors = any(value.sort in _MAY_CARRY for value in self._flow.values(each))
+                tensors = any(isinstance(value, _MAY_CARRY) for value in self._flow.values(each))
                 if isinstance(each.ctx, ast.Store) and each.attr in read and tensors and not _is_detached(statement):
                     return each
         return None

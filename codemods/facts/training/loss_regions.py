@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS, lasting
-from codemods.dataflow.values import Sort, library_names, why_unknown
+from codemods.dataflow.values import Class, External, Instance, Made, Method, Unknown, library_names, why_unknown
 from codemods.facts.models.layers import function_in_threads
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
 from codemods.facts.reason import HERE, Place, Reason
@@ -191,7 +191,7 @@ class Phases:
         for call in (each for part in parts for each in own(part, ast.Call)):
             if is_model_call(self._flow, call):
                 for value in self._flow.values(call.func):
-                    found.add(value.of if value.sort is Sort.METHOD and value.of is not None else value)
+                    found.add(value.of if isinstance(value, Method) and value.of is not None else value)
             elif self._is_called_like_a_model(call):
                 found |= self._flow.values(call.func)
         return frozenset(found)
@@ -200,7 +200,7 @@ class Phases:
         """The models that the nodes call themselves, without their layers; all that they run where they call none."""
         calls = [call for node in nodes for call in own(node, ast.Call) if is_model_call(self._flow, call)]
         found = {value for call in calls for value in self._flow.values(call.func)}
-        direct = {each.of if each.sort is Sort.METHOD and each.of is not None else each for each in found}
+        direct = {each.of if isinstance(each, Method) and each.of is not None else each for each in found}
         return frozenset(direct) or self.models_in(nodes)
 
     def unseen(self, phase: Phase) -> tuple[Module, ast.Call] | None:
@@ -217,7 +217,7 @@ class Phases:
         return None
 
     def _is_unseen(self, value: Value) -> bool:
-        return value.sort in {Sort.UNKNOWN, Sort.MADE} and kind(self._flow, value) is None
+        return isinstance(value, (Unknown, Made)) and kind(self._flow, value) is None
 
     def _any_model_call(self, node: ast.AST) -> bool:
         return any(self.calls_model(each) for each in own(node, ast.Call))
@@ -234,7 +234,7 @@ class Phases:
         """Whether what is called is unknown, and the module also uses it as only models are used."""
         values = self._flow.values(call.func)
         if not values or not all(
-            each.sort in {Sort.UNKNOWN, Sort.MADE} and kind(self._flow, each) is None for each in values
+            isinstance(each, (Unknown, Made)) and kind(self._flow, each) is None for each in values
         ):
             return False
         return ast.unparse(call.func) in self._used_as_model
@@ -269,7 +269,7 @@ def differentiated(script: Script, call: ast.Call) -> ast.expr | None:
     if not isinstance(call.func, ast.Attribute):
         return None
     values = flow.values(call.func.value)
-    if any(kind(flow, each) is not None or each.sort in {Sort.EXTERNAL, Sort.CLASS, Sort.INSTANCE} for each in values):
+    if any(kind(flow, each) is not None or isinstance(each, (External, Class, Instance)) for each in values):
         return None
     return call.func.value
 

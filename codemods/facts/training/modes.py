@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, lasting, unparsed, walk
-from codemods.dataflow.values import Sort, Value, Values, instance, without_none
+from codemods.dataflow.values import External, Function, Made, Method, Unknown, Value, Values, instance, without_none
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import own
 from codemods.library.kinds import MODULE_METHODS, Kind, kind, may
@@ -48,12 +48,12 @@ class Modes:
             call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "forward" else call.func
         )
         callees = self._flow.values(call.func)
-        if any(each.sort in {Sort.FUNCTION, Sort.EXTERNAL} for each in callees):
+        if any(isinstance(each, (Function, External)) for each in callees):
             return False  # whatever calls models and functions alike is about something else
         for callee in callees:
             if self._is_model(callee, forward_of):
                 return True
-            if callee.sort is Sort.METHOD and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
+            if isinstance(callee, Method) and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
                 if callee.name == "forward" and self._is_model(callee.of, forward_of):
                     return True
                 if isinstance(callee.site, FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:
@@ -92,10 +92,10 @@ class Modes:
 
     def _is_opaque(self, value: Value) -> bool:
         """Whether the value may be a model for all that is known."""
-        if value.sort is Sort.MADE:
+        if isinstance(value, Made):
             return kind(self._flow, value) is None and not value.name.startswith(("torch.", "builtins."))
-        return value.sort is Sort.UNKNOWN or (
-            value.sort is Sort.METHOD and value.site is None and value.name not in MODULE_METHODS
+        return isinstance(value, Unknown) or (
+            isinstance(value, Method) and value.site is None and value.name not in MODULE_METHODS
         )
 
     def sets(self, call: ast.Call, mode: str | None) -> bool:
@@ -162,7 +162,7 @@ class Modes:
         return any(
             isinstance(name, (ast.Name, ast.Attribute)) and is_named(self._flow, name, _OFF - _SET)
             for value in self._flow.values(made)
-            if value.sort is Sort.FUNCTION and isinstance(value.site, FUNCTIONS)
+            if isinstance(value, Function) and isinstance(value.site, FUNCTIONS)
             for name in walk(value.site)
         )
 
@@ -202,10 +202,10 @@ def is_unit_test(module: Module, function: Callee) -> bool:
 
 def is_named(flow: Flow, node: ast.expr, names: frozenset[str]) -> bool:
     """Whether the expression is, or was made by, one of the library's things of these names."""
-    return any(each.sort in {Sort.MADE, Sort.EXTERNAL} and each.name in names for each in flow.values(node))
+    return any(isinstance(each, (Made, External)) and each.name in names for each in flow.values(node))
 
 
 def _text(value: Value, node: ast.expr) -> str:
     """How the value is written, where that tells it from what is made from it."""
-    derived = value.sort is Sort.UNKNOWN or value.name.endswith("(…)")
+    derived = isinstance(value, Unknown) or value.name.endswith("(…)")
     return unparsed(node) if derived else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import Container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,8 +94,8 @@ def _sources(flow: Flow, given: ast.expr) -> Iterator[ast.AST]:
 
 def _made_at(flow: Flow, values: frozenset[Value]) -> Iterator[ast.AST]:
     """Where the lists among the values, and those in them, are made."""
-    for value in closure(values, lambda each: flow.items(each) if each.sort is Sort.CONTAINER else ()):
-        if value.sort is Sort.CONTAINER and value.site is not None:
+    for value in closure(values, lambda each: flow.items(each) if isinstance(each, Container) else ()):
+        if isinstance(value, Container) and value.site is not None:
             yield value.site
 
 

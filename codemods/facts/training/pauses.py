@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import words
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
-from codemods.dataflow.values import Sort
+from codemods.dataflow.values import External, Made, Method, Unknown
 from codemods.facts.autograd.double_backward import keeps_graph
 from codemods.facts.devices.devices import for_cuda
 from codemods.facts.devices.waiting import why_wait
@@ -75,7 +75,7 @@ def _kinds(script: Script, statement: ast.stmt) -> frozenset[Pause]:
         return frozenset()
     call = statement.value
     values = script.flow.values(call.func)
-    found = {pause(each.name) if each.sort is Sort.EXTERNAL else None for each in values}
+    found = {pause(each.name) if isinstance(each, External) else None for each in values}
     if found and None not in found:
         return frozenset(each for each in found if each is not None)
     functions = script.flow.called(call)
@@ -232,7 +232,7 @@ def _why_memory(script: Script) -> Reason | None:
         return Reason("memory-scarce", text, (at(*found),))
     for module in script.modules:
         for call in module.nodes(ast.Call):
-            names = [each.name for each in script.flow.values(call.func) if each.sort in {Sort.EXTERNAL, Sort.MADE}]
+            names = [each.name for each in script.flow.values(call.func) if isinstance(each, (External, Made))]
             if any(map(reads_memory, names)):
                 return Reason("memory-scarce", f"the script measures memory ({HERE})", (at(module, call),))
     return None
@@ -278,11 +278,11 @@ def _unread(script: Script, node: ast.AST) -> ast.Call | None:
 
 
 def _is_unread(value: Value) -> bool:
-    if value.sort is Sort.METHOD and value.site is None and value.of is not None:
+    if isinstance(value, Method) and value.site is None and value.of is not None:
         return _is_unread(value.of)
-    if value.sort in {Sort.EXTERNAL, Sort.MADE}:
+    if isinstance(value, (External, Made)):
         return value.name.partition(".")[0] not in _READ
-    return value.sort is Sort.UNKNOWN
+    return isinstance(value, Unknown)
 
 
 def _why_sleep(*_: object) -> Reason:

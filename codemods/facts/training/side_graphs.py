@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import scope_of
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import Sort, library_names
+from codemods.dataflow.values import External, library_names
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason
@@ -71,7 +71,7 @@ class SideGraphs:
     def _gives_to_numpy(self, function: FunctionNode, carrying: frozenset[str]) -> bool:
         """Whether what may have a graph goes to NumPy, which takes nothing that has one."""
         return any(
-            value.sort is Sort.EXTERNAL and value.name.startswith("numpy.")
+            isinstance(value, External) and value.name.startswith("numpy.")
             for call in own(function, ast.Call)
             if any(isinstance(each, ast.Name) and each.id in carrying for given in call.args for each in walk(given))
             for value in self._flow.values(call.func)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import TENSOR_SORTS, Literal, Sort
+from codemods.dataflow.values import HostTensor, Literal, Method, MovedTensor, Tensor
 from codemods.facts.autograd.uses import needs_gradients
 from codemods.facts.loops import REPEATING, loop_around
 from codemods.facts.reason import HERE, Reason
@@ -169,7 +169,7 @@ class Stretches:
 
     def _models_of(self, call: ast.Call) -> Values:
         values = self._flow.values(call.func)
-        return values | {each.of for each in values if each.sort is Sort.METHOD and each.of is not None}
+        return values | {each.of for each in values if isinstance(each, Method) and each.of is not None}
 
     def _chosen(self, module: Module, statement: ast.stmt, call: ast.Call) -> Iterator[EvaluationRegion]:
         """Where ``if …: model.train()`` and ``else: model.eval()`` choose what the code below does."""
@@ -224,7 +224,7 @@ class Stretches:
     def _is_fed(self, call: ast.Call) -> bool:
         """Whether the call runs a model on what a loader handed out."""
         values = (value for each in arguments_of(call) for value in self._flow.values(each))
-        return self._modes.calls(call) and any(value.sort in TENSOR_SORTS and value.of is not None for value in values)
+        return self._modes.calls(call) and any(isinstance(value, Tensor) and value.of is not None for value in values)
 
     # Functions that train where a parameter says so.
 
@@ -329,7 +329,7 @@ class Stretches:
         given = arguments_of(call)
         inputs = [value for each in given for value in self._flow.values(each)]
         is_plain = all(isinstance(each, (ast.Name, ast.Call)) for each in given)
-        return is_plain and all(each.sort in {Sort.HOST, Sort.MOVED} and each.of is None for each in inputs)
+        return is_plain and all(isinstance(each, (HostTensor, MovedTensor)) and each.of is None for each in inputs)
 
     def _neighbours(self, module: Module, first: ast.stmt, unused: Collection[ast.stmt]) -> list[ast.stmt]:
         """The statement, and those after it up to the last one of these, as long as few stand between two of them."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.forward import ForwardAnalysis
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import FUNCTIONS, last_name, walk
-from codemods.dataflow.values import Sort, class_of
+from codemods.dataflow.values import Instance, Unknown, class_of
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 
@@ -244,10 +244,10 @@ def _may_suppress(flow: Flow, item: ast.withitem) -> bool:
     if isinstance(made, ast.Call) and last_name(made.func) in {"suppress", "raises"}:
         return True
     values = flow.values(made)
-    classes = [class_of(each) for each in values if each.sort is Sort.INSTANCE]
+    classes = [class_of(each) for each in values if isinstance(each, Instance)]
     ends = [flow.method(each, "__exit__") for each in classes if each is not None]
     functions = flow.called(made) if isinstance(made, ast.Call) else ()
-    is_unknown = any(each.sort is Sort.UNKNOWN for each in values)
+    is_unknown = any(isinstance(each, Unknown) for each in values)
     return is_unknown or any(map(_returns, ends)) or any(map(_catches, functions))
 
 

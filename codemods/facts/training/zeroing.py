@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import Sort, Value, Values, without_none
+from codemods.dataflow.values import Made, Method, Unknown, Value, Values, without_none
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, always, kind, why
@@ -95,14 +95,14 @@ def _zero_grad(script: Script, call: ast.Call, func: ast.Attribute, twin: str) -
 def why_not_torchs(script: Script, zeroing: ZeroGrad) -> Reason | None:
     """Why ``zero_grad`` may not be torch's."""
     func, owners = zeroing.func, zeroing.owners
-    own = next((each.site for each in script.flow.values(func) if each.sort is Sort.METHOD), None)
+    own = next((each.site for each in script.flow.values(func) if isinstance(each, Method)), None)
     if own is not None:
         home = next((each for each in script.flow.modules if each.holds(own)), script.module)
         return Reason("own-method", f"zero_grad() is the script's own ({HERE})", (at(home, own),))
     if _annotation(script.module, func.value) in _TYPES:
         return None
     others = frozenset(each for each in owners if kind(script.flow, each) not in {Kind.OPTIMIZER, Kind.MODEL})
-    if others and script.is_accelerated and all(each.sort is Sort.UNKNOWN for each in others):
+    if others and script.is_accelerated and all(isinstance(each, Unknown) for each in others):
         text = "the training step runs inside Accelerate, whose optimizer decides how gradients are zeroed"
         return Reason("framework", text)
     if others or not owners:
@@ -198,7 +198,7 @@ def models_of(script: Script, owners: Values) -> list[Model] | None:
     for owner in without_none(owners):
         values = frozenset({owner})
         if kind(script.flow, owner) is Kind.OPTIMIZER:
-            if owner.sort is not Sort.MADE or not isinstance(owner.site, ast.Call):
+            if not isinstance(owner, Made) or not isinstance(owner.site, ast.Call):
                 return None
             named = [each.value for each in owner.site.keywords if each.arg == "params"]
             given = (

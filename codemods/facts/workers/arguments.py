@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow import names, placement
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Literal, Sort, Value, library_names
+from codemods.dataflow.values import Choice, Literal, Made, library_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Callee, Module
     from codemods.facts.script import Script
 
-_NAMESPACE = frozenset({Value(Sort.CHOICE, "args")})
+_NAMESPACE = frozenset({Choice("args")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def options(script: Script) -> Iterator[Option]:
     for call in (call for module in modules for call in module.nodes(ast.Call)):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
             owners = script.flow.values(call.func.value)
-            if any(each.sort is Sort.MADE and each.name.startswith("argparse.") for each in owners):
+            if any(isinstance(each, Made) and each.name.startswith("argparse.") for each in owners):
                 option = _option(call)
                 if option is not None:
                     yield option
@@ -142,7 +142,7 @@ def values_by_default(script: Script, node: ast.expr) -> list[object] | None:
         declared = [each for each in options(script) if f"args.{each.name}" == value.name]
         if isinstance(value, Literal):
             found.append(value.value)
-        elif value.sort is Sort.CHOICE and len(declared) == 1 and _has_plain_default(declared[0].call):
+        elif isinstance(value, Choice) and len(declared) == 1 and _has_plain_default(declared[0].call):
             found.append(_default(declared[0].call))
         else:
             return None
@@ -194,7 +194,7 @@ def _reading(script: Script, option: Option) -> Iterator[ast.AST | None]:
     for module in script.modules:
         for node in module.nodes(ast.Attribute, ast.Subscript):
             key = node.attr if isinstance(node, ast.Attribute) else getattr(node.slice, "value", None)
-            if key == option.name and any(each.sort is Sort.CHOICE for each in script.flow.values(node.value)):
+            if key == option.name and any(isinstance(each, Choice) for each in script.flow.values(node.value)):
                 yield module.parent(node)
 
 

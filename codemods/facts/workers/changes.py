@@ -14,7 +14,23 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import argument_of, signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Sort, class_of, library_names, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    Choice,
+    Class,
+    Container,
+    External,
+    Function,
+    Instance,
+    Literal,
+    Made,
+    Plain,
+    Tensor,
+    Unknown,
+    class_of,
+    library_names,
+    without_none,
+)
 from codemods.facts.reason import HERE, Reason
 from codemods.facts.workers.obstacles import opens
 from codemods.facts.workers.shared_state import CHANGING_FUNCTIONS, CHANGING_METHODS, OF_ARRAYS
@@ -44,8 +60,8 @@ _SHARING = words(
 _VIEWS = words("get iloc loc numpy ravel swapaxes")
 """Methods and attributes of arrays, tables and dictionaries that return what is in them."""
 _OF_DICTIONARIES = frozenset({"items", "values"})
-_IMMUTABLE = frozenset({Sort.LITERAL, Sort.PLAIN, Sort.CHOICE, Sort.EXTERNAL, Sort.FUNCTION, Sort.CLASS})
-_COPIED_BY = frozenset({Sort.MADE, Sort.TENSOR, Sort.HOST, Sort.BATCH, Sort.MOVED, Sort.CONTAINER})
+_IMMUTABLE = (Literal, Plain, Choice, External, Function, Class)
+_COPIED_BY = (Made, Tensor, Container)
 """Indices that are arrays, masks or lists: what they select is copied."""
 
 
@@ -159,7 +175,7 @@ class _Changes:
     def _is_made_when_read(self, node: ast.expr) -> bool:
         """Whether items of the expression are read from a file, or are what code of their own makes."""
         values = without_none(self._flow.values(node))
-        return any(each.sort is Sort.INSTANCE or opener(each.name) is not None for each in values)
+        return any(isinstance(each, Instance) or opener(each.name) is not None for each in values)
 
     def _returns_shared(self, call: ast.Call, names: frozenset[str]) -> bool:
         """Whether what the call returns may be held, or be in the memory of what is held, by what the names are."""
@@ -195,7 +211,7 @@ class _Changes:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             is_text = isinstance(node.value, ast.JoinedStr) or isinstance(getattr(node.value, "value", None), str)
             values = without_none(self._flow.before(node).get(node.target.id, NOTHING))
-            is_number = bool(values) and all(each.sort in _IMMUTABLE for each in values)
+            is_number = bool(values) and all(isinstance(each, _IMMUTABLE) for each in values)
             return node.target.id in own and not is_text and not is_number
         stored = [each for each in _stored(node) if _first_name(each) in outer | own]
         # `self.file = h5py.File(path)` on the first use: each worker opens its own.
@@ -234,7 +250,7 @@ class _Changes:
             for node in module.nodes(ast.Attribute):
                 if node.attr == getattr(attribute, "attr", "") and isinstance(node.ctx, ast.Load):
                     values = self._flow.values(node.value)
-                    if any(each.sort is Sort.UNKNOWN or class_of(each) in self.code.classes for each in values):
+                    if any(isinstance(each, Unknown) or class_of(each) in self.code.classes for each in values):
                         yield module, node
 
     def _changes(self, call: ast.Call, names: frozenset[str]) -> bool:
@@ -276,7 +292,7 @@ def _named(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _copies(value: Value) -> bool:
-    return value.sort in _COPIED_BY and value.name != "tuple"
+    return isinstance(value, _COPIED_BY) and value.name != "tuple"
 
 
 def _is_key(function: Callee, node: ast.expr) -> bool:

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import NOTHING, Sort, class_of, library_names, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    Container,
+    Function,
+    HostTensor,
+    Instance,
+    Made,
+    Method,
+    MovedTensor,
+    class_of,
+    library_names,
+    without_none,
+)
 from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason
@@ -30,7 +42,7 @@ if TYPE_CHECKING:
 _PASSING_ON = words("builtins.enumerate builtins.filter builtins.iter builtins.map builtins.reversed builtins.zip")
 """Iterators that ask their arguments for one item after the other; those of itertools do, too."""
 _LOOKING = words("__len__ state_dict")
-_CHANGEABLE = frozenset({Sort.CONTAINER, Sort.HOST, Sort.INSTANCE, Sort.MADE, Sort.MOVED})
+_CHANGEABLE = (Container, HostTensor, Instance, Made, MovedTensor)
 _ANY = "*"
 
 
@@ -75,11 +87,11 @@ class _Late:
                 continue
             self._orders[value] = None
             class_ = class_of(value)
-            if class_ is not None and value.sort is Sort.INSTANCE:
+            if class_ is not None and isinstance(value, Instance):
                 self._add_own(class_)
-            elif value.sort is Sort.MADE and isinstance(value.site, ast.Call):
+            elif isinstance(value, Made) and isinstance(value.site, ast.Call):
                 self._add_library(value, value.site)
-            elif value.sort in _CHANGEABLE:
+            elif isinstance(value, _CHANGEABLE):
                 self._things.add(value)
                 made_by = self.flow.called(value.site) if isinstance(value.site, ast.Call) else ()
                 for function in made_by:
@@ -136,7 +148,7 @@ class _Late:
                 for each in node.args:
                     self._add_iterated(each)
                     for value in self.flow.values(each):
-                        if value.sort in {Sort.FUNCTION, Sort.METHOD} and isinstance(value.site, FUNCTIONS):
+                        if isinstance(value, (Function, Method)) and isinstance(value.site, FUNCTIONS):
                             self._add_all(value.site)
 
     def _add_all(self, function: Callee) -> None:
@@ -166,7 +178,7 @@ class _Late:
             self._add_all(function)
 
     def _add_things(self, values: Values) -> None:
-        self._things |= {each for each in values if each.sort in _CHANGEABLE and each.site is not None}
+        self._things |= {each for each in values if isinstance(each, _CHANGEABLE) and each.site is not None}
 
     # What is changed.
 
@@ -219,9 +231,9 @@ class _Late:
 def _is_order(flow: Flow, value: Value) -> bool:
     """Whether it is another sampler, whose indices are handed on."""
     class_ = class_of(value)
-    if value.sort is Sort.INSTANCE and class_ is not None:
+    if isinstance(value, Instance) and class_ is not None:
         return kind(flow, value) is not Kind.DATASET and flow.method(class_, "__iter__") is not None
-    return value.sort is Sort.MADE and value.name.startswith("torch.utils.data.") and value.name.endswith("Sampler")
+    return isinstance(value, Made) and value.name.startswith("torch.utils.data.") and value.name.endswith("Sampler")
 
 
 def _identity(value: Value) -> ast.AST | None:

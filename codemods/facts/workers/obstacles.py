@@ -9,7 +9,24 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.names import bound_names, scope_of
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, is_name, walk
-from codemods.dataflow.values import Sort, class_of, library_names, without_none
+from codemods.dataflow.values import (
+    Choice,
+    Class,
+    Container,
+    External,
+    Function,
+    HostTensor,
+    Instance,
+    Literal,
+    Made,
+    Method,
+    MovedTensor,
+    SomeTensor,
+    Unknown,
+    class_of,
+    library_names,
+    without_none,
+)
 from codemods.facts.data.pinning import formats
 from codemods.facts.loops import module_of
 from codemods.facts.reason import HERE, Reason
@@ -73,17 +90,17 @@ def why_unknown(code: WorkerCode) -> Reason | None:
 
 
 def _unknown_data(flow: Flow, part: Value) -> Reason | None:
-    if part.sort is Sort.INSTANCE and part.of is not None and isinstance(part.of.site, ast.ClassDef):
+    if isinstance(part, Instance) and part.of is not None and isinstance(part.of.site, ast.ClassDef):
         for base in flow.bases(part.of.site):
             if not isinstance(base, ast.ClassDef) and base not in _BASES and not base.startswith(_TORCHVISION):
                 return Reason("unknown-worker-code", f"what its data set inherits from {base} is not known")
         return None
     if part.name in HUGGING_FACE:
         return _unknown_rows(flow, part)
-    if part.sort is Sort.MADE and not part.name.startswith((_TORCHVISION, "torch.utils.data.")):
+    if isinstance(part, Made) and not part.name.startswith((_TORCHVISION, "torch.utils.data.")):
         return Reason("unknown-worker-code", f"how {described(part)} reads its items is not known")
-    known = {Sort.MADE, Sort.CONTAINER, Sort.HOST, Sort.TENSOR, Sort.MOVED}
-    return None if part.sort in known else Reason("unknown-dataset", "its data set is not known")
+    known = (Made, Container, HostTensor, SomeTensor, MovedTensor)
+    return None if isinstance(part, known) else Reason("unknown-dataset", "its data set is not known")
 
 
 def _unknown_rows(flow: Flow, part: Value) -> Reason | None:
@@ -102,7 +119,7 @@ def _unknown_rows(flow: Flow, part: Value) -> Reason | None:
 def _unknown_object(code: WorkerCode, value: Value) -> Reason | None:
     flow = code.flow
     site = value.site
-    if value.sort is not Sort.MADE or not isinstance(site, ast.Call):
+    if not isinstance(value, Made) or not isinstance(site, ast.Call):
         return None
     if not _is_known(value.name):
         return Reason("unknown-worker-code", f"what {described(value)} does in a worker process is not known")
@@ -112,8 +129,8 @@ def _unknown_object(code: WorkerCode, value: Value) -> Reason | None:
     given = (*site.args[is_data:], *(each.value for each in site.keywords if each.arg not in _NO_CODE))
     for argument in given:
         for each in flow.values(argument):
-            inner = flow.items(each) if each.sort is Sort.CONTAINER else {each}
-            if any(item.sort is Sort.UNKNOWN for item in inner):
+            inner = flow.items(each) if isinstance(each, Container) else {each}
+            if any(isinstance(item, Unknown) for item in inner):
                 return _not_known(code, ast.unparse(argument), site)
     return None
 
@@ -121,14 +138,14 @@ def _unknown_object(code: WorkerCode, value: Value) -> Reason | None:
 def _unknown_call(code: WorkerCode, call: ast.Call) -> Reason | None:
     flow = code.flow
     values = flow.values(call.func)
-    if not any(each.sort is Sort.EXTERNAL and not _is_known(each.name) for each in values):
+    if not any(isinstance(each, External) and not _is_known(each.name) for each in values):
         if isinstance(call.func, ast.Attribute):
             # A method of the data that is read is harmless, whatever it is; a function that the data set holds is not.
             owners = flow.values(call.func.value)
-            if not any(each.sort in {Sort.INSTANCE, Sort.EXTERNAL} for each in owners):
+            if not any(isinstance(each, (Instance, External)) for each in owners):
                 return None
         is_none = bool(values) and not without_none(values)  # `if self.transform is not None: …`, which never runs
-        if is_none or (without_none(values) and not any(each.sort in {Sort.UNKNOWN, Sort.CHOICE} for each in values)):
+        if is_none or (without_none(values) and not any(isinstance(each, (Unknown, Choice)) for each in values)):
             return None
     return _not_known(code, f"{ast.unparse(call.func)}()", call)
 
@@ -147,7 +164,7 @@ def why_on_device(code: WorkerCode) -> Reason | None:
     """Where workers would use CUDA with what the script has moved there: a model, a tensor."""
     flow = code.flow
     for (home, name), node in code.names_read.items():
-        if any(each.sort is Sort.MOVED for each in flow.read_module_name(home, name)):
+        if any(isinstance(each, MovedTensor) for each in flow.read_module_name(home, name)):
             text = f"the data set reads '{name}' ({HERE}), a tensor on a device"
             return Reason("cuda-in-worker", text, (code.at(node),))
     models = {each for each in code.objects if kind(flow, each) is Kind.MODEL}
@@ -204,7 +221,7 @@ def _undefined_there(code: WorkerCode, value: Value) -> Reason | None:
         home = "a module that is imported" if module_of(flow, site).notebook else "the module"
         text = f"a lambda {_CANNOT} ({HERE}):"
         return Reason("not-picklable", text, (code.at(site),), f"make it a function of {home}")
-    if value.sort is Sort.FUNCTION and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
+    if isinstance(value, Function) and isinstance(site, FUNCTIONS) and (where := _hidden(flow, site)) is not None:
         return _not_importable(code, f"{value.name}()", where, site)
     return None
 
@@ -217,7 +234,7 @@ def _not_importable(code: WorkerCode, what: str, where: str, definition: ast.Cla
     return Reason("not-picklable", text, (code.at(definition),), "define it at the top of the module")
 
 
-_NEVER_CHANGE = frozenset({Sort.LITERAL, Sort.CHOICE, Sort.FUNCTION, Sort.CLASS, Sort.EXTERNAL})
+_NEVER_CHANGE = (Literal, Choice, Function, Class, External)
 
 
 def _why_closed_over(code: WorkerCode, function: Callee) -> Reason | None:
@@ -235,7 +252,7 @@ def _why_closed_over(code: WorkerCode, function: Callee) -> Reason | None:
         stores = [each for each in walk(home) if is_name(each, node.id)]
         bound = sum(not isinstance(each.ctx, ast.Load) for each in stores)
         values = flow.read("name", home, node.id)
-        if bound > 1 or not values or any(each.sort not in _NEVER_CHANGE for each in values):
+        if bound > 1 or not values or any(not isinstance(each, _NEVER_CHANGE) for each in values):
             text = f"a worker does not see what becomes of '{node.id}', which it reads ({HERE})"
             return Reason("unseen-by-workers", text, (code.at(node),))
     return None
@@ -246,9 +263,9 @@ def _not_pickled(code: WorkerCode, value: Value) -> Reason | None:
     site = value.site
     if isinstance(site, ast.GeneratorExp):
         return Reason("not-picklable", f"a generator {_CANNOT} ({HERE})", (code.at(site),))
-    if value.sort is Sort.MADE and value.name in _OPENS_DATABASE:
+    if isinstance(value, Made) and value.name in _OPENS_DATABASE:
         return Reason("open-handle", f"{described(value)} opens its database before the workers start")
-    if kind(flow, value) in _STAY_BEHIND or (value.sort is Sort.MADE and value.name.endswith("SummaryWriter")):
+    if kind(flow, value) in _STAY_BEHIND or (isinstance(value, Made) and value.name.endswith("SummaryWriter")):
         text = f"{described(value)} would be sent to each worker process, as its data set or collate_fn holds it"
         return Reason("not-picklable", text)
     return None
@@ -295,7 +312,7 @@ def why_not_copied(code: WorkerCode) -> Reason | None:
             reason = _opened(code, function) or _seeded(code, function)
             if reason is not None:
                 return reason
-    if any(each.sort is Sort.MADE and each.name in _GENERATORS for each in code.objects):
+    if any(isinstance(each, Made) and each.name in _GENERATORS for each in code.objects):
         text = "its data set owns a random number generator, which every worker would repeat"
         return Reason("seeded-when-made", text)
     return None
@@ -336,9 +353,9 @@ def _held_open(code: WorkerCode) -> Reason | None:
 
 def _opener(value: Value) -> str | None:
     """What opened the file, database or lock that the value is, or needs: an item, a cursor, a bound method."""
-    if value.sort is Sort.METHOD and value.of is not None and value.site is None:
+    if isinstance(value, Method) and value.of is not None and value.site is None:
         return None if is_fact(value.name) else _opener(value.of)
-    if value.sort is not Sort.MADE:
+    if not isinstance(value, Made):
         return None
     found = opener(value.name)
     is_itself = found == value.name
@@ -348,7 +365,7 @@ def _opener(value: Value) -> str | None:
 
 
 def _opened_at(value: Value) -> ast.AST | None:
-    return value.site if value.sort is Sort.MADE or value.of is None else _opened_at(value.of)
+    return value.site if isinstance(value, Made) or value.of is None else _opened_at(value.of)
 
 
 def _kept_open(code: WorkerCode, name: str, node: ast.AST) -> Reason:
@@ -385,7 +402,7 @@ def _keeps_open(code: WorkerCode, class_: ast.ClassDef, attribute: str) -> bool:
 
 def _is_torchvisions(flow: Flow, method: Value) -> bool:
     """``super().__getitem__`` in a class that inherits it from one of torchvision's data sets."""
-    if method.sort is not Sort.METHOD or method.site is not None or method.of is None or method.name != "__getitem__":
+    if not isinstance(method, Method) or method.site is not None or method.of is None or method.name != "__getitem__":
         return False
     class_ = class_of(method.of)
     bases = flow.bases(class_) if class_ is not None else ()

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import arguments_of
 from codemods.dataflow.source import FUNCTIONS, is_name, kept, lasting, walk
-from codemods.dataflow.values import NOTHING, Sort, Value, without_none
+from codemods.dataflow.values import (
+    NOTHING,
+    Class,
+    Container,
+    External,
+    Instance,
+    Made,
+    Method,
+    Partial,
+    Value,
+    without_none,
+)
 from codemods.library.layers import may_draw
 from codemods.library.operators import Draws, operator
 from codemods.library.packages import Trait, has
@@ -87,12 +98,12 @@ class WorkerCode:
                 is_method = isinstance(each.site, FUNCTIONS) and self.flow.owner(each.site) is not None
                 if not is_method:
                     yield each
-        elif value.sort is Sort.CONTAINER:
+        elif isinstance(value, Container):
             yield from without_none(self.flow.items(value))
-        elif value.sort is Sort.METHOD and value.of is not None and value.site is not None:
+        elif isinstance(value, Method) and value.of is not None and value.site is not None:
             yield value.of
         elif (
-            value.sort in {Sort.MADE, Sort.PARTIAL}
+            isinstance(value, (Made, Partial))
             and isinstance(value.site, ast.Call)
             and not has(value.name, Trait.FORGETFUL)
         ):
@@ -117,9 +128,9 @@ class WorkerCode:
         functions[function] = None
         for call in calls(function):
             for callee in self.flow.values(call.func):
-                if callee.sort in {Sort.INSTANCE, Sort.MADE}:
+                if isinstance(callee, (Instance, Made)):
                     yield callee
-                elif callee.sort is Sort.CLASS and isinstance(callee.site, ast.ClassDef):
+                elif isinstance(callee, Class) and isinstance(callee.site, ast.ClassDef):
                     made = self.flow.method(callee.site, "__init__")
                     if made is not None:
                         yield from self._called(made, functions)
@@ -146,8 +157,8 @@ class WorkerCode:
 
     def _library(self, call: ast.Call) -> Iterator[str]:
         for callee in self.flow.values(call.func):
-            owner = callee.of if callee.sort is Sort.METHOD else callee
-            if owner is not None and owner.sort in {Sort.EXTERNAL, Sort.MADE}:
+            owner = callee.of if isinstance(callee, Method) else callee
+            if owner is not None and isinstance(owner, (External, Made)):
                 yield owner.name
 
     @cached_property
@@ -165,8 +176,8 @@ class WorkerCode:
     @cached_property
     def does_work(self) -> bool:
         """Whether an item is read from a file, decoded or transformed, rather than indexed in memory."""
-        transforms = any(each.sort is Sort.MADE and each.name.startswith(TRANSFORMS) for each in self.objects)
-        reads = any(each.sort is Sort.MADE and has(each.name, Trait.FILE) for each in self.objects)
+        transforms = any(isinstance(each, Made) and each.name.startswith(TRANSFORMS) for each in self.objects)
+        reads = any(isinstance(each, Made) and has(each.name, Trait.FILE) for each in self.objects)
         reads = reads or any(name in _READS or name.startswith("pandas.read_") for name in self.library_names)
         return (
             transforms
@@ -178,7 +189,7 @@ class WorkerCode:
     @cached_property
     def draws(self) -> bool:
         """Whether reading an item draws random numbers, or may."""
-        by_object = any(each.sort is Sort.MADE and _draws(each.name) for each in self.objects)
+        by_object = any(isinstance(each, Made) and _draws(each.name) for each in self.objects)
         by_method = any(row.draws is Draws.YES for row in map(operator, self._methods) if row is not None)
         return by_object or by_method or any(map(_draws, self.library_names))
 
@@ -230,7 +241,7 @@ def calls(function: ast.AST) -> tuple[ast.Call, ...]:
 
 def _class(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is an object of."""
-    site = value.of.site if value.sort is Sort.INSTANCE and value.of is not None else None
+    site = value.of.site if isinstance(value, Instance) and value.of is not None else None
     return site if isinstance(site, ast.ClassDef) else None
 
 

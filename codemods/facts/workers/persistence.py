@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS, is_name, walk
-from codemods.dataflow.values import NONE, Literal, Sort
+from codemods.dataflow.values import NONE, Container, Instance, Literal
 from codemods.facts.data.reads import How, generator_of, loop_over, runs_meanwhile, tops
 from codemods.facts.loops import around, loop_around, may_give, module_of, places_that_run, repeats
 from codemods.facts.reason import HERE, Reason
@@ -147,7 +147,7 @@ def _are_few(flow: Flow, items: ast.expr) -> bool:
     if isinstance(items, ast.Call) and [each.name for each in flow.values(items.func)] == ["builtins.range"]:
         return len(items.args) == 1 and getattr(items.args[0], "value", _MOST_TOGETHER + 1) <= _MOST_TOGETHER
     found = flow.values(items)
-    keys = [flow.keys(each) for each in found if each.sort is Sort.CONTAINER]
+    keys = [flow.keys(each) for each in found if isinstance(each, Container)]
     return len(keys) == len(found) > 0 and all(len(each) <= _MOST_TOGETHER and None not in each for each in keys)
 
 
@@ -301,7 +301,7 @@ def draws_nothing(script: Script, codes: Iterable[WorkerCode]) -> bool:
     if any(call_draws(script.flow, call) for module in script.modules for call in module.nodes(ast.Call)):
         return False
     layers = [layer for model in script.models for layer in model.layers]
-    return all(layer.sort is Sort.INSTANCE or _draws_nothing(script.flow, layer) for layer in layers)
+    return all(isinstance(layer, Instance) or _draws_nothing(script.flow, layer) for layer in layers)
 
 
 def _may_shuffle(loader: Loader) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import Literal, Sort
+from codemods.dataflow.values import Choice, Container, Literal, Unknown
 from codemods.facts.data.keeping import why_kept
 from codemods.facts.data.loader_use import ONLY_FIRST, is_prepared, why_not_cuda, why_reading_is_unknown, with_all_moves
 from codemods.facts.data.pinning import why_not_on_host
@@ -129,7 +129,7 @@ class WorkerFacts:
 
     def _of_unread(self, loader: Loader, argument: Argument) -> Reason | None:
         """What is to be said of a loader with a number of its own where the option for that number is not read."""
-        if self._unread is None or argument.node is None or any(each.sort is Sort.CHOICE for each in argument.values):
+        if self._unread is None or argument.node is None or any(isinstance(each, Choice) for each in argument.values):
             return None
         number = loader.module.code(argument.node)
         flag = self._unread.flag
@@ -188,7 +188,7 @@ class WorkerFacts:
         for call in module.nodes(ast.Call):
             owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "update" else call
             if not flow.values(owner).isdisjoint(loader.dictionaries):
-                found.extend(each for given in call.args for each in flow.values(given) if each.sort is Sort.CONTAINER)
+                found.extend(each for given in call.args for each in flow.values(given) if isinstance(each, Container))
         sites = dict.fromkeys(each.site for each in found)
         return tuple(each for each in sites if isinstance(each, (ast.Dict, ast.Call)) and module.holds(each))
 
@@ -308,7 +308,7 @@ class WorkerFacts:
         if argument.values and all(isinstance(each, Literal) and each.value == 1 for each in argument.values):
             text = f"one worker is the script's own choice: {self.number} would read {self.number} batches side by side"
             return Reason("script-decides", text, remedy=f"give it num_workers={self.number}")
-        chosen = {each.name.rpartition(".")[2] for each in argument.values if each.sort is Sort.CHOICE}
+        chosen = {each.name.rpartition(".")[2] for each in argument.values if isinstance(each, Choice)}
         for option in options(self.script):
             if option.name in chosen and option.default in {0, 1}:
                 text = f"the number of workers is the user's, and {option.default} by default:"
@@ -409,7 +409,7 @@ class WorkerFacts:
         for module in self.script.modules:
             for call in module.nodes(ast.Call):
                 begins = isinstance(call.func, ast.Name) and call.func.id == "iter" and len(call.args) == 1
-                is_unknown = begins and any(each.sort is Sort.UNKNOWN for each in flow.values(call.args[0]))
+                is_unknown = begins and any(isinstance(each, Unknown) for each in flow.values(call.args[0]))
                 if is_unknown and loop_around(flow, module, call) is not None:
                     text = f"it may be read anew for each batch, and workers start each time ({HERE})"
                     return Reason("few-batches", text, (loader.at(call),))

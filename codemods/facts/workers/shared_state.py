@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, scope_of, words
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import FUNCTIONS, is_main_guard, kept, lasting, walk
-from codemods.dataflow.values import Sort, library_names, without_none
+from codemods.dataflow.values import HostTensor, Instance, Made, Method, library_names, without_none
 from codemods.facts.data.reads import runs_meanwhile
 from codemods.facts.loops import around
 from codemods.facts.reason import HERE, Reason
@@ -218,7 +218,7 @@ def _is_task(flow: Flow, call: ast.Call) -> bool:
     """``pool.map(train, …)``."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in _POOL_METHODS:
         return False
-    owners = (each.name for each in flow.values(call.func.value) if each.sort is Sort.MADE)
+    owners = (each.name for each in flow.values(call.func.value) if isinstance(each, Made))
     return any("multiprocessing" in name and name.endswith("Pool") for name in owners)
 
 
@@ -238,7 +238,7 @@ def changes_of_what_is_sent(code: WorkerCode) -> Iterator[tuple[Module, ast.expr
     """
     flow, loader = code.flow, code.loader
     data = _data_sets(loader)
-    held = frozenset(each for each in code.objects if each.sort in _HELD and each.site is not None) - data
+    held = frozenset(each for each in code.objects if isinstance(each, _HELD) and each.site is not None) - data
     for module in flow.modules:
         for node in module.nodes(ast.Attribute):
             owners = flow.values(node.value)
@@ -288,21 +288,21 @@ def what_is_changed(code: WorkerCode, node: ast.expr) -> str:
     return "its collate_fn" if is_collate else "its data set"
 
 
-_HELD = frozenset({Sort.INSTANCE, Sort.MADE, Sort.HOST})
+_HELD = (Instance, Made, HostTensor)
 
 
 def _is_array(value: Value) -> bool:
-    return value.sort is Sort.HOST or value.name.startswith("numpy.")
+    return isinstance(value, HostTensor) or value.name.startswith("numpy.")
 
 
 def _is_read(code: WorkerCode, node: ast.Attribute, owners: Iterable[Value]) -> bool:
     """Whether workers read the attribute, or call what may: a method, or a library's object."""
-    is_method = any(each.sort is Sort.METHOD for each in code.flow.values(node))
-    return is_method or node.attr in code.attributes_read or any(each.sort is Sort.MADE for each in owners)
+    is_method = any(isinstance(each, Method) for each in code.flow.values(node))
+    return is_method or node.attr in code.attributes_read or any(isinstance(each, Made) for each in owners)
 
 
 def _is_changing_method(flow: Flow, node: ast.Attribute) -> bool:
-    methods = [each for each in flow.values(node) if each.sort is Sort.METHOD and each.name != "__getitem__"]
+    methods = [each for each in flow.values(node) if isinstance(each, Method) and each.name != "__getitem__"]
     return any(_stores(flow, each, set()) for each in _functions(methods))
 
 
@@ -322,7 +322,7 @@ def _stores(flow: Flow, function: Callee, seen: set[Callee]) -> bool:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return True
         if isinstance(node, ast.Call):
-            called = [each for each in flow.values(node.func) if each.sort is Sort.METHOD]
+            called = [each for each in flow.values(node.func) if isinstance(each, Method)]
             if any(_stores(flow, each, seen) for each in _functions(called)):
                 return True
     return False
