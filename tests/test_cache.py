@@ -247,6 +247,9 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a configuration comes above": lambda folder: (folder / "pyproject.toml").write_text(
         "[tool.torchfast]\nignore = ['loader-pin']\n"
     ),
+    "a configuration of its own comes": lambda folder: (folder / "project" / "torchfast.toml").write_text(
+        "select = ['loader-pin']\n"
+    ),
     "requirements come": lambda folder: (folder / "project" / "requirements-old.txt").write_text("torch<1.6\n"),
     "a file is ignored": lambda folder: (folder / "project" / ".gitignore").write_text("train.py\n"),
 }

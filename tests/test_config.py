@@ -142,3 +142,70 @@ def test_the_widest_line(tmp_path: Path, files: dict[str, str], widest: int | No
         (tmp_path / name).write_text(text)
 
     assert settings(tmp_path / "package", Options()).widest == widest
+
+
+@pytest.mark.parametrize(
+    ("files", "level"),
+    [
+        pytest.param({"torchfast.toml": "level = 'random'\n"}, Promise.RANDOM, id="a file of its own"),
+        pytest.param(
+            {"torchfast.toml": "level = 'random'\n", "pyproject.toml": "[tool.torchfast]\nlevel = 'bitwise'\n"},
+            Promise.RANDOM,
+            id="beside a pyproject.toml it counts",
+        ),
+        pytest.param(
+            {"torchfast.toml": "level = 'random'\n", "src/pyproject.toml": "[tool.torchfast]\nlevel = 'bitwise'\n"},
+            Promise.BITWISE,
+            id="the nearest counts",
+        ),
+    ],
+)
+def test_a_file_of_its_own_holds_choices(tmp_path: Path, files: dict[str, str], level: Promise) -> None:
+    for name, text in files.items():
+        write(tmp_path / name, text)
+
+    assert settings(tmp_path / "src", Options()).level is level
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "is_left"),
+    [
+        pytest.param("tests/a.py", "tests/", True, id="a directory"),
+        pytest.param("tests/a.py", "a.py", True, id="a name anywhere"),
+        pytest.param("tests/a.py", "/a.py", False, id="a name beside the configuration"),
+        pytest.param("tests/deep/a.py", "tests/**/*.py", True, id="at any depth"),
+        pytest.param("src/tests.py", "tests/", False, id="a file is no directory"),
+    ],
+)
+def test_rules_are_ignored_in_files(tmp_path: Path, name: str, pattern: str, is_left: bool) -> None:  # noqa: FBT001
+    write(tmp_path / "torchfast.toml", f"[per-file-ignores]\n'{pattern}' = ['loader-pin']\n")
+    path = tmp_path / name
+
+    rules = settings(path.parent, Options(), name=path.name).rules
+
+    assert rules == GROUPS["DEFAULT"] - ({"loader-pin"} if is_left else set())
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("[per-file-ignores]\n'a.py' = ['loader-pinn']\n", "unknown rule 'loader-pinn'; did you mean 'loader-pin'?"),
+        (
+            "[per-file-ignores]\n'a.py' = 'loader-pin'\n",
+            "a.py is not a list of rule names, as per-file-ignores has them",
+        ),
+        (
+            "per-file-ignores = ['a.py']\n",
+            "per-file-ignores is not a table of patterns, each with a list of rule names",
+        ),
+        ("fail-on = 'bits'\n", "unknown promise to fail on 'bits'"),
+        ("levels = 'bitwise'\n", "unknown key 'levels'; did you mean 'level'?"),
+    ],
+)
+def test_a_fault_in_a_file_of_its_own_is_said_in_one_line(tmp_path: Path, table: str, message: str) -> None:
+    write(tmp_path / "torchfast.toml", table)
+
+    with pytest.raises(FileError) as fault:
+        settings(tmp_path, Options())
+
+    assert str(fault.value).startswith(f"{tmp_path / 'torchfast.toml'}: {message}")

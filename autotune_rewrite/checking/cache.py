@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from platformdirs import user_cache_path
 
 from autotune_rewrite import __version__
+from autotune_rewrite.project.configuration import FILES
 from autotune_rewrite.project.target import LOCKS, PATTERNS, SPEAKING, read_in
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _TICK = 2 * 10**9
 """Nanoseconds: what was touched so lately may be touched again with the same stamp, as clocks of disks are coarse."""
 _MOST_ENTRIES = 50_000
 """Files and directories of a snapshot; to look at more takes as long as to read some."""
-_READ_BESIDE = ("pyproject.toml", "requirements.txt", "environment.yml", *LOCKS, ".gitignore")
+_READ_BESIDE = (*FILES, "requirements.txt", "environment.yml", *LOCKS, ".gitignore")
 _ALL_BESIDE = frozenset({*_READ_BESIDE, *PATTERNS})
 _READ = (".py", ".ipynb", ".txt", ".yml", ".yaml")
 _SPEAKING = tuple(pattern.removesuffix("*") for pattern in SPEAKING)

@@ -16,6 +16,7 @@ from autotune_rewrite import __version__
 COMMANDS = {
     "check": "check",
     "clean": "clean",
+    "config": "config",
     "explain": "rules",
     "facts": "facts",
     "profile": "profile",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
@@ -24,13 +26,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @with_selection
-@click.option(
-    "--format", "form", type=click.Choice(NAMES), default="text", help="How findings are told.  [default: text]"
-)
+@click.option("--format", "form", type=click.Choice(NAMES), help="How findings are told.  [default: text]")
 @click.option("--output-file", metavar="FILE", help="Write the report to this file.")
 @click.option("--statistics", is_flag=True, help="Count findings by rule, in the place of telling each.")
 @click.option("--diff", is_flag=True, help="Show the changes, too.")
 @click.option("--fix", is_flag=True, help="Write the changes.")
+@click.option("--fail-on", metavar="LEVEL", help="The farthest promise of findings that fail, or never.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @click.option("--no-cache", is_flag=True, help="Read all files again, and remember nothing.")
 @click.option(
@@ -43,18 +44,21 @@ if TYPE_CHECKING:
 def check(  # noqa: PLR0913 - the command line has these options
     *,
     paths: tuple[str, ...],
-    form: Format,
+    form: Format | None,
     quiet: bool,
     chosen: Chosen,
     output_file: str | None,
     statistics: bool,
     diff: bool,
     fix: bool,
+    fail_on: str | None,
     exit_zero: bool,
     no_cache: bool,
     profile: Path | None,
 ) -> None:
     """Report what a rewrite would change and the gain to expect; exit with 1 when a rewrite is available."""
+    chosen = replace(chosen, fail_on=fail_on)
+    form = _configured_format() if form is None else form
     _refuse_contradictions(paths, form, statistics=statistics, diff=diff, fix=fix, profile=profile)
     hint = "" if diff or fix or paths == (STDIN,) else "--diff shows them, --fix writes them"
     report = Report(
@@ -82,6 +86,20 @@ def check(  # noqa: PLR0913 - the command line has these options
         report.add(each)
     report.end(diffs=False)
     _exit(report, fails=any(each.fails for each in report.rewrites) and not exit_zero)
+
+
+def _configured_format() -> Format:
+    """The format that the configuration of the current directory asks for."""
+    from autotune_rewrite.project import configuration
+    from autotune_rewrite.suggestions import unknown
+
+    asked: object = "text"
+    with suppress(FileError):  # what is wrong with the file is told where it is looked up for scripts
+        written = configuration.nearest(Path.cwd())
+        asked = written.table.get("output-format", asked)
+    if asked not in NAMES:
+        raise Fault(str(written.fault(unknown("output-format", str(asked), NAMES))))
+    return cast("Format", asked)
 
 
 def _refuse_contradictions(  # noqa: PLR0913 - what may contradict

@@ -41,6 +41,7 @@ class Chosen:
     exclude: tuple[str, ...] | None
     extend_exclude: tuple[str, ...] | None
     force_exclude: bool | None
+    fail_on: str | None = None
 
     def options(self) -> Options:
         """The same, looked at.

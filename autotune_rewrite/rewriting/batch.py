@@ -289,7 +289,8 @@ def _result(source: Source, found: Rewrite | FileError) -> Result:
 
 
 def _settings(source: Source, options: Options, *, without: frozenset[str], bitwise: bool) -> config.Settings:
-    settings = config.settings(Path(source.path).absolute().parent, options, without=without)
+    path = Path(source.path).absolute()
+    settings = config.settings(path.parent, options, name=path.name, without=without)
     return replace(settings, level=Promise.BITWISE, exempt=frozenset()) if bitwise else settings
 
 

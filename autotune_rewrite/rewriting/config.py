@@ -1,28 +1,22 @@
-"""What runs on a file: the command line, then ``[tool.torchfast]``, then what torchfast does by itself."""
+"""What runs on a file: the command line, then the nearest configuration, then what torchfast does by itself."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from autotune_rewrite.errors import FileError
-from autotune_rewrite.project import linewidth
+from autotune_rewrite.project import configuration, linewidth
 from autotune_rewrite.project import target as targets
 from autotune_rewrite.suggestions import unknown
 from codemods.catalogue import GROUPS, RULES
 from codemods.codemod import AmpForm, Choices, Default, Promise
-from codemods.facts.target import UNKNOWN, Target
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from codemods.facts.target import ASSUMED, UNKNOWN, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pathspec import GitIgnoreSpec
 
@@ -33,7 +27,23 @@ _Value = TypeVar("_Value")
 
 AMP_FORMS: tuple[str, ...] = get_args(AmpForm)
 
-_KEYS = ("select", "ignore", "level", "target-torch", "workers", "amp", "main-guard", "exclude", "extend-exclude")
+FAIL_ON = (*LEVELS, "never")
+"""The farthest promise of findings that fail a check, or that none does."""
+
+_KEYS = (
+    "select",
+    "ignore",
+    "per-file-ignores",
+    "level",
+    "target-torch",
+    "workers",
+    "amp",
+    "main-guard",
+    "exclude",
+    "extend-exclude",
+    "fail-on",
+    "output-format",
+)
 
 
 class ConfigError(ValueError):
@@ -42,7 +52,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was chosen, on the command line or in one ``[tool.torchfast]``; None where nothing was said."""
+    """What was chosen, on the command line or in one configuration; None where nothing was said."""
 
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] | None = None
@@ -57,15 +67,20 @@ class Options:
     """More of them, which are left out whatever else is."""
     force_exclude: bool | None = None
     """Whether what is left out is left out even where it is named."""
+    fail_on: str | None = None
+    """The farthest promise of findings that fail a check, or ``never``."""
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] | None = None
+    """Patterns, as in a .gitignore, each with rules that do not run on such files."""
 
     def __post_init__(self) -> None:
         """Refuse what torchfast does not know.
 
         Raises:
-            ConfigError: for an unknown rule, level, version or form of mixed precision, or a number of workers that
-                is not positive.
+            ConfigError: for an unknown rule, level, promise, version or form of mixed precision, or a number of workers
+                that is not positive.
         """
-        for name in (*(self.select or ()), *(self.ignore or ())):
+        of_files = (name for _, names in self.per_file_ignores or () for name in names)
+        for name in (*(self.select or ()), *(self.ignore or ()), *of_files):
             if name not in RULES and name not in GROUPS:
                 raise ConfigError(unknown("rule", name, (*RULES, *GROUPS)))
         if self.level is not None and self.level not in LEVELS:
@@ -77,6 +92,8 @@ class Options:
                 raise ConfigError(str(error)) from error
         if self.workers is not None and self.workers < 1:
             raise ConfigError(f"workers is {self.workers}, but at least 1 is needed: see --ignore loader-workers")
+        if self.fail_on is not None and self.fail_on not in FAIL_ON:
+            raise ConfigError(unknown("promise to fail on", self.fail_on, FAIL_ON))
         if self.amp is not None and self.amp not in AMP_FORMS:
             raise ConfigError(unknown("form of mixed precision", self.amp, AMP_FORMS))
 
@@ -95,20 +112,30 @@ class Settings:
     choices: Choices = field(default_factory=Choices)
     widest: int | None = None
     """The widest line that the project's formatter or linter allows."""
+    fail_on: Promise | None = Promise.TRAINING
+    """The farthest promise of findings that fail a check; None: none fails."""
+
+    def may_fail(self, promise: Promise) -> bool:
+        """Whether findings of such a promise fail a check."""
+        return self.fail_on is not None and promise <= self.fail_on
 
 
-def settings(directory: Path, command_line: Options, *, without: frozenset[str] = frozenset()) -> Settings:
+def settings(
+    directory: Path, command_line: Options, *, name: str = "", without: frozenset[str] = frozenset()
+) -> Settings:
     """What runs on the files of an absolute directory.
 
     Args:
         directory: Where the files are.
         command_line: What was chosen there.
+        name: The one that is meant, where it is about one.
         without: Rules that do not run, whatever was chosen.
 
     Raises:
         FileError: when the configuration there cannot be followed.
     """
-    configured = _configured(directory).options
+    found = _configured(directory)
+    configured = found.options
 
     def chosen(key: str, otherwise: Any) -> Any:  # noqa: ANN401 - each key has a type of its own
         """The command line's choice, else the project's, else what torchfast does by itself."""
@@ -116,7 +143,8 @@ def settings(directory: Path, command_line: Options, *, without: frozenset[str] 
         return next((value for value in values if value is not None), otherwise)
 
     select = chosen("select", ("DEFAULT",))
-    rules = _rules(select) - _rules(chosen("ignore", ())) - without
+    rules = _rules(select) - _rules(chosen("ignore", ())) - _rules(found.ignored_in(directory / name)) - without
+    fail_on = chosen("fail_on", "training")
     version = chosen("target_torch", None)
     usual = Choices()
     return Settings(
@@ -133,6 +161,7 @@ def settings(directory: Path, command_line: Options, *, without: frozenset[str] 
             weighed=rules - frozenset(select),
         ),
         widest=linewidth.find(directory),
+        fail_on=None if fail_on == "never" else Promise[fail_on.upper()],
     )
 
 
@@ -149,18 +178,68 @@ class Configured:
     path: Path | None = None
     """The file that says it; None where there is none."""
 
+    def ignored_in(self, path: Path) -> Iterator[str]:
+        """The rules and groups that do not run on a file; patterns are relative to the configuration."""
+        for pattern, names in self.options.per_file_ignores or ():
+            if self.path is not None and _spec((pattern,)).match_file(path.relative_to(self.path.parent).as_posix()):
+                yield from names
+
 
 @cache
 def _configured(directory: Path) -> Configured:
-    """The nearest ``[tool.torchfast]`` at or above a directory, or no choice at all."""
-    path = directory / "pyproject.toml"
-    table = _table(path)
-    if table is None:
-        return Configured() if directory == directory.parent else _configured(directory.parent)
+    """The nearest configuration at or above a directory, or no choice at all."""
+    written = configuration.nearest(directory)
     try:
-        return Configured(_options(table), path)
+        return Configured(_options(written.table), written.path)
     except ConfigError as error:
-        raise FileError(str(path), f"[tool.torchfast]: {error}") from error
+        raise written.fault(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A key of the configuration, what applies, and where that is said."""
+
+    key: str
+    value: Any
+    source: str
+
+
+def shown(path: Path) -> list[Shown]:
+    """What applies to a file or a directory, by an absolute path, where the command line says nothing.
+
+    Raises:
+        FileError: when the configuration there cannot be followed.
+    """
+    directory, name = (path, "") if path.is_dir() else (path.parent, path.name)
+    applied = settings(directory, Options(), name=name)
+    written = configuration.nearest(directory)
+    usual = Choices()
+    by_default = {
+        "select": ["DEFAULT"],
+        "ignore": [],
+        "per-file-ignores": {},
+        "level": LEVELS[-1],
+        "workers": usual.workers,
+        "amp": usual.amp,
+        "main-guard": usual.main_guard,
+        "exclude": [],
+        "extend-exclude": [],
+        "fail-on": "training",
+        "output-format": "text",
+    }
+    rows = []
+    for key in _KEYS:
+        if key in written.table:
+            rows.append(Shown(key, written.table[key], str(written.path)))
+        elif key == "target-torch":
+            version, source = applied.target.known or ASSUMED, applied.target.source
+            rows.append(Shown(key, ".".join(map(str, version)), source or "assumed, as nothing says it"))
+        else:
+            rows.append(Shown(key, by_default[key], "by default"))
+    rows.append(
+        Shown("rules", [each for each in RULES if each in applied.rules], "by select, ignore, per-file-ignores")
+    )
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,26 +273,8 @@ def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
     return GitIgnoreSpec.from_lines(patterns)
 
 
-def _table(path: Path) -> dict[str, Any] | None:
-    """``[tool.torchfast]`` of a pyproject.toml, or None where there is no such file or table."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(str(path), f"cannot be read: {error}") from error
-    if "torchfast" not in text:
-        return None
-    try:
-        tool = tomllib.loads(text).get("tool")
-    except tomllib.TOMLDecodeError as error:
-        raise FileError(str(path), f"is not TOML: {error}") from error
-    table = tool.get("torchfast") if isinstance(tool, dict) else None
-    return table if isinstance(table, dict) else None
-
-
 def _options(table: dict[str, Any]) -> Options:
-    """The choices in a ``[tool.torchfast]`` table."""
+    """The choices in a table."""
     for key in table:
         if key not in _KEYS:
             raise ConfigError(unknown("key", key, _KEYS))
@@ -227,6 +288,8 @@ def _options(table: dict[str, Any]) -> Options:
         main_guard=_of_type(table, "main-guard", bool, "true or false"),
         exclude=_names(table, "exclude", "patterns"),
         extend_exclude=_names(table, "extend-exclude", "patterns"),
+        fail_on=_word(table, "fail-on"),
+        per_file_ignores=_of_files(table),
     )
 
 
@@ -239,6 +302,15 @@ def _names(table: dict[str, Any], key: str, what: str = "rule names") -> tuple[s
         return tuple(value)
     msg = f"{key} is not a list of {what}"
     raise ConfigError(msg)
+
+
+def _of_files(table: dict[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+    """Patterns of files, each with names of rules."""
+    key = "per-file-ignores"
+    value = _of_type(table, key, dict, "a table of patterns, each with a list of rule names")
+    if value is None:
+        return None
+    return tuple((pattern, _names(value, pattern, f"rule names, as {key} has them") or ()) for pattern in value)
 
 
 def _word(table: dict[str, Any], key: str) -> str | None:

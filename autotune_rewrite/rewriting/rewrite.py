@@ -296,7 +296,9 @@ class _Work:
         return chosen
 
     def _note(self, chosen: _Chosen, finding: Finding) -> None:
-        site = _site(finding, self._original[chosen.text])
+        settings = chosen.text.settings
+        may_fail = settings is not None and settings.may_fail(finding.promise)
+        site = _site(dataclasses.replace(finding, fails=finding.fails and may_fail), self._original[chosen.text])
         self._sites[chosen.text].append(site)
         if finding.rewrites:
             chosen.done.append((site, finding.edits))

@@ -1,0 +1,32 @@
+"""``torchfast config``: what applies to a file or a directory, and where that is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from autotune_rewrite.cli.faults import Fault, not_empty
+from autotune_rewrite.errors import FileError
+
+
+@click.command()
+@click.argument("path", default=".", callback=not_empty)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def config(*, path: str, form: Literal["text", "json"]) -> None:
+    """Show what applies to a file or a directory without options, and where that is said."""
+    from autotune_rewrite.rewriting.config import shown
+
+    if not Path(path).exists():
+        raise Fault(f"{path}: no such file or directory")
+    try:
+        found = shown(Path(path).absolute())
+    except FileError as error:
+        raise Fault(str(error)) from error
+    if form == "json":
+        click.echo(json.dumps({each.key: {"value": each.value, "from": each.source} for each in found}, indent=2))
+        return
+    for each in found:
+        click.echo(f"{each.key} = {json.dumps(each.value)}  # {each.source}")
