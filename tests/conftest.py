@@ -108,6 +108,7 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path
 def forked(forking: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets each run of the verifier fork, in place of importing torch."""
     monkeypatch.setattr("autotune_rewrite.verify.run.HARNESS", forking(HARNESS))
+    monkeypatch.setattr("autotune_rewrite.verify.turns.POSSIBLE", False)  # a fork does not stop with who asked for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,8 @@ def rows(judgement: Judgement) -> Iterator[tuple[str, str, str]]:
 def seen(judgement: Judgement) -> str:
     """How much was seen, and where, in a sentence."""
     pairs = "1 pair" if judgement.pairs == 1 else f"{judgement.pairs} pairs"
-    amount = f"{pairs} of runs with {judgement.losses} losses each"
+    in_turns = f", {judgement.in_turns} of them in turns," if judgement.in_turns else ""
+    amount = f"{pairs} of runs{in_turns} with {judgement.losses} losses each"
     noise = "" if judgement.noise is None else f", {100 * judgement.noise:.1f} % between two runs of the original"
     return f"Seen: {amount}{noise}, promise {judgement.promise}, {environment(judgement)}."
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.verify import records as stored
+from autotune_rewrite.verify import turns
 from autotune_rewrite.verify.comparison import Comparison
 from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
 from autotune_rewrite.verify.plan import FIRST_LOOK, Plan, Side, Turn, VerifyError
 from autotune_rewrite.verify.records import Run
-from autotune_rewrite.verify.run import probe, run_script
+from autotune_rewrite.verify.run import probe, run_in_turns, run_script
 from autotune_rewrite.verify.statistics.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ FEWEST_BATCHES = 5
 """Of an epoch that is cut so that a second one is reached."""
 TF32_RUNS = 4
 """Of the original with TF32 in its matrix products, at most: a second baseline needs no more."""
+BUSY = 0.9
+"""The part of a script's time, at least, in which its main thread is busy where both run in turns: what waits (for a
+disk, a server, workers) goes on waiting while it is stopped, and that would not be timed."""
+MEMORY = 0.8
+"""The part of the free memory that two scripts may take together."""
 CHECK_SHARE = 1 / 8
 """The part of the time budget that each run of a look at the bits may take."""
 
@@ -129,6 +135,8 @@ class _Series:
     taken: list[Run] = field(default_factory=list)
     _spent: float = 0.0
     """Seconds of all runs so far."""
+    _in_turns: bool = False
+    """Whether the two runs of a pair take turns."""
 
     def run(self) -> None:
         """Takes pairs of runs until a look tells enough, all are taken, or one fails."""
@@ -142,6 +150,7 @@ class _Series:
         again = self._size(first)
         if not (self._pair(0) if again else self._second_baseline(0)):
             return
+        self._in_turns = self._could_take_turns()
         for pair in range(1, self.plan.pairs + 1):
             if pair in self.plan.looks and self._tells_enough(original):
                 return
@@ -181,7 +190,10 @@ class _Series:
 
     def _take(self, turn: Turn, seconds: float | None = None, plan: Plan | None = None) -> bool:
         """Makes a run; whether it went well."""
-        run = run_script(plan or self.plan, turn, seconds, self._watch(turn))
+        return self._keep(run_script(plan or self.plan, turn, seconds, self._watch(turn)))
+
+    def _keep(self, run: Run) -> bool:
+        """Takes note of a run; whether it went well."""
         self.taken.append(run)
         self._spent += run.wall_seconds
         if self.on_run is not None:
@@ -205,6 +217,8 @@ class _Series:
 
     def _pair(self, pair: int, seconds: float | None = None) -> bool:
         """Makes the runs of a pair, and of the second baseline where there is one; whether all went well."""
+        if self._in_turns and seconds is None and self._pair_in_turns(pair):
+            return all(run.outcome == "ok" for run in self.taken[-2:])
         for number, turn in enumerate(self.plan.pair_turns[pair]):
             well = self._take(turn, seconds)
             # A rewritten script that fails first says nothing as long as the original was not seen to work.
@@ -213,6 +227,42 @@ class _Series:
         if self.taken[-1].outcome != "ok" or self.taken[-2].outcome != "ok":
             return False
         return seconds is not None or self._second_baseline(pair)
+
+    def _could_take_turns(self) -> bool:
+        """Whether the two runs of a pair may be alive at once, by what the first pair has shown.
+
+        What is stopped must not be waited for, nor go on waiting; one script must not see what the other one writes;
+        and both have to fit into memory.
+        """
+        import psutil
+
+        if not turns.POSSIBLE or self.plan.launcher or self.environment.get("cuda") or self.plan.simulated is not None:
+            return False
+        pair = Comparison.of(self.plan, self.taken).pairs[0]
+        first = pair.original, pair.rewritten
+        if not pair.equal:
+            return False
+        if any(run.busy_seconds < BUSY * run.script_seconds for run in first):
+            return False
+        return sum(run.host_bytes for run in first) < MEMORY * psutil.virtual_memory().available
+
+    def _pair_in_turns(self, pair: int) -> bool:
+        """Makes the runs of a pair, one stopped while the other runs; whether they stand.
+
+        Two scripts that are alive at once may want the same port, or the same file outside of their copies. Where they
+        fail, or differ although the first pair did not, this pair and all after it are run one after the other.
+        """
+        now, later = self.plan.pair_turns[pair]
+        runs = run_in_turns(self.plan, (now, later), self._watch(now))
+        interrupted = any(run.outcome == "interrupted" for run in runs)
+        alike = all(run.outcome == "ok" for run in runs) and Comparison.of(self.plan, runs).pairs[0].equal
+        if interrupted or alike:
+            for run in runs:
+                self._keep(run)
+            return True
+        self._spent += sum(run.wall_seconds for run in runs)
+        self._in_turns = False
+        return False
 
     def _second_baseline(self, pair: int) -> bool:
         """Runs the original with TF32 beside a pair, where there is such a thing; whether it went well."""

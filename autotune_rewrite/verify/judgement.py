@@ -74,6 +74,8 @@ class Judgement:
     """What ``whole`` is the ratio of; None where there is none."""
     pairs: int = 0
     """Pairs of runs that both went well."""
+    in_turns: int = 0
+    """Of them, those in which one script was stopped while the other ran."""
     reach: int | None = None
     """After how many iterations what was compared ends; None where whole runs were."""
     losses: int = 0
@@ -167,6 +169,7 @@ def judge(plan: Plan, comparison: Comparison, environment: Environment) -> Judge
         whole=whole,
         basis=comparison.basis if timed else None,
         pairs=len(comparison.pairs),
+        in_turns=sum(pair.original.in_turns for pair in comparison.pairs),
         reach=comparison.reach,
         losses=min(len(pair.original.losses) for pair in comparison.pairs),
         break_even=comparison.break_even if timed else None,

@@ -100,7 +100,7 @@ class Run:
     output: tuple[str, ...]
     """Its last lines on standard error, or on standard output where that is empty."""
     wall_seconds: float
-    """From the start of the process to its end."""
+    """From the start of the process to its end; all times are without those in which it was stopped for another."""
     kind: Kind = "pair"
     ended: str = ""
     """``finished``, ``cut`` or ``raised``; empty where the process ended without a whole record."""
@@ -128,6 +128,8 @@ class Run:
     """From the start of the process until the file that watches the script was started: Python's, or a launcher's."""
     import_seconds: float = 0.0
     script_seconds: float = 0.0
+    busy_seconds: float = 0.0
+    """Of them, those in which the main thread computed, or waited for nothing but a processor."""
     bookkeeping_seconds: float = 0.0
     device_allocated: int | None = None
     """Bytes of the device's memory in tensors, at most; None without CUDA."""
@@ -143,6 +145,8 @@ class Run:
     copy: str = ""
     """Where its copy of the project was left; empty where it was not."""
     environment: Environment = field(default_factory=dict)
+    in_turns: bool = False
+    """Whether the other run of its pair was stopped while it ran, and it while the other did."""
 
     @property
     def cut(self) -> bool:

@@ -14,23 +14,27 @@ import sys
 import time
 import uuid
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from autotune_rewrite.verify.child.clock import STOPPED
 from autotune_rewrite.verify.gpu import Sampler
 from autotune_rewrite.verify.output import TAIL_LINES, Output
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError, search_path
 from autotune_rewrite.verify.processes import MARK, carries, end_all, marked, oom_kills
 from autotune_rewrite.verify.records import Environment, Gpu, Outcome, Pass, Run, Scalar
 from autotune_rewrite.verify.scratch import copied
+from autotune_rewrite.verify.turns import Alone, Part, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from autotune_rewrite.verify.child.harness import Config
     from autotune_rewrite.verify.scratch import Scratch
+    from autotune_rewrite.verify.turns import Pace
 
 HARNESS = Path(__file__).parent / "child" / "harness.py"
 PROBE_TIMEOUT = 300.0
@@ -41,8 +45,6 @@ LINGER_CUT = 5.0
 """Seconds that it gets where it was cut: nothing that it does now is measured."""
 PATIENCE = 1.0
 """Seconds in which the processes that a script has left behind may come to their own end."""
-POLL = 0.25
-"""Seconds between two looks at what the run has told."""
 LOST = "at most the last half second of its record is lost"
 NO_MEMORY = re.compile(
     r"OutOfMemoryError|CUDA out of memory|^MemoryError|can't allocate memory|not enough memory|CUDA_ERROR_OUT_OF_MEMORY"
@@ -56,7 +58,7 @@ def probe(plan: Plan) -> Environment:
         VerifyError: torch cannot be imported there, or the plan asks for CUDA and there is none.
     """
     config = _config(plan, Turn("original", 0))
-    ended = _Child([sys.executable, str(HARNESS)], config, _child_environment(plan)).ended(PROBE_TIMEOUT)
+    ended = _Child([sys.executable, str(HARNESS)], config, _child_environment(plan)).ended(PROBE_TIMEOUT, None, Alone())
     if ended.interrupted:
         raise KeyboardInterrupt
     if "environment" not in ended.record:
@@ -75,6 +77,7 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
     seconds: float | None = None,
     watch: Callable[[int, float], None] | None = None,
     *,
+    pace: Pace | None = None,
     harness: Path | None = None,
     more: Mapping[str, object] | None = None,
 ) -> Run:
@@ -85,6 +88,7 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
         turn: Which script, with which seeds, and what for.
         seconds: After so many it is ended cleanly, at the next iteration.
         watch: Is told now and then how many iterations there were, and how many a second there are.
+        pace: When it may run; None: always.
         harness: A file to run in the place of the harness, which has that run in another process, or does more.
         more: What that file is told beside the harness's configuration; ``places`` is where copies come from.
     """
@@ -104,7 +108,7 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
             config = {**config, **more, "places": places}  # type: ignore[typeddict-item]
         command = [*_launched(plan), str(harness or HARNESS)]
         child = _Child(command, config, _child_environment(plan, turn), scratch.place(started.resolve()))
-        ended = child.ended(plan.seconds_of_run, watch)
+        ended = child.ended(plan.seconds_of_run, watch, pace or Alone())
         output = tuple(scratch.as_original(line) for line in ended.output)
         lines = tuple(scratch.as_original(line) for line in ended.lines)
         files = scratch.changed()
@@ -136,13 +140,44 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
         launch_seconds=max(0.0, record["started_at"] - ended.started_at) if "started_at" in record else 0.0,
         import_seconds=record.get("import_seconds", 0.0),
         script_seconds=record.get("script_seconds", 0.0),
+        busy_seconds=record.get("busy_seconds", 0.0),
         bookkeeping_seconds=record.get("bookkeeping_seconds", 0.0),
         device_allocated=record.get("device_allocated"),
         device_reserved=record.get("device_reserved"),
         host_bytes=record.get("host_bytes", 0),
         gpu=ended.gpu,
         environment=record.get("environment", {}),
+        in_turns=isinstance(pace, Part),
     )
+
+
+def run_in_turns(
+    plan: Plan, turns: tuple[Turn, Turn], watch: Callable[[int, float], None] | None = None
+) -> tuple[Run, Run]:
+    """Runs the scripts of a pair, each in a copy of its project, one stopped while the other runs.
+
+    Args:
+        plan: As for ``run_script``.
+        turns: Of the run that begins, and of the other.
+        watch: Is told of the first.
+    """
+    shared = Turns()
+
+    def run(number: int) -> Run:
+        part = shared.parts[number]
+        try:
+            return run_script(plan, turns[number], None, None if number else watch, pace=part)
+        finally:
+            part.go()  # it may not have come so far that its process could start
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        other = pool.submit(run, 1)
+        try:
+            first = run(0)
+        except BaseException:
+            shared.interrupt()
+            raise
+        return first, other.result()
 
 
 def _replaced(scratch: Scratch, own: Path, changed: Path) -> None:
@@ -273,7 +308,7 @@ class _Child:
         self._marker = uuid.uuid4().hex
         self._environment = {**environment, MARK: self._marker}
 
-    def ended(self, timeout: float, watch: Callable[[int, float], None] | None = None) -> _Ended:
+    def ended(self, timeout: float, watch: Callable[[int, float], None] | None, pace: Pace) -> _Ended:
         """Starts it, and waits for its end; it is ended when the time is over, or with Ctrl-C."""
         with TemporaryDirectory(prefix="torchfast-") as directory:
             record = _Record(Path(directory) / "record.jsonl")
@@ -286,11 +321,13 @@ class _Child:
             left_running = 0
             streams: list[Output] = []
             child: subprocess.Popen[bytes] | None = None
-            start, started_at = time.perf_counter(), time.time()
+            start, started_at = pace.now(), time.time()
             try:
+                stopped = pace.begin(Path(directory))
+                start, started_at = pace.now(), time.time()
                 child = subprocess.Popen(  # noqa: S603 - running the user's script is what was asked for
                     [*self._command, config],
-                    env=self._environment,
+                    env=self._environment if stopped is None else {**self._environment, STOPPED: str(stopped)},
                     cwd=self._started,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -298,17 +335,19 @@ class _Child:
                     start_new_session=True,
                 )
                 streams = [Output(stream) for stream in (child.stdout, child.stderr) if stream is not None]
-                status = _wait(child, record, start + timeout, watch)
-                wall_seconds = time.perf_counter() - start
+                status = _wait(child, record, start + timeout, watch, pace)
+                wall_seconds = pace.now() - start
                 if status is not None and marked(self._marker):
                     # What it had others do is its own work, too, as long as they end soon.
                     left_running = len(marked(self._marker, patience=PATIENCE))
-                    wall_seconds = time.perf_counter() - start
+                    wall_seconds = pace.now() - start
             except KeyboardInterrupt:
                 interrupted = True
-                wall_seconds = time.perf_counter() - start
+                wall_seconds = pace.now() - start
+                pace.interrupt()
             finally:
                 end_all(child, self._marker)
+                pace.end()
                 sampled = gpu.stop()
             output, errors = [stream.lines() for stream in streams] or [(), ()]
             record.look()
@@ -327,28 +366,32 @@ class _Child:
 
 
 def _wait(
-    child: subprocess.Popen[bytes], record: _Record, deadline: float, watch: Callable[[int, float], None] | None
+    child: subprocess.Popen[bytes],
+    record: _Record,
+    deadline: float,
+    watch: Callable[[int, float], None] | None,
+    pace: Pace,
 ) -> int | None:
     """The child's exit status, or None where it does not end in time.
 
     A child that was cut has told all that counts, and gets a short time only.
     """
-    seen: deque[tuple[float, int]] = deque([(time.perf_counter(), 0)], maxlen=8)
-    while True:
-        if _ends_within(child, POLL):
-            return child.returncode
+    seen: deque[tuple[float, int]] = deque([(pace.now(), 0)], maxlen=8)
+    has_told = cut = False
+    while not _ends_within(child, pace.slice):
         record.look()
-        now = time.perf_counter()
-        if record.whole:
-            cut = record.whole.get("ended") == "cut"
-            left = min(deadline - now, LINGER_CUT if cut else LINGER)
-            return child.returncode if _ends_within(child, max(0.0, left)) else (0 if cut else None)
+        now = pace.now()
+        if record.whole and not has_told:
+            has_told, cut = True, record.whole.get("ended") == "cut"
+            deadline = min(deadline, now + (LINGER_CUT if cut else LINGER))
         if now >= deadline:
-            return None
+            return 0 if cut else None
         if watch is not None and len(record.times) != seen[-1][1]:
             seen.append((now, len(record.times)))
             (then, before), (_, iterations) = seen[0], seen[-1]
             watch(iterations, (iterations - before) / (now - then))
+        pace.pause(child.pid)
+    return child.returncode
 
 
 def _ends_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
@@ -379,7 +422,7 @@ def _launched(plan: Plan) -> list[str]:
 
 
 def _child_environment(plan: Plan, turn: Turn | None = None) -> dict[str, str]:
-    environment = dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name != STOPPED}
     environment.setdefault("PYTHONHASHSEED", str(plan.seed))  # or the order of sets differs from run to run
     environment.setdefault("MPLBACKEND", "Agg")  # or plt.show() waits for someone to close a window
     if plan.device in ("cpu", "simulated"):

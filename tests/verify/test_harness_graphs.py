@@ -172,7 +172,7 @@ def test_replays_tell_their_windows(
     captured(graph, recorder._watched_backward(lambda *_: None), on_device(1.0))
     recorder.begin(str(tmp_path / "record"))
     now = recorder._start + 10 * recorders.WINDOW
-    monkeypatch.setattr(recorders, "time", SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(recorders, "clock", SimpleNamespace(now=lambda: now))
 
     graph.replay()
 

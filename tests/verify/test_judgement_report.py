@@ -130,6 +130,13 @@ The GPU's clock was held back for a time (power)."""
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_it_is_said_how_many_pairs_ran_in_turns() -> None:
+    said = as_text(replace(PASSED, in_turns=3)).splitlines()
+    assert (
+        "Seen: 4 pairs of runs, 3 of them in turns, with 96 losses each, promise bitwise, torch 2.9.0, Python" in said
+    )
+
+
 def shown_rows(judgement: Judgement) -> list[list[str]]:
     """The cells of the table."""
     lines = as_text(judgement).splitlines()
@@ -445,6 +452,7 @@ def test_json_has_every_field_and_the_layouts_version() -> None:
         "equality",
         "exit_code",
         "extrapolated",
+        "in_turns",
         "interrupted",
         "left_out",
         "left_running",

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from autotune_rewrite.verify import turns
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.run import probe, run_script
+from autotune_rewrite.verify.run import probe, run_in_turns, run_script
 
 if TYPE_CHECKING:
     from autotune_rewrite.verify.records import Run
@@ -80,6 +81,23 @@ def test_runs_as_python_script_py_does(tmp_path: Path) -> None:
     train = str(tmp_path / "train.py")
     assert seen.output == (train, str(tmp_path), train, "--epochs", "2", str(Path.cwd()))
     assert (seen.outcome, seen.problem) == ("exited", "ended with exit status 1")
+
+
+@pytest.mark.skipif(not turns.POSSIBLE, reason="processes take turns on Linux only")
+def test_two_in_turns_see_the_same_and_do_not_time_each_other(tmp_path: Path) -> None:
+    plan = Plan(tmp_path / "train.py", tmp_path / "train.py", device="cpu", timeout=120.0)
+    plan.original.write_text(
+        LOOP + "import time\nend = time.thread_time() + 1.0\nwhile time.thread_time() < end: ...\n"
+    )
+    start = time.perf_counter()
+    first, second = run_in_turns(plan, (Turn("original", 0), Turn("rewritten", 0)))
+    passed = time.perf_counter() - start
+    assert (first.outcome, second.outcome, first.in_turns, second.in_turns) == ("ok", "ok", True, True)
+    assert (first.side, second.side, first.losses) == ("original", "rewritten", second.losses)
+    assert first.wall_seconds + second.wall_seconds < passed
+    for run in (first, second):
+        assert run.import_seconds + run.script_seconds + run.launch_seconds < run.wall_seconds
+        assert run.times[-1] < run.script_seconds
 
 
 def test_sees_losses_times_and_a_clean_exit(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

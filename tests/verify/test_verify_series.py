@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from autotune_rewrite import verify as verifier
-from autotune_rewrite.verify import Judgement, Plan, Progress, VerifyError, judge_again, verify
+from autotune_rewrite.verify import Judgement, Plan, Progress, VerifyError, judge_again, turns, verify
 from autotune_rewrite.verify.records import Pass, Run
 
 if TYPE_CHECKING:
@@ -33,6 +33,13 @@ class Script:
     """Kinds and sides of runs that have other bits."""
     ends: tuple[str, str, int] = ("", "", 0)
     """An outcome other than ok, and the side and offset of the run that has it."""
+    busy: float = 1.0
+    """The part of its time in which it waits for nothing but a processor."""
+    host_bytes: int = 1
+    in_turns: frozenset[str] = frozenset()
+    """What becomes of the rewritten run where both are alive at once: ``odd`` bits, or another outcome than ok."""
+    together: list[int] = field(default_factory=list)
+    """The pairs whose runs were started in turns."""
     runs: list[tuple[Turn, int, float]] = field(default_factory=list)
     """Turn, iterations and seconds of each run."""
     plans: list[Plan] = field(default_factory=list)
@@ -64,7 +71,18 @@ class Script:
             passes=self._passes(iterations, plan.batches),
             parameters=("odd" if (turn.kind, turn.side) in self.odd else "digest",),
             script_seconds=whole,
+            busy_seconds=self.busy * whole,
+            host_bytes=self.host_bytes,
         )
+
+    def run_in_turns(self, plan: Plan, turns: tuple[Turn, Turn], _: object = None) -> tuple[Run, Run]:
+        """A pair of runs that are alive at once."""
+        self.together.append(turns[0].offset)
+        runs = [replace(self.run(plan, turn), in_turns=True) for turn in turns]
+        for each in self.in_turns:
+            change = {"parameters": ("odd",)} if each == "odd" else {"outcome": each}
+            runs = [replace(run, **change) if run.side == "rewritten" else run for run in runs]
+        return runs[0], runs[1]
 
     def _passes(self, iterations: int, batches: int | None) -> tuple[Pass, ...]:
         """One batch an iteration."""
@@ -84,12 +102,60 @@ def judged(monkeypatch: pytest.MonkeyPatch, script: Script, **choices: object) -
 def started(monkeypatch: pytest.MonkeyPatch, script: Script, environment: Environment | None = None) -> None:
     monkeypatch.setattr(verifier, "probe", lambda _: environment or {})
     monkeypatch.setattr(verifier, "run_script", script.run)
+    monkeypatch.setattr(verifier, "run_in_turns", script.run_in_turns)
+    monkeypatch.setattr(turns, "POSSIBLE", True)
     monkeypatch.setattr(Plan, "check", lambda _: None)
 
 
 def kinds(script: Script) -> list[tuple[str, str, int]]:
     """What was run beside the pairs."""
     return [(turn.kind, turn.side, turn.offset) for turn, *_ in script.runs if turn.kind != "pair"]
+
+
+def test_after_a_first_pair_that_is_equal_the_runs_of_a_pair_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(noise=(0.0, 0.3))
+    judgement = judged(monkeypatch, script, pairs=8)
+    assert (script.together, judgement.pairs, judgement.in_turns) == ([1, 2, 3, 4, 5, 6, 7], 8, 7)
+
+
+@pytest.mark.parametrize(
+    ("script", "choices", "environment"),
+    [
+        pytest.param(Script(odd=frozenset({("pair", "rewritten")})), {}, {}, id="what differs may read other files"),
+        pytest.param(Script(busy=0.5), {}, {}, id="what waits goes on waiting while it is stopped"),
+        pytest.param(Script(host_bytes=2**60), {}, {}, id="two do not fit into memory"),
+        pytest.param(Script(), {}, {"cuda": True, "capability": "7.5"}, id="a GPU computes on while it is stopped"),
+        pytest.param(Script(), {"launcher": ("torchrun",)}, {}, id="workers of a launcher lead groups of their own"),
+    ],
+)
+def test_one_run_follows_the_other_where(
+    monkeypatch: pytest.MonkeyPatch, script: Script, choices: dict[str, object], environment: Environment
+) -> None:
+    started(monkeypatch, script, environment)
+    verify(replace(Plan(Path("a.py"), Path("b.py"), "precision"), **choices))  # type: ignore[arg-type]
+    assert script.together == []
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param("crashed", id="it fails, as it finds its port taken"),
+        pytest.param("odd", id="it differs, as it reads what the other wrote"),
+    ],
+)
+def test_a_pair_that_does_not_go_well_in_turns_is_run_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    script = Script(in_turns=frozenset({what}))
+    judgement = judged(monkeypatch, script)
+    assert (script.together, judgement.in_turns) == ([1], 0)
+    assert (judgement.run, judgement.equality, judgement.speed) == ("ok", "equal", "no-difference")
+
+
+def test_whoever_ends_a_pair_in_turns_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(in_turns=frozenset({"interrupted"}))
+    judgement = judged(monkeypatch, script)
+    assert (script.together, judgement.interrupted, judgement.pairs) == ([1], True, 1)
 
 
 CHECK = [("check", "original", 0), ("check", "rewritten", 0)]
@@ -334,7 +400,7 @@ def test_iterations_that_were_asked_for_are_run(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_progress_knows_how_many_runs_there_are_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(iterations=10, noise=(0.03, -0.03))
+    script = Script(iterations=10, noise=(0.03, -0.03), busy=0.0)
     started(monkeypatch, script)
     seen: list[Progress] = []
     verify(Plan(Path("a.py"), Path("b.py")), seen.append)

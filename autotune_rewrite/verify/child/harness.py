@@ -2,7 +2,7 @@
 
 This file is executed inside the measured child process, where alone torch is imported. It stands on torch and the
 standard library only, so that it runs wherever the script runs; so do the files beside it, which it loads by itself:
-``recorder.py`` with ``measures.py`` and ``passes.py``, and the package ``simulated`` on demand.
+``clock.py``, ``recorder.py`` with ``measures.py`` and ``passes.py``, and the package ``simulated`` on demand.
 
 It observes through hooks and never waits for the device: a loss is copied, on the device, into a buffer that was
 allocated before, and read when the script has ended. ``CONFIG`` is a JSON object with the keys of ``Config``. The
@@ -30,12 +30,10 @@ from multiprocessing import spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-STARTED, STARTED_AT = time.perf_counter(), time.time()
-
-import torch  # noqa: E402 - its import is timed
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from autotune_rewrite.verify.child import clock
 
 
 def beside(name: str) -> Any:  # noqa: ANN401 - its names are known where types are checked
@@ -50,6 +48,13 @@ def beside(name: str) -> Any:  # noqa: ANN401 - its names are known where types 
         spec.loader.exec_module(module)
     return sys.modules[known]
 
+
+if not TYPE_CHECKING:
+    clock = beside("clock")
+
+STARTED, STARTED_AT = clock.now(), time.time() - clock.stopped()
+
+import torch  # noqa: E402 - its import is timed
 
 if TYPE_CHECKING:
     from autotune_rewrite.verify.child.measures import number
@@ -267,7 +272,7 @@ def execute(config: Config, script: str, watching: Callable[[Config], Recorder])
         traceback = error.__traceback__.tb_next if error.__traceback__ else None
         show(error.with_traceback(traceback))
         ended, status = "raised", 1
-    end = time.perf_counter()
+    end = clock.now()
     if recorder.forked:
         return status  # a fork of the script that came to its end: the record is the first process's
     if recorder.cut is not None:
@@ -296,9 +301,10 @@ def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: 
         recorder: The hooks.
         config: Of this run.
         ended: How the script ended.
-        start: When it was started, by ``time.perf_counter``.
+        start: When it was started, by ``clock.now``.
         end: When it ended.
     """
+    busy = clock.busy() - recorder.busy
     whole = ended != "raised"
     if whole and config["capability"] is None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.set_sync_debug_mode("default")  # or what refuses the script to wait refuses us to read
@@ -327,13 +333,14 @@ def recorded(recorder: Recorder, config: Config, ended: str, start: float, end: 
         started_at=STARTED_AT,
         import_seconds=start - STARTED,
         script_seconds=end - start,
+        busy_seconds=busy,
         bookkeeping_seconds=0.0,
         device_allocated=torch.cuda.max_memory_allocated() if cuda else None,
         device_reserved=torch.cuda.max_memory_reserved() if cuda else None,
         host_bytes=peak_memory(),
         environment=environment(config["capability"]) if whole else {},
     )
-    record["bookkeeping_seconds"] = time.perf_counter() - end
+    record["bookkeeping_seconds"] = clock.now() - end
     return record
 
 

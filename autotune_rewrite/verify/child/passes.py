@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +20,7 @@ SEEN = "_torchfast_pass"
 
 
 class Pass:
-    """A pass through a data loader. Times are those of ``time.perf_counter``."""
+    """A pass through a data loader. Times are those of the clock that ``Passes`` reads."""
 
     __slots__ = ("batches", "end", "iterations", "samples", "start", "waited")
 
@@ -35,15 +34,16 @@ class Passes:
 
     Args:
         most: Ends every pass after so many batches, or never.
+        now: The clock.
     """
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most: int | None, now: Callable[[], float]) -> None:
         self.all: list[Pass] = []
         self.waited = 0.0
         """Seconds that batches were waited for, in all."""
         self.off = False
         """Whether this is a fork of the script: it is not the run."""
-        self._most = most
+        self._most, self._now = most, now
         self._fresh: list[Pass] = []
         """The passes that gave a batch since the last backward call."""
         self._loading = False
@@ -63,13 +63,13 @@ class Passes:
         def watched(loader: Any) -> Any:  # noqa: ANN401 - a data loader, and its iterator
             if not self._is_training():
                 return begin(loader)
-            start = time.perf_counter()
+            start = self._now()
             self._loading = True
             try:
                 batches = begin(loader)
             finally:
                 self._loading = False
-            waited = time.perf_counter() - start
+            waited = self._now() - start
             self.waited += waited
             self.all.append(Pass(start, waited))
             with contextlib.suppress(AttributeError):  # an iterator of the script's own may take no attributes
@@ -89,7 +89,7 @@ class Passes:
             if self._most is not None and seen.batches >= self._most:
                 self._end(seen)
                 raise StopIteration
-            start = time.perf_counter()
+            start = self._now()
             self._loading = True
             try:
                 batch = following(batches)
@@ -98,7 +98,7 @@ class Passes:
                 raise
             finally:
                 self._loading = False
-                seen.end = time.perf_counter()
+                seen.end = self._now()
                 seen.waited += seen.end - start
                 self.waited += seen.end - start
             seen.batches += 1

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import sys
-import time
 from array import array
 from collections import deque
 from importlib.abc import MetaPathFinder
@@ -27,18 +26,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from importlib.machinery import ModuleSpec
 
-    from autotune_rewrite.verify.child import measures, passes
+    from autotune_rewrite.verify.child import clock, measures, passes
     from autotune_rewrite.verify.child.harness import Config
 else:
     # As the harness loads this file: what lies beside it takes a name that no script may want.
     def beside(name: str) -> types.ModuleType:
-        """The module that lies beside this one."""
-        spec = spec_from_file_location(f"__torchfast_{name}__", Path(__file__).with_name(f"{name}.py"))
-        module = sys.modules[spec.name] = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+        """The module that lies beside this one; the harness may have loaded it."""
+        known = f"__torchfast_{name}__"
+        if known not in sys.modules:
+            spec = spec_from_file_location(known, Path(__file__).with_name(f"{name}.py"))
+            module = sys.modules[known] = module_from_spec(spec)
+            spec.loader.exec_module(module)
+        return sys.modules[known]
 
-    measures, passes = beside("measures"), beside("passes")
+    clock, measures, passes = beside("clock"), beside("measures"), beside("passes")
 
 WINDOW = 0.5
 """Seconds of what was seen that may be lost when the process is killed."""
@@ -84,11 +85,14 @@ class Record(TypedDict):
     moved: list[int]
     """For each optimizer, how many of its parameters are not as they were at its creation."""
     started_at: float
-    """When this file was started, in seconds since 1970: another process has another ``perf_counter``."""
+    """When this file was started, in seconds since 1970: another process has another ``perf_counter``. Less the time
+    that it had been stopped before."""
     import_seconds: float
     """From the start of this file to the script's start: nearly all of it is ``import torch``."""
     script_seconds: float
     """From the script's start to its end, or to where it was cut."""
+    busy_seconds: float
+    """Of them, those in which the main thread computed, or waited for nothing but a processor."""
     bookkeeping_seconds: float
     """From the script's end until the record was written."""
     device_allocated: int | None
@@ -108,12 +112,13 @@ class Recorder:
 
     def __init__(self, config: Config) -> None:
         self.limit = config["iterations"]
-        self.end = math.inf if config["seconds"] is None else time.perf_counter() + config["seconds"]
+        self.end = math.inf if config["seconds"] is None else clock.now() + config["seconds"]
         self.times, self.waits, self.compiles = array("d"), array("d"), array("d")
-        self.passes = passes.Passes(config["batches"])
+        self.passes = passes.Passes(config["batches"], clock.now)
         self.cut: float | None = None
         """When the run was ended because it had its iterations."""
-        self._start = 0.0
+        self._start = self.busy = 0.0
+        """When the script was started, and how busy the main thread had been until then."""
         self._path = ""
         self._file = -1
         self.give_up: Callable[[], None] = sys.exit
@@ -168,7 +173,8 @@ class Recorder:
             record: The file that windows go to, if any.
         """
         self._path = record or ""
-        self._start = time.perf_counter()
+        self.busy = clock.busy()
+        self._start = clock.now()
         self._next_window = self._start + WINDOW
         return self._start
 
@@ -233,7 +239,7 @@ class Recorder:
         return watched
 
     def _iteration(self, tensors: Any) -> None:  # noqa: ANN401 - a tensor or a sequence of them
-        now = time.perf_counter()
+        now = clock.now()
         # What most scripts have costs least: a number of the CPU's.
         plain = type(tensors) is torch.Tensor and tensors.is_cpu
         losses = (tensors,) if plain or isinstance(tensors, torch.Tensor) else tensors
@@ -299,7 +305,7 @@ class Recorder:
             if not values:
                 replay(graph)
                 return
-            now = time.perf_counter()
+            now = clock.now()
             iterations = [self._begun(now) for _ in values]
             replay(graph)
             for iteration, value in zip(iterations, values, strict=True):
@@ -382,7 +388,7 @@ class Recorder:
         return watched
 
     def _compiled(self, *_: object) -> None:
-        self.compiles.append(time.perf_counter())
+        self.compiles.append(clock.now())
 
     def _watched_creation(self, create: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(create)
