@@ -200,6 +200,32 @@ class Attention(nn.Module):
 )
 
 
+CAUSAL = (
+    IMPORTS
+    + """\
+class Attention(nn.Module):
+    def __init__(self, length):
+        super().__init__()
+        mask = torch.tril(torch.ones(length, length))
+{}        self.register_buffer("mask", mask)
+{}
+    def forward(self, x):
+        B, T, C = x.shape
+        s = (x @ x.mT).masked_fill(self.mask[:T, :T] == 0, float("-inf"))
+        return s.softmax(-1) @ x
+"""
+)
+_SCORED = """\
+        s = (x @ x.mT).masked_fill(self.mask[:T, :T] == 0, float("-inf"))
+        return s.softmax(-1) @ x
+"""
+NO_TRIANGLE = CAUSAL.replace(
+    _SCORED,
+    f"        return {CALL}(\n            x, x, x, attn_mask=self.mask[:T, :T] != 0, scale=1.0\n        )\n",
+)
+FUSED_TRIANGLE = CAUSAL.replace(_SCORED, f"        return {CALL}(x, x, x, is_causal=True, scale=1.0)\n")
+
+
 def function(body: str) -> str:
     return START + SCORES + body
 
@@ -259,6 +285,27 @@ REWRITTEN = {
         + "        return self.drop((q @ k.mT).softmax(-1)) @ v\n\nfor part in Attention(8, 0).modules():\n    if isinstance(part, nn.Dropout):\n        part.train()\n",
         LAYER
         + f"        return {CALL}(\n            q, k, v, dropout_p=self.drop.p if self.drop.training else 0.0, scale=1.0\n        )\n\nfor part in Attention(8, 0).modules():\n    if isinstance(part, nn.Dropout):\n        part.train()\n",
+    ),
+    "a triangle of which the first columns are written anew": (
+        CAUSAL.replace("{}", "        mask[:3, :3] = 1\n", 1).replace("{}", ""),
+        NO_TRIANGLE.replace("{}", "        mask[:3, :3] = 1\n", 1).replace("{}", ""),
+    ),
+    "a triangle of the layer into which it writes": (
+        CAUSAL.replace("{}", "", 1).replace("{}", "        self.mask[..., :3] = 1\n"),
+        NO_TRIANGLE.replace("{}", "", 1).replace("{}", "        self.mask[..., :3] = 1\n"),
+    ),
+    "a triangle that other code changes": (
+        CAUSAL.replace("{}", "") + "\nlayer = Attention(8)\nlayer.mask.fill_(1)\n",
+        NO_TRIANGLE.replace("{}", "") + "\nlayer = Attention(8)\nlayer.mask.fill_(1)\n",
+    ),
+    "a triangle in the place of which other code puts a mask": (
+        CAUSAL.replace("{}", "") + "\nlayer = Attention(8)\nlayer.mask = torch.ones(8, 8)\n",
+        NO_TRIANGLE.replace("{}", "") + "\nlayer = Attention(8)\nlayer.mask = torch.ones(8, 8)\n",
+    ),
+    "a triangle under the name of what other layers are given": (
+        CAUSAL.replace("{}", "") + "\nother = nn.Linear(8, 8)\nother.mask = torch.ones(8, 8)\nother.mask[0] = 0\n",
+        FUSED_TRIANGLE.replace("{}", "")
+        + "\nother = nn.Linear(8, 8)\nother.mask = torch.ones(8, 8)\nother.mask[0] = 0\n",
     ),
     "a function of the project asks whether there is a mask": (
         IMPORTS

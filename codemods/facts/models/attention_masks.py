@@ -6,11 +6,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, unparsed
-from codemods.dataflow.values import Made
+from codemods.dataflow.values import Made, class_of
 from codemods.facts.cost.definitions import binding
 from codemods.facts.models.applied import applied, layers, whole_number
 from codemods.facts.models.local_numbers import is_infinite, is_large_negative
 from codemods.facts.models.local_shapes import is_settled
+from codemods.facts.models.local_steps import is_written_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,7 +114,7 @@ class _Triangles:
     def _filled(self, module: Module, node: ast.expr) -> tuple[float, str] | None:
         """The one number in a new square matrix, and its size."""
         if isinstance(node, ast.Name):
-            given = binding(self._flow, node)
+            given = self._bound(module, node)
             return self._filled(module, given) if isinstance(given, ast.Call) and module.holds(given) else None
         if not isinstance(node, ast.Call):
             return None
@@ -155,7 +156,7 @@ class _Triangles:
         self, module: Module, node: ast.Name | ast.Attribute, seen: frozenset[ast.AST]
     ) -> tuple[Halves, str] | None:
         if isinstance(node, ast.Name):
-            given = binding(self._flow, node)
+            given = self._bound(module, node)
             found = self.of(module, given, seen) if given is not None and module.holds(given) else None
             if found is None or given is None or module.function(given) is module.function(node):
                 return found
@@ -168,12 +169,34 @@ class _Triangles:
             return None
         return (found_in[0][0], WHOLE) if found_in[0] is not None else None
 
+    def _bound(self, module: Module, name: ast.Name) -> ast.expr | None:
+        """What the only statement that binds a name gives it, where nothing writes into that."""
+        scope = module.function(name)
+        alike = (each for each in module.nodes(ast.Name) if each.id == name.id and module.function(each) is scope)
+        return None if any(is_written_to(module, each) for each in alike) else binding(self._flow, name)
+
+    def _is_changed(self, name: str, class_: ast.ClassDef) -> bool:
+        """Whether code writes into the mask of an object, or gives it another one from outside of its class."""
+        family = self._flow.family(class_)
+        for module in self._flow.modules:
+            for each in module.nodes(ast.Attribute):
+                if each.attr != name:
+                    continue
+                owners = [class_of(value) for value in self._flow.values(each.value)]
+                is_its_own = any(owner in family for owner in owners)
+                is_given = not isinstance(each.ctx, ast.Load) and not set(family) & set(module.ancestors(each))
+                if (is_its_own or not owners) and (is_given or is_written_to(module, each)):
+                    return True
+        return False
+
     def _stored(self, module: Module, node: ast.Attribute) -> Iterator[tuple[Module, ast.expr]]:
         """What the class gives the attribute, by an assignment or as a buffer."""
         function = module.function(node)
         class_ = self._flow.owner(function) if isinstance(function, FUNCTIONS) else None
         if class_ is None or not isinstance(node.value, ast.Name):
             return
+        if self._is_changed(node.attr, class_):
+            yield module, node
         for each in self._flow.family(class_):
             where = next(other for other in self._flow.modules if other.holds(each))
             for store in where.stores.get(unparsed(node), ()):

@@ -80,6 +80,18 @@ def may_change(statement: ast.AST, name: str) -> bool:
     return False
 
 
+def is_written_to(module: Module, node: ast.expr) -> bool:
+    """Whether code writes here into the tensor of a name or attribute: ``mask[:, :4] = 1``, ``mask.zero_()``."""
+    above = module.parent(node)
+    while isinstance(above, ast.Subscript) and above.value is node:
+        node, above = above, module.parent(above)
+        if not isinstance(node.ctx, ast.Load):
+            return True
+    is_called = isinstance(above, ast.Attribute) and isinstance(module.parent(above), ast.Call)
+    is_updated = isinstance(above, ast.AugAssign) and above.target is node
+    return is_updated or (is_called and isinstance(above, ast.Attribute) and is_in_place(above.attr))
+
+
 def _root(node: ast.expr) -> str:
     """The name that an expression begins with: ``q`` of ``q[0].data``."""
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
