@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 _NAME = DROPOUT.rpartition(".")[2]
+_SWITCHES = frozenset({"train", "eval", "training"})
+"""Attributes and methods by which a layer is put into training or evaluation."""
 _HALF = "0.5"
 """The share that a dropout drops where nothing is said."""
 
@@ -123,14 +125,21 @@ def _switches_dropouts(script: Script) -> bool:
     """Whether some code asks for dropouts, as that does which switches them alone: to drop while it evaluates."""
     for module in script.modules:
         for node in module.nodes(ast.Name, ast.Attribute):
-            called = module.parent(node)
-            is_made = isinstance(called, ast.Call) and called.func is node
-            if not is_made and any(each.name == DROPOUT for each in script.flow.values(node) if each.site is None):
+            above = module.parent(node)
+            made = [each for each in script.flow.values(node) if each.name == DROPOUT]
+            is_made = isinstance(above, ast.Call) and above.func is node
+            is_switched = isinstance(above, ast.Attribute) and above.attr in _SWITCHES and not _is_read(above)
+            if any(is_switched if each.site is not None else not is_made for each in made):
                 return True
         # `if type(part).__name__.startswith("Dropout"):`
         if any(each.value == _NAME for each in module.nodes(ast.Constant)):
             return True
     return False
+
+
+def _is_read(node: ast.Attribute) -> bool:
+    """Whether only the mode is asked for: ``self.drop.training``."""
+    return node.attr == "training" and isinstance(node.ctx, ast.Load)
 
 
 def _scale(module: Module, scale: Scale) -> str:

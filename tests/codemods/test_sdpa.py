@@ -286,6 +286,12 @@ REWRITTEN = {
         LAYER
         + f"        return {CALL}(\n            q, k, v, dropout_p=self.drop.p if self.drop.training else 0.0, scale=1.0\n        )\n\nfor part in Attention(8, 0).modules():\n    if isinstance(part, nn.Dropout):\n        part.train()\n",
     ),
+    "one dropout is switched alone": (
+        LAYER
+        + "        return self.drop((q @ k.mT).softmax(-1)) @ v\n\nlayer = Attention(8, 0).eval()\nlayer.drop.train()\n",
+        LAYER
+        + f"        return {CALL}(\n            q, k, v, dropout_p=self.drop.p if self.drop.training else 0.0, scale=1.0\n        )\n\nlayer = Attention(8, 0).eval()\nlayer.drop.train()\n",
+    ),
     "a triangle of which the first columns are written anew": (
         CAUSAL.replace("{}", "        mask[:3, :3] = 1\n", 1).replace("{}", ""),
         NO_TRIANGLE.replace("{}", "        mask[:3, :3] = 1\n", 1).replace("{}", ""),
