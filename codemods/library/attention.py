@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 FUSED = "torch.nn.functional.scaled_dot_product_attention"
 FUSED_SINCE = (2, 1)
-"""The torch since which it takes ``scale``, and since which autocast converts what it is given to one format."""
+"""The torch since which it takes ``scale`` (pull request 95259; the pages of 2.0 have none, those of 2.1 do), and since
+which autocast converts what it is given to one format."""
 SOFTMAX = "torch.nn.Softmax"
 DROPOUT = "torch.nn.Dropout"
 IDENTITY = "torch.nn.Identity"
@@ -19,8 +20,6 @@ FILLS = frozenset({"masked_fill", "masked_fill_"})
 DIVISIONS = frozenset({"div", "div_", "divide", "divide_", "true_divide", "true_divide_"})
 FACTORS = frozenset({"mul", "mul_", "multiply", "multiply_"})
 SUMS = frozenset({"add", "add_"})
-FEW_DIMENSIONS = 3
-"""Tensors of so few dimensions have no dimension for heads: torch's fused kernels take four, and no others."""
 VIEWS = frozenset({"view", "view_as"})
 """Methods that fail for some layouts in memory."""
 KEEPS_LAYOUT = frozenset(

@@ -350,6 +350,14 @@ LEFT = {
         LAYER + "        self.kept = (q @ k.mT).softmax(-1)\n        return self.kept @ v\n",
         USED.format(18),
     ),
+    "a branch drops weights": (
+        function("    w = s.softmax(-1)\n    if flag is not None:\n        w = flag(w)\n    return w @ v\n"),
+        "what is done to the weights depends on a condition (line 9)",
+    ),
+    "a branch drops weights that are returned": (
+        function("    w = s.softmax(-1)\n    if flag is not None:\n        w = flag(w)\n    return w @ v, w\n"),
+        USED.format(8),
+    ),
     "weights have two uses": (function("    w = s.softmax(-1)\n    return w @ v + w @ mask\n"), USED.format(8)),
     "weights are deleted": (
         function("    w = s.softmax(-1)\n    y = w @ v\n    del s, w\n    return y\n"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.source import walk
+from codemods.dataflow.source import unparsed, walk
 from codemods.facts.models.applied import applied, layers, whole_number
 from codemods.facts.models.attention_masks import WHOLE, is_lowest, triangle
 from codemods.facts.models.attention_scores import (
@@ -22,7 +22,7 @@ from codemods.facts.models.attention_scores import (
 )
 from codemods.facts.models.local_numbers import is_number, radicand
 from codemods.facts.models.local_shapes import UNKNOWN, Shapes
-from codemods.facts.models.local_steps import later_reads
+from codemods.facts.models.local_steps import later_reads, may_change
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.attention import DROPOUT, IDENTITY, PRODUCTS, means_of
 
@@ -114,7 +114,7 @@ class AttentionReader:
             if isinstance(above, ast.Assign) and [type(each) for each in above.targets] == [ast.Name]:
                 read = self._read_next(above, block)
                 if read is None:
-                    return self._used(above)
+                    return self._why_conditional(above, block) or self._used(above)
                 node = read
                 continue
             if isinstance(above, (ast.Attribute, ast.List, ast.Tuple)):
@@ -147,6 +147,19 @@ class AttentionReader:
             if names:
                 return None
         return None
+
+    def _why_conditional(self, statement: ast.Assign, block: list[ast.stmt]) -> Reason | None:
+        """Why the weights that a statement gives a name are not known, where one branch changes them: drops some."""
+        name = unparsed(statement.targets[0])
+        later = block[block.index(statement) + 1 :] if statement in block else []
+        branch = next((each for each in later if name in _names(each)), None)
+        if not isinstance(branch, ast.If) or not may_change(branch, name):
+            return None
+        read = [each for one in later[later.index(branch) + 1 :] for each in _names(one).get(name, ())]
+        if len(read) != 1:
+            return None
+        text = f"what is done to the weights depends on a condition ({HERE})"
+        return Reason("other-attention", text, (at(self.module, branch),))
 
     def _multiplied(self, node: ast.expr, weights: ast.expr) -> tuple[ast.expr, Operand, str] | None:
         """The product of the weights and the values that an expression is."""
@@ -334,6 +347,14 @@ class AttentionReader:
         return not any(
             low < self.module.span(each)[0] < high for each in stores if self.module.function(each) is function
         )
+
+
+def _names(statement: ast.stmt) -> dict[str, list[ast.Name]]:
+    found: dict[str, list[ast.Name]] = {}
+    for each in walk(statement):
+        if isinstance(each, ast.Name):
+            found.setdefault(each.id, []).append(each)
+    return found
 
 
 def _depth_of(node: ast.expr) -> ast.expr | None:
