@@ -12,6 +12,8 @@ import click
 
 from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
+from autotune_rewrite.cli.narrowing import Narrowing
+from autotune_rewrite.cli.narrowing import write_baseline as write_baseline_
 from autotune_rewrite.cli.selection import Chosen, with_selection
 from autotune_rewrite.cli.writing import Writer, carry_out
 from autotune_rewrite.errors import FileError
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 @click.option("--statistics", is_flag=True, help="Count findings by rule, in the place of telling each.")
 @click.option("--diff", is_flag=True, help="Show the changes, too.")
 @click.option("--fix", is_flag=True, help="Write the changes.")
+@click.option("--diff-base", metavar="REV", help="Tell only what stands on lines changed since this git revision.")
+@click.option("--baseline", metavar="FILE", help="Tell only what this file does not know.")
+@click.option("--write-baseline", metavar="FILE", help="Write what is found to this file, and pass.")
 @click.option("--fail-on", metavar="LEVEL", help="The farthest promise of findings that fail, or never.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @click.option("--no-cache", is_flag=True, help="Read all files again, and remember nothing.")
@@ -51,6 +56,9 @@ def check(  # noqa: PLR0913 - the command line has these options
     statistics: bool,
     diff: bool,
     fix: bool,
+    diff_base: str | None,
+    baseline: str | None,
+    write_baseline: str | None,
     fail_on: str | None,
     exit_zero: bool,
     no_cache: bool,
@@ -60,6 +68,10 @@ def check(  # noqa: PLR0913 - the command line has these options
     chosen = replace(chosen, fail_on=fail_on)
     form = _configured_format() if form is None else form
     _refuse_contradictions(paths, form, statistics=statistics, diff=diff, fix=fix, profile=profile)
+    if (diff or fix) and (baseline, diff_base, write_baseline) != (None, None, None):
+        raise Fault("--diff and --fix are about all changes: --baseline and --diff-base choose among findings")
+    if write_baseline is not None and (baseline, diff_base) != (None, None):
+        raise Fault("--write-baseline writes all findings: --baseline and --diff-base leave some out")
     hint = "" if diff or fix or paths == (STDIN,) else "--diff shows them, --fix writes them"
     report = Report(
         form,
@@ -73,18 +85,23 @@ def check(  # noqa: PLR0913 - the command line has these options
     )
     if diff or fix:
         _changes(paths, chosen, report, fix=fix, exit_zero=exit_zero)
+    narrowing = Narrowing(baseline, diff_base)
     report.limits = limits = None if profile is None else _limits(profile)
     rewrites: list[Rewrite] = []
     for said in _said(paths, chosen, cached=not no_cache, fixes=form in WITH_FIXES and not statistics):
         if isinstance(said, FileError):
             report.fail(said)
         elif limits is None:
-            report.add(said)
+            report.add(narrowing(said))
         else:
-            rewrites.append(said)
+            rewrites.append(narrowing(said))
     for each in () if limits is None else _in_order(rewrites, limits):
         report.add(each)
     report.end(diffs=False)
+    if write_baseline is not None:
+        write_baseline_(write_baseline, report.rewrites)
+        _exit(report, fails=False)
+    narrowing.end(quiet=quiet)
     _exit(report, fails=any(each.fails for each in report.rewrites) and not exit_zero)
 
 

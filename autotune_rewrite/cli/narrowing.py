@@ -1,0 +1,82 @@
+"""The options of ``check`` that choose among findings: what is new, and what a change touches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.findings import say
+from autotune_rewrite.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from autotune_rewrite.checking.baseline import Baseline
+    from autotune_rewrite.rewriting.results import Rewrite
+
+
+class Narrowing:
+    """Leaves out what is known, or what no change touches."""
+
+    def __init__(self, baseline: str | None, diff_base: str | None) -> None:
+        """What was asked for.
+
+        Raises:
+            Fault: when the baseline cannot be read.
+        """
+        self._path = baseline
+        self._baseline = None if baseline is None else _read(baseline)
+        self._revision = diff_base
+
+    def __call__(self, rewrite: Rewrite) -> Rewrite:
+        """The same with fewer findings.
+
+        Raises:
+            Fault: when git cannot say what was changed.
+        """
+        if self._revision is not None:
+            from autotune_rewrite.checking.touched import only_touched
+
+            try:
+                rewrite = only_touched(rewrite, self._revision)
+            except FileError as error:
+                raise Fault(str(error)) from error
+        return rewrite if self._baseline is None else self._baseline.without_known(rewrite)
+
+    def end(self, *, quiet: bool) -> None:
+        """Say what the baseline left out, and whether it is out of date."""
+        from autotune_rewrite.report.summary import counted
+
+        if self._baseline is None or quiet:
+            return
+        left_out, gone = self._baseline.left_out, self._baseline.gone
+        if left_out:
+            say(f"note: {self._path} knows {counted(left_out, 'finding')}")
+        if gone:
+            say(f"note: {counted(gone, 'finding')} of {self._path} {'is' if gone == 1 else 'are'} not there any more")
+
+
+def write_baseline(path: str, rewrites: Iterable[Rewrite]) -> None:
+    """Write what was found, and say so.
+
+    Raises:
+        Fault: when the file cannot be written.
+    """
+    from autotune_rewrite.checking import baseline
+    from autotune_rewrite.report.summary import counted
+
+    try:
+        number = baseline.write(Path(path), rewrites)
+    except FileError as error:
+        raise Fault(str(error)) from error
+    say(f"{path}: {counted(number, 'finding')} written")
+
+
+def _read(path: str) -> Baseline:
+    from autotune_rewrite.checking.baseline import Baseline
+
+    try:
+        return Baseline(Path(path))
+    except FileError as error:
+        raise Fault(str(error)) from error
