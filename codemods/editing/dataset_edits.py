@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
-from codemods.dataflow.names import bound_names
-from codemods.dataflow.source import FUNCTIONS
+from codemods.dataflow.names import assigned, bound_names
+from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.editing import problems
 from codemods.editing.lifting import can_stand_before, lifted, purpose
 from codemods.editing.naming import OF_DATA, all_written, taken_names
@@ -115,7 +115,7 @@ class DatasetEdits:
             data: Its name.
             is_singly: Whether its images may be transformed one by one.
         """
-        tall = self._at_once(value, node, data, _transform(value, data))
+        tall = self._at_once(value, node, data, _transform(value, self._module.statement(node), data))
         if tall is not None:
             return f"{tall[0]}\n{data} = {tall[1]}", tall[2]
         named = all_written(self._script, self._module, (_TENSORS, _COLLATE), node)
@@ -143,17 +143,22 @@ class DatasetEdits:
 
     def _own_name(self, node: ast.expr) -> str | None:
         """The name that the data set is given, where no function reads it that may meet what it was before."""
-        module = self._module
-        statement = module.parent(node)
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            return None
-        target = statement.targets[0]
+        module, statement = self._module, self._module.statement(node)
+        given = [target for target, value in assigned(statement) if value is node] if _is_one(statement) else []
+        target = given[0] if given else None
         if not isinstance(target, ast.Name):
             return None
         here = module.function(statement)
         same = (each for each in module.nodes(ast.Name) if each.id == target.id and module.function(each) is not here)
-        reading = [each for each in same if isinstance(each.ctx, ast.Load)]
+        reading = [each for each in same if isinstance(each.ctx, ast.Load) and self._is_of(each, here)]
         return target.id if all(map(self._asks_for_length, reading)) else None
+
+    def _is_of(self, name: ast.Name, scope: Callee | None) -> bool:
+        """Whether a function reads the variable of a function around it, or of the module, by that name."""
+        around = [each for each in self._module.ancestors(name) if isinstance(each, FUNCTIONS)]
+        inner = around[: around.index(scope)] if scope in around else around
+        is_seen = scope is None or scope in around
+        return is_seen and not any(name.id in bound_names(each) for each in inner)
 
     def _asks_for_length(self, name: ast.Name) -> bool:
         """``len(data)``, which is the same before and after."""
@@ -173,10 +178,17 @@ class DatasetEdits:
         return name
 
 
-def _transform(value: Value, data: str) -> str:
-    """How the transform of the data set is written where that was made just before."""
+def _is_one(statement: ast.stmt) -> TypeGuard[ast.Assign]:
+    """Whether it gives what is on its right to one name, or to each of several what is its: ``a, b = 1, 2``."""
+    names = [each.id for each in walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    return isinstance(statement, ast.Assign) and len(statement.targets) == 1 and len(set(names)) == len(names)
+
+
+def _transform(value: Value, statement: ast.stmt, data: str) -> str:
+    """How the transform of the data set is written below the statement that makes it."""
     given = given_transform(value.name, value.site) if isinstance(value.site, ast.Call) else None
-    return given.id if isinstance(given, ast.Name) and given.id != data else f"{data}.transform"
+    is_there = isinstance(given, ast.Name) and given.id not in bound_names(ast.Module([statement], []))
+    return ast.unparse(given) if given is not None and is_there else f"{data}.transform"
 
 
 def _names_of_images(data: str) -> Sequence[str]:

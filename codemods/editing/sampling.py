@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.names import assigned
 from codemods.editing import problems
 from codemods.editing.lifting import can_stand_before, purpose
 from codemods.editing.naming import all_written, taken_names
@@ -65,8 +66,10 @@ def _given(script: Script, loader: Loader, found: Batches, sampler: str, edits: 
     module, call = loader.module, loader.call
     added = AddArgument(module, call, "sampler", sampler)
     removed = [each.argument for each in edits if isinstance(each, RemoveArgument)]
-    line = columns(module, added, removed)
-    name = _name_before(script, loader, found) if line is not None and line > width(module) else None
+    line, several = columns(module, added, removed), len(_beside(script, loader)) + 1
+    joined = len(module.lines[(call.end_lineno or call.lineno) - 1].rstrip()) + several * len(f", sampler={sampler}")
+    is_wide = (line is not None and line > width(module)) or (several > 1 and joined > module.widest)
+    name = _name_before(script, loader, found) if is_wide else None
     if name is None:
         return [added]
     return [
@@ -80,15 +83,25 @@ def _name_before(script: Script, loader: Loader, found: Batches) -> str | None:
     module, call = loader.module, loader.call
     statement = module.statement(call)
     parts = [each for each in (found.rows, found.size, found.drop_last, found.generator) if each is not None]
-    beside = [each for each in script.loaders if each.call is not call and module.holds(each.call)]
-    is_alone = all(module.statement(each.call) is not statement for each in beside)
+    has_name = isinstance(statement, ast.Assign) and any(each is call for _, each in assigned(statement))
     insert = Insert(module, statement, "", "before")
-    if not is_alone or not all(map(_is_plain, parts)) or problems.problem(insert) is not None:
+    if (
+        (_beside(script, loader) and not has_name)
+        or not all(map(_is_plain, parts))
+        or problems.problem(insert) is not None
+    ):
         return None
     if not can_stand_before(script.flow, module, call):
         return None
     taken = taken_names(module)
     return next((each for each in _names(purpose(module, found.size)) if each not in taken), None)
+
+
+def _beside(script: Script, loader: Loader) -> list[Loader]:
+    """The other loaders that its statement makes."""
+    module, call = loader.module, loader.call
+    others = [each for each in script.loaders if each.call is not call and module.holds(each.call)]
+    return [each for each in others if module.statement(each.call) is module.statement(call)]
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -120,6 +120,40 @@ def test_one_that_a_function_reads_has_no_other_value_before() -> None:
     rewrites(MADE + function + LOADER, made.replace("transform)\n", "transform))))\n") + function + LOADER, DECODING)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param("def report(data):\n    return data\n", id="a parameter"),
+        pytest.param("def report():\n    data = 3\n    return data\n", id="a variable of its own"),
+    ],
+)
+def test_a_function_may_have_another_variable_of_that_name(function: str) -> None:
+    rewrites(MADE + function + LOADER, MADE + ONCE + function + LOADER)
+
+
+def test_a_function_that_hands_its_data_set_out_reads_it_once_under_its_name() -> None:
+    def indented(code: str) -> str:
+        return "".join(f"    {line}" for line in code.splitlines(keepends=True))
+
+    made = "def load():\n{}    return data\n\n\ndata = load()\n"
+    rewrites(made.format(indented(MADE)) + LOADER, made.format(indented(MADE + ONCE)) + LOADER)
+
+
+def test_several_that_a_statement_names_are_read_once_below_it() -> None:
+    made = (
+        'data, test_data = datasets.MNIST("data", transform=transform), datasets.KMNIST("data", transform=transform)\n'
+    )
+    test = ONCE.replace("data", "test_data").replace("images =", "test_images =").replace("(images", "(test_images")
+    test = test.replace(".test_data", ".data")
+    other = READ.replace("in loader", "in DataLoader(test_data)")
+    rewrites(made + LOADER + other, made + ONCE + test + LOADER + other)
+
+
+def test_a_transform_that_the_same_statement_replaces_is_asked_of_the_data_set() -> None:
+    made = 'data, transform = datasets.MNIST("data", transform=transform), None\n'
+    rewrites(made + LOADER, made + ONCE.replace("transform(", "data.transform(") + LOADER)
+
+
 def test_one_whose_length_a_function_asks_for_is_read_once_under_its_name() -> None:
     function = "def report():\n    print(len(data))\n"
     rewrites(MADE + function + LOADER, MADE + ONCE + function + LOADER)

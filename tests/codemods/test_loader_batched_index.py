@@ -58,6 +58,15 @@ def left(code: str, because: str, read: str = READ) -> None:
             id="before a line that gets too wide; its generator draws the order and the base seed",
         ),
         pytest.param(
+            "loader, val_loader = DataLoader(data, 8, shuffle=True), DataLoader(data, 9, shuffle=True)\n"
+            "for a, b in val_loader:\n    print(a.sum())",
+            "sampler = BatchSampler(RandomSampler(data), 8, drop_last=False)\n"
+            "val_sampler = BatchSampler(RandomSampler(data), 9, drop_last=False)\n"
+            "loader, val_loader = DataLoader(data, None, sampler=sampler), DataLoader(data, None, sampler=val_sampler)\n"
+            "for a, b in val_loader:\n    print(a.sum())",
+            id="two in a statement that gets too wide",
+        ),
+        pytest.param(
             "loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True)",
             "loader = DataLoader(TensorDataset(x, y), batch_size=None, "
             "sampler=BatchSampler(RandomSampler(x), 64, drop_last=False))",
