@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -16,7 +18,7 @@ import pytest
 
 from autotune_rewrite.verify import turns
 from autotune_rewrite.verify.plan import Plan, Turn, VerifyError
-from autotune_rewrite.verify.run import probe, run_in_turns, run_script
+from autotune_rewrite.verify.run import HARNESS, probe, run_in_turns, run_script
 
 if TYPE_CHECKING:
     from autotune_rewrite.verify.records import Run
@@ -305,6 +307,25 @@ def test_a_launcher_s_processes_train_together_and_the_first_is_recorded(tmp_pat
     assert 0.0 < seen.launch_seconds < seen.wall_seconds - seen.import_seconds
     cut = ran(tmp_path, script, launcher=launcher, arguments=("--epochs", "1"), iterations=5)
     assert (cut.outcome, cut.ended, cut.losses) == ("ok", "cut", seen.losses[:5]), cut.lines
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_it_ends_with_the_one_that_measures_while_it_still_imports_torch(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    config = json.dumps({"script": None, "argv": [""], "path": [], "capability": None, "record": str(record)})
+    starts = f"""
+        import subprocess, sys
+        from pathlib import Path
+        process = subprocess.Popen([sys.executable, {str(HARNESS)!r}, {config!r}])
+        while "libtorch" not in Path(f"/proc/{{process.pid}}/maps").read_text():
+            pass
+        print(process.pid)
+    """
+    killed = subprocess.run([sys.executable, "-c", dedent(starts)], stdout=subprocess.PIPE, check=True)
+    until = time.monotonic() + 60
+    while psutil.pid_exists(int(killed.stdout)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not record.exists()
 
 
 @pytest.mark.usefixtures("forked")

@@ -49,8 +49,19 @@ def beside(name: str) -> Any:  # noqa: ANN401 - its names are known where types 
     return sys.modules[known]
 
 
+def die_with_parent() -> None:
+    """Asks Linux to end this process when the one that measures is killed."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            set_parent_death_signal = 1
+            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
 if not TYPE_CHECKING:
     clock = beside("clock")
+
+if __name__ == "__main__":
+    die_with_parent()  # before the long import: what is stopped then would stay for ever
 
 STARTED, STARTED_AT = clock.now(), time.time() - clock.stopped()
 
@@ -214,14 +225,6 @@ def simulate_in_spawned_workers(capability: str, config: Config, script: str) ->
     spawn.get_preparation_data = prepared
 
 
-def die_with_parent() -> None:
-    """Asks Linux to end this process when the one that measures is killed."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            set_parent_death_signal = 1
-            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-
-
 def is_recorded(config: Config) -> bool:
     """Whether the record of this process counts: of those that a launcher started, only that of rank 0 does."""
     return not config["launched"] or all(os.environ.get(name, "0") == "0" for name in RANKS)
@@ -362,7 +365,6 @@ def main(watching: Callable[[Config], Recorder] = Recorder) -> int | str | None:
     """
     *added, configuration = sys.argv[1:]
     config: Config = json.loads(configuration)
-    die_with_parent()
     if not getattr(sys.flags, "safe_path", False):
         sys.path[:1] = config["path"]
     sys.argv[:] = [config["argv"][0], *added, *config["argv"][1:]]  # some launchers add arguments of their own

@@ -482,6 +482,7 @@ def _cost_of_mark(*, on_device: bool) -> float:
 
 def main() -> int | str | None:
     """Runs the script that the configuration names."""
+    harness.die_with_parent()
     return harness.main(Profiler)
 
 
