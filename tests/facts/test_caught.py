@@ -40,6 +40,8 @@ CATCHING = {
     "one of several": "except (OSError, RuntimeError): pass",
     "no type": "except: pass",
     "a type that is not known": "except errors: pass",
+    "the next batch is taken": "except RuntimeError as error:\n        if 'nan' in str(error):\n            continue\n        raise",
+    "the loop ends": "except RuntimeError as error:\n        if 'nan' in str(error):\n            break\n        raise error",
     "raised again under a condition": "except RuntimeError:\n        if model.training:\n            raise\n        print()",
 }
 
@@ -53,6 +55,8 @@ PASSING = {
     "another exception": "except (KeyboardInterrupt, ValueError): pass",
     "the script's own": "except Own: pass",
     "it is raised again": "except RuntimeError:\n        print()\n        raise",
+    "it is raised again after a loop": "except RuntimeError:\n        for p in model.parameters():\n"
+    "            if p.grad is None: continue\n        raise",
     "it ends as another one": "except RuntimeError as error:\n        raise ValueError from error",
     "nothing is handled": "finally: print()",
     "only for want of memory": "except torch.cuda.OutOfMemoryError: pass",

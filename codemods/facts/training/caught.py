@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import lasting
+from codemods.dataflow.source import LOOPS, lasting
 from codemods.dataflow.values import Class
 from codemods.facts.reach import Reach, own
 from codemods.facts.training.iterations import is_backward
@@ -76,13 +76,20 @@ def caught(flow: Flow, modules: Sequence[Module], *, only_memory: bool = False) 
 def _catching(flow: Flow, block: ast.Try | ast.With, *, only_memory: bool) -> Iterator[ast.AST]:
     if isinstance(block, ast.Try):
         for handler in block.handlers:
-            if not isinstance(handler.body[-1], ast.Raise) and _catches(flow, handler.type, only_memory=only_memory):
+            if _goes_on(handler) and _catches(flow, handler.type, only_memory=only_memory):
                 yield handler
         return
     for item in block.items:
         call = item.context_expr
         if isinstance(call, ast.Call) and any(each.name in _SUPPRESSING for each in flow.values(call.func)):
             yield from (each for each in call.args if _catches(flow, each, only_memory=only_memory))
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether the script may go on after the handler: it does not end in a ``raise``, or leaves before that."""
+    of_loops = {each for loop in own(handler, *LOOPS) for each in own(loop, ast.Continue, ast.Break)}
+    leaving = (each for each in own(handler, ast.Continue, ast.Break, ast.Return) if each not in of_loops)
+    return not isinstance(handler.body[-1], ast.Raise) or any(leaving)
 
 
 def _catches(flow: Flow, type_: ast.expr | None, *, only_memory: bool) -> bool:
