@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from codemods.dataflow.source import FUNCTIONS, children, kept, lasting
-from codemods.dataflow.values import Function, Instance, Made, Method
+from codemods.dataflow.values import Function, Instance, Made, Method, class_of
 from codemods.facts.models.layers import Model
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value
 
 Node = TypeVar("Node", bound=ast.AST)
+
+_ENTERS = ("__enter__", "__exit__")
 
 
 def own(node: ast.AST, *types: type[Node]) -> Iterator[Node]:
@@ -102,6 +104,15 @@ class Reach:
     def _called_in(self, node: ast.AST) -> Iterator[Callee]:
         for call in own(node, ast.Call):
             yield from self._run_by(call)
+        for item in own(node, ast.withitem):
+            yield from self._entered(item)
+
+    def _entered(self, item: ast.withitem) -> Iterator[Callee]:
+        """The project's code that runs where a block is entered and left."""
+        for value in self.flow.values(item.context_expr):
+            class_ = class_of(value) if isinstance(value, Instance) else None
+            methods = [self.flow.method(class_, name) for name in _ENTERS] if class_ is not None else []
+            yield from (each for each in methods if each is not None)
 
     def _run_by(self, call: ast.Call) -> Iterator[Callee]:
         values = self.flow.values(call.func)

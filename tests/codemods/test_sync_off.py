@@ -183,6 +183,18 @@ LEFT = {
         "for x in data:\n    start = time.perf_counter()\n    step(x)\n    print(time.perf_counter() - start)\n",
         CLOCK.format(M + 4),
     ),
+    "the block around it has the clock": (
+        "class Timer:\n    def __enter__(self):\n        self.start = time.time()\n"
+        "    def __exit__(self, *error):\n        print(time.time() - self.start)\n\n"
+        "for x in data:\n    with Timer():\n" + indented(STEP) + "        torch.cuda.synchronize()\n",
+        CLOCK.format(N + 3),
+    ),
+    "a decorator has the clock": (
+        "def timed(function):\n    def wrapper(x):\n        start = time.time()\n        function(x)\n"
+        "        print(time.time() - start)\n    return wrapper\n\n"
+        "@timed\ndef step(x):\n" + STEP + "    torch.cuda.synchronize()\n\nfor x in data:\n    step(x)\n",
+        CLOCK.format(N + 3),
+    ),
     "events of CUDA are the clock": (
         "end = torch.cuda.Event(enable_timing=True)\n" + LOOP + "    end.record()\n    torch.cuda.synchronize()\n",
         CLOCK.format(N + 1),

@@ -18,9 +18,31 @@ CLOCKS = {
         "import time\nclass Timer:\n    def tic(self):\n        self.t = time.time()\ntimer = Timer()\n"
         "for _ in range(3):\n    timer.tic()\n"
     ),
+    "where a block is entered": (
+        "import time\nclass Timer:\n    def __enter__(self):\n        self.t = time.time()\n"
+        "    def __exit__(self, *error):\n        pass\nfor _ in range(3):\n    with Timer() as timer:\n        pass\n"
+    ),
+    "where a block is left": (
+        "import time\nclass Timer:\n    def __enter__(self):\n        pass\n    def __exit__(self, *error):\n"
+        "        print(time.time())\ntimer = Timer()\nfor _ in range(3):\n    with timer:\n        pass\n"
+    ),
+    "by a decorator": (
+        "import time\ndef timed(function):\n    def wrapper(*args):\n        start = time.time()\n"
+        "        function(*args)\n        print(time.time() - start)\n    return wrapper\n"
+        "@timed\ndef f():\n    pass\nfor _ in range(3):\n    f()\n"
+    ),
+    "by a decorator with arguments": (
+        "import time\ndef timed(name):\n    def decorator(function):\n        def wrapper(*args):\n"
+        "            start = time.time()\n            function(*args)\n            print(name, time.time() - start)\n"
+        "        return wrapper\n    return decorator\n@timed('f')\ndef f():\n    pass\nfor _ in range(3):\n    f()\n"
+    ),
 }
 NONE = {
     "a date for a file": "import time\nfor _ in range(3):\n    time.strftime('%H')\n",
+    "a decorator that reads none": (
+        "import time\ndef kept(function):\n    return function\n@kept\ndef f():\n    pass\ntime.time()\n"
+        "for _ in range(3):\n    f()\n"
+    ),
     "outside of the loop": "import time\ntime.time()\nfor _ in range(3):\n    pass\n",
     "the script's own": "def time():\n    return 1\nfor _ in range(3):\n    time()\n",
 }

@@ -49,6 +49,11 @@ def reached(code: str, **others: str) -> set[str]:
         ("(lambda x: deep(x))(1)", {"lambda", "deep"}),
         ("helper", set()),
         ("class A:\n    def f(self):\n        helper(1)", set()),
+        (
+            "class A:\n    def __enter__(self):\n        helper(1)\n    def __exit__(self, *error):\n        pass\n\n"
+            "with A() as a:\n    pass",
+            {"__enter__", "__exit__", "helper", "deep"},
+        ),
     ],
 )
 def test_the_functions_that_it_reaches(code: str, expected: set[str]) -> None:
