@@ -36,6 +36,13 @@ STEERS_COLLECTION = words(
     "gc.disable gc.freeze gc.set_threshold gc.set_debug gc.get_objects gc.get_referrers gc.get_stats gc.get_count"
 )
 """Functions after which, or for which, it matters when garbage is collected."""
+SEES_COLLECTION = words(
+    """
+    weakref.ref weakref.proxy weakref.finalize weakref.WeakMethod weakref.WeakSet weakref.WeakKeyDictionary
+    weakref.WeakValueDictionary
+    """
+)
+"""Functions and classes that tell when an object is freed."""
 _OF_MEMORY = words(
     """
     memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached max_memory_cached

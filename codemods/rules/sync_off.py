@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.codemod import Codemod, Leaves, Phase, Promise, Rewrites
 from codemods.dataflow.names import words
 from codemods.editing.values import Remove
-from codemods.facts.devices.devices import for_cuda
+from codemods.facts.devices.devices import asks_for_device
 from codemods.facts.training.pauses import pauses
 from codemods.library.idling import Pause
 
@@ -110,17 +110,23 @@ for x in torch.randn(10, 8, 4):
 
 
 def _whole(script: Script, module: Module, statement: ast.stmt, taken: Collection[ast.stmt]) -> ast.stmt:
-    """The statement, or what is only there for it: the question whether there is CUDA, or the choice of a device."""
-    above = module.parent(statement)
-    if not isinstance(above, (ast.If, ast.With)) or not all(each in taken for each in above.body):
-        return statement
-    if isinstance(above, ast.With):
-        made = [value.name for item in above.items for value in script.flow.values(item.context_expr)]
-        return above if set(made) == {"torch.cuda.device"} else statement
-    if above.orelse or module.code(above).startswith("elif"):
-        return statement
-    is_question = for_cuda(script.flow, above.test) is not None and not _runs_code(script, above.test)
-    return above if is_question else statement
+    """The statement, or what is only there for it: the question which device is used, or the choice of one."""
+    whole, above = statement, module.parent(statement)
+    while isinstance(above, (ast.If, ast.With)) and _is_only_for(script, above, taken):
+        whole = whole if module.code(above).startswith("elif") else above
+        above = module.parent(above)
+    return whole
+
+
+def _is_only_for(script: Script, node: ast.stmt, taken: Collection[ast.stmt]) -> bool:
+    """Whether nothing is left of a statement without those that are taken out."""
+    if isinstance(node, ast.If):
+        is_question = asks_for_device(script.flow, node.test) and not _runs_code(script, node.test)
+        return is_question and all(_is_only_for(script, each, taken) for each in (*node.body, *node.orelse))
+    if isinstance(node, ast.With):
+        made = {value.name for item in node.items for value in script.flow.values(item.context_expr)}
+        return made == {"torch.cuda.device"} and all(_is_only_for(script, each, taken) for each in node.body)
+    return node in taken
 
 
 def _runs_code(script: Script, test: ast.expr) -> bool:

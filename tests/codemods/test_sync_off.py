@@ -44,6 +44,16 @@ GONE = {
     "with the comment on its line": "    torch.cuda.empty_cache()  # keep memory low\n",
     "with the question whether there is CUDA": "    if torch.cuda.is_available():\n        torch.cuda.empty_cache()\n",
     "with the device that it is for": "    with torch.cuda.device(0):\n        torch.cuda.empty_cache()\n",
+    "on each device that there may be": (
+        "    if torch.cuda.is_available():\n        torch.cuda.empty_cache()\n"
+        "    elif torch.backends.mps.is_available():\n        torch.mps.empty_cache()\n"
+    ),
+    "where the device's type is compared": (
+        '    if loss.device.type == "mps":\n        torch.mps.synchronize()\n'
+        '    else:\n        if loss.device.type == "cuda":\n            torch.cuda.synchronize()\n'
+    ),
+    "behind and": "    torch.cuda.is_available() and torch.cuda.synchronize()\n",
+    "in an expression that chooses": "    torch.cuda.synchronize() if torch.cuda.is_available() else None\n",
     "several under that question": (
         "    if torch.cuda.is_available():\n        torch.cuda.synchronize()\n        torch.cuda.empty_cache()\n"
     ),
@@ -53,6 +63,15 @@ GONE = {
 @pytest.mark.parametrize("code", GONE.values(), ids=GONE)
 def test_what_an_iteration_ends_with_goes(code: str) -> None:
     check_rewrites(SyncOff, HEAD + LOOP + code, HEAD + LOOP)
+
+
+def test_a_function_that_is_told_the_device_goes_with_its_call() -> None:
+    clean = (
+        "def clean(device):\n    if device.type == 'cuda':\n        torch.cuda.empty_cache()\n"
+        "    elif device.type == 'mps':\n        torch.mps.empty_cache()\n\ndevice = torch.device('cuda')\n"
+    )
+
+    check_rewrites(SyncOff, HEAD + clean + LOOP + "    clean(device)\n", HEAD + clean + LOOP)
 
 
 def test_what_stays_under_the_question_keeps_it() -> None:
@@ -137,6 +156,16 @@ LEFT = {
     "in each hundredth iteration": (
         "for i, x in enumerate(data):\n" + STEP + "    if i % 100 == 0:\n        torch.cuda.empty_cache()\n",
         f"the script chooses by a condition of its own where it runs (line {M + 1})",
+    ),
+    "in each hundredth iteration on CUDA": (
+        "for i, x in enumerate(data):\n"
+        + STEP
+        + "    if i % 100 == 0 and torch.cuda.is_available():\n        torch.cuda.empty_cache()\n",
+        f"the script chooses by a condition of its own where it runs (line {M + 1})",
+    ),
+    "it is seen when objects are freed": (
+        "import weakref\nalive = weakref.WeakSet()\n" + LOOP + "    gc.collect()\n    print(len(alive))\n",
+        f"the script sees when objects are freed (line {N + 2})",
     ),
     "by an option": (
         "flag = input()\n" + LOOP + "    if flag:\n        gc.collect()\n",

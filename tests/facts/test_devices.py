@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 from probe import script
 
-from codemods.facts.devices.devices import DeviceKind
+from codemods.facts.devices.devices import DeviceKind, asks_for_device
 
 HEAD = """\
 import torch
@@ -93,3 +95,22 @@ def test_the_device_of_self_is_that_of_the_objects_of_its_class() -> None:
     move, *_ = script(HEAD + "model = Net()\nmodel.cuda()\n").transfers
 
     assert move.device.kind is DeviceKind.CONDITIONAL
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        pytest.param("torch.cuda.is_available()", True, id="CUDA"),
+        pytest.param("torch.backends.mps.is_available()", True, id="another device"),
+        pytest.param('device.type == "xpu"', True, id="its name"),
+        pytest.param('device.type == "cuda" and not args.no_cuda', True, id="twice"),
+        pytest.param('device.type == "cuda" and step % 10 == 0', False, id="and something else"),
+        pytest.param('mode == "train"', False, id="another name"),
+        pytest.param("step % 10 == 0", False, id="something else"),
+    ],
+)
+def test_what_asks_for_the_device_alone(test: str, expected: bool) -> None:  # noqa: FBT001 - the expectation itself
+    known = script(f"import torch\nif {test}:\n    pass\n")
+    (statement,) = known.module.nodes(ast.If)
+
+    assert asks_for_device(known.flow, statement.test) is expected

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import importlib
+import weakref
 
 import pytest
 import torch
 
-from codemods.library.idling import STEERS_COLLECTION, Pause, names, pause, reads_memory
+from codemods.library.idling import SEES_COLLECTION, STEERS_COLLECTION, Pause, names, pause, reads_memory
 
 
 @pytest.mark.parametrize("name", sorted(names()))
@@ -20,6 +21,10 @@ def test_what_is_named_is_there(name: str) -> None:
 
 def test_what_steers_collection_is_there() -> None:
     assert [each for each in STEERS_COLLECTION if not hasattr(gc, each.removeprefix("gc."))] == []
+
+
+def test_what_sees_it_is_there() -> None:
+    assert [each for each in SEES_COLLECTION if not hasattr(weakref, each.removeprefix("weakref."))] == []
 
 
 @pytest.mark.parametrize(

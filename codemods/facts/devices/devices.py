@@ -74,6 +74,9 @@ _AUTOMATIC = "(accelerator)"
 _NOT_KNOWN = "(unknown)"
 _ABOUT_CUDA = re.compile(r"cuda|gpu", re.IGNORECASE)
 _AGAINST_CUDA = re.compile(r"cpu|no_?cuda|no_?gpu|disable_cuda|disable_gpu", re.IGNORECASE)
+_ASKING_FOR_OTHERS = frozenset(
+    f"torch.{name}.is_available" for name in ("backends.mps", "mps", "xpu", "mtia", "accelerator")
+)
 _ASKING = frozenset({"torch.cuda.is_available", "torch.cuda.device_count", "torch.accelerator.is_available"})
 RANKS = frozenset({"torch.distributed.get_rank", "horovod.torch.local_rank", "horovod.torch.rank"})
 """Functions that return the index of the process, and so of its CUDA device."""
@@ -254,6 +257,19 @@ def for_cuda(flow: Flow, test: ast.expr) -> bool | None:
         if isinstance(test, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) and _ABOUT_CUDA.search(text)
         else None
     )
+
+
+def asks_for_device(flow: Flow, test: ast.expr) -> bool:
+    """Whether a condition asks which device is used, CUDA or another one, and nothing else."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return asks_for_device(flow, test.operand)
+    if isinstance(test, ast.BoolOp):
+        return all(asks_for_device(flow, each) for each in test.values)
+    if isinstance(test, ast.Compare):
+        is_compared = any(_literal(each) in _PLAIN_NAMES for each in flow.values(test.comparators[0]))
+        return is_compared or for_cuda(flow, test) is not None
+    is_answer = any(isinstance(each, Made) and each.name in _ASKING_FOR_OTHERS for each in flow.values(test))
+    return is_answer or for_cuda(flow, test) is not None
 
 
 def _compared(test: ast.Compare) -> bool | None:

@@ -11,7 +11,7 @@ from codemods.dataflow.names import words
 from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting, walk
 from codemods.dataflow.values import External, Made, Method, Unknown
 from codemods.facts.autograd.double_backward import keeps_graph
-from codemods.facts.devices.devices import for_cuda
+from codemods.facts.devices.devices import asks_for_device
 from codemods.facts.devices.waiting import why_wait
 from codemods.facts.loops import module_of, place, repeats
 from codemods.facts.reach import Reach, own
@@ -20,7 +20,7 @@ from codemods.facts.switches import starts_processes
 from codemods.facts.training.caught import caught
 from codemods.facts.training.clocks import clock
 from codemods.facts.training.iterations import EventKind
-from codemods.library.idling import STEERS_COLLECTION, Pause, pause, reads_memory
+from codemods.library.idling import SEES_COLLECTION, STEERS_COLLECTION, Pause, pause, reads_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,17 +71,28 @@ def pauses(script: Script) -> Iterator[Pausing]:
 @lasting
 def _kinds(script: Script, statement: ast.stmt) -> frozenset[Pause]:
     """What a statement does that does nothing but pause: a call of such a function, or of one that calls only such."""
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+    call = _only_call(script, statement.value) if isinstance(statement, ast.Expr) else None
+    if call is None:
         return frozenset()
-    call = statement.value
     values = script.flow.values(call.func)
     found = {pause(each.name) if isinstance(each, External) else None for each in values}
     if found and None not in found:
         return frozenset(each for each in found if each is not None)
     functions = script.flow.called(call)
-    if len(functions) != 1 or len(values) != 1 or call.args or call.keywords:
+    given = (*call.args, *(each.value for each in call.keywords))
+    if len(functions) != 1 or len(values) != 1 or not all(isinstance(each, (ast.Name, ast.Constant)) for each in given):
         return frozenset()
     return _kinds_of(script, functions[0])
+
+
+def _only_call(script: Script, node: ast.expr) -> ast.Call | None:
+    """The call that an expression is where the device calls for it: ``use_cuda and f()``, ``f() if … else None``."""
+    match node:
+        case ast.IfExp(test, body, ast.Constant()) if asks_for_device(script.flow, test):
+            node = body
+        case ast.BoolOp(ast.And(), [*tests, last]) if all(asks_for_device(script.flow, each) for each in tests):
+            node = last
+    return node if isinstance(node, ast.Call) else None
 
 
 @lasting
@@ -97,10 +108,10 @@ def _kinds_of(script: Script, function: Callee) -> frozenset[Pause]:
 
 
 def _kinds_in(script: Script, statement: ast.stmt) -> frozenset[Pause]:
-    """The same of a statement, or of what stands under a question whether there is CUDA."""
-    if not isinstance(statement, ast.If) or statement.orelse or for_cuda(script.flow, statement.test) is None:
+    """The same of a statement, or of what stands under a question which device is used."""
+    if not isinstance(statement, ast.If) or not asks_for_device(script.flow, statement.test):
         return _kinds(script, statement)
-    found = [_kinds(script, each) for each in statement.body]
+    found = [_kinds_in(script, each) for each in (*statement.body, *statement.orelse)]
     return frozenset().union(*found) if all(found) else frozenset()
 
 
@@ -177,8 +188,8 @@ def _makes_model(script: Script, loop: ast.stmt) -> bool:
 
 
 def _is_about_it(script: Script, module: Module, condition: ast.If) -> bool:
-    """Whether the condition chooses iterations, or whether to pause at all: not whether there is CUDA, or to train."""
-    if for_cuda(script.flow, condition.test) is not None:
+    """Whether the condition chooses iterations, or whether to pause at all: not which device is used, or to train."""
+    if asks_for_device(script.flow, condition.test):
         return False
     return not script.whole.iterations.of(condition, module).of(EventKind.FORWARD, EventKind.BACKWARD)
 
@@ -215,9 +226,12 @@ def _why_cache(script: Script, *_: object) -> Reason | None:
 def _why_collection(script: Script, *_: object) -> Reason | None:
     for module in script.modules:
         for call in module.nodes(ast.Call):
-            if any(each.name in STEERS_COLLECTION for each in script.flow.values(call.func)):
+            names = {each.name for each in script.flow.values(call.func)}
+            if names & STEERS_COLLECTION:
                 text = f"the script chooses itself when garbage is collected ({HERE})"
                 return Reason("script-decides", text, (at(module, call),))
+            if names & SEES_COLLECTION:
+                return Reason("script-decides", f"the script sees when objects are freed ({HERE})", (at(module, call),))
             if keeps_graph(script.flow, call):
                 text = f"gradients that have a graph may hold each other ({HERE}), and are freed by it"
                 return Reason("memory-scarce", text, (at(module, call),))
