@@ -11,11 +11,13 @@ _LEGACY = words("Tensor FloatTensor DoubleTensor HalfTensor LongTensor IntTensor
 _TRIANGLES = words("torch.tril torch.triu")
 _METHODS = words(
     """
-    view reshape unsqueeze squeeze expand repeat t transpose permute flatten contiguous clone
+    view reshape unsqueeze squeeze repeat t transpose permute flatten contiguous clone
     long int short byte bool float double tril triu tril_ triu_ zero_ fill_ detach
     """
 )
 """Methods that every device computes alike of such tensors."""
+SHARING = words("expand expand_as broadcast_to")
+"""Methods that keep one element for several, of which a copy has several: what is written to one shows in all."""
 FILLING = words("fill_ zero_")
 """Methods that give all elements a value."""
 PLAIN_ARGUMENTS = words("dtype layout names requires_grad fill_value end start step m n size")

@@ -35,8 +35,9 @@ class DeviceCtor(Codemod):
     When it is left:
         Random numbers: a device has a generator of its own, so that others would be drawn, and the host's would yield
         others later, such as the order of a loader. What devices may round otherwise: ``linspace``, ``arange`` of
-        floats. Gradients are asked for of the tensor on the host. The copy is cast as well, other streams run, or what
-        is written as the device may be something else. Outside of loops nothing is said.
+        floats. Gradients are asked for of the tensor on the host. The copy is cast as well, or gives each element of
+        ``expand()`` memory of its own. Other streams run, or what is written as the device may be something else.
+        Outside of loops nothing is said.
 
     Results:
         The same values, bit for bit, in the same number format. Without CUDA it is the same tensor on the CPU.

@@ -38,6 +38,11 @@ MADE_THERE = {
     "cuda() with an index": ("torch.zeros(2).cuda(1)", 'torch.zeros(2, device="cuda:1")'),
     "a name": ('torch.zeros(2).to("cuda")', 'torch.zeros(2, device="cuda")'),
     "the device of another tensor": ("torch.zeros(2).to(x.device)", "torch.zeros(2, device=x.device)"),
+    "the device of what is not known": (
+        "torch.zeros(2).to(input().device)",
+        "torch.zeros(2, device=input().device)",
+    ),
+    "the device of the model": ("torch.zeros(2).to(model.device)", "torch.zeros(2, device=model.device)"),
     "another format, too": (
         "torch.zeros(2).to(device, torch.float64)",
         "torch.zeros(2, device=device, dtype=torch.float64)",
@@ -172,6 +177,10 @@ LEFT = {
     "something is computed of it": (
         "torch.ones(2).exp().to(device)",
         "'exp()' may compute otherwise on the device",
+    ),
+    "one element for several": (
+        "torch.zeros(1, 4).expand(8, 4).to(device)",
+        "'expand()' keeps one element for several, and the copy has several of it",
     ),
     "a device that is not known": (
         "torch.zeros(2).to(input())",

@@ -8,6 +8,7 @@ import torch
 from codemods.library.fills import (
     EXACT_IN_EACH_FORMAT,
     FILLING,
+    SHARING,
     counts,
     fills,
     is_alike,
@@ -41,7 +42,7 @@ def test_a_number_is_rounded_twice_by_a_cast() -> None:
     assert torch.full((1,), 0.1).to(torch.float64) != torch.full((1,), 0.1, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("method", sorted(FILLING | {"view", "long", "tril", "expand"}))
+@pytest.mark.parametrize("method", sorted(FILLING | {"view", "long", "tril", "repeat"}))
 def test_methods_of_tensors_are_meant(method: str) -> None:
     assert is_alike(method)
     assert hasattr(torch.Tensor, method)
@@ -61,3 +62,12 @@ def test_each_function_is_of_one_sort(name: str, predicate: object) -> None:
     sorts = [counts, spaces, is_legacy, keeps_triangle, fills]
 
     assert [each for each in sorts if each(name)] == [predicate]
+
+
+@pytest.mark.parametrize("method", sorted(SHARING - {"expand_as"}))
+def test_what_shares_elements_is_not_meant(method: str) -> None:
+    shared = getattr(torch.zeros(1, 2), method)((3, 2))
+    shared[0] = 1
+
+    assert shared.sum() == 6
+    assert not is_alike(method)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import last_name
-from codemods.dataflow.values import Choice, Literal, Plain, Tensor, Unknown, library_names, without_none
+from codemods.dataflow.values import Choice, Literal, Plain, Tensor, library_names, without_none
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.streams import why_not_ordered
 from codemods.facts.loops import REPEATING, loop_around
@@ -18,6 +18,7 @@ from codemods.library.fills import (
     EXACT_IN_EACH_FORMAT,
     FILLING,
     PLAIN_ARGUMENTS,
+    SHARING,
     counts,
     fills,
     is_alike,
@@ -30,13 +31,13 @@ from codemods.library.kinds import is_dtype
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from codemods.dataflow.values import Value
     from codemods.facts.devices.transfers import Transfer
     from codemods.facts.script import Script
 
 _VARIABLE = "torch.autograd.Variable"
 _CASTS = frozenset({"to", "type"})
 _NUMBERS = (Literal, Choice, Plain)
-_MAY_BE_TENSOR = (Tensor, Unknown)
 _FORMAT_POSITION = 1
 """Where ``x.to(device, dtype)`` has the number format."""
 
@@ -188,6 +189,9 @@ def _why_other_tensor(script: Script, name: str, steps: tuple[ast.Call, ...]) ->
     if other is not None:
         return Reason("other-arguments", f"it is given {other}, which may not go together with a device")
     for call in steps[:-1]:
+        if _method(call) in SHARING:
+            text = f"'{_method(call)}()' keeps one element for several, and the copy has several of it"
+            return Reason("other-result", text)
         if not _is_kept(script, call):
             return Reason("other-result", f"'{last_name(call.func)}()' may compute otherwise on the device")
     return None
@@ -239,7 +243,7 @@ def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | N
         given = call.args[_FORMAT_POSITION] if len(call.args) > _FORMAT_POSITION else None
         if name not in EXACT_IN_EACH_FORMAT or (given is not None and not _is_format(script, given)):
             return Reason("other-arguments", "the copy is cast to another number format, too")
-    if target is None or _is_device_of_tensor(script, target):
+    if target is None or _is_its_device(script, target):
         return None
     if _is_tensor(script, target):
         return Reason("other-arguments", "the copy takes the number format of another tensor, too")
@@ -256,12 +260,14 @@ def _why_other_copy(script: Script, transfer: Transfer, name: str) -> Reason | N
     return None
 
 
-def _is_device_of_tensor(script: Script, node: ast.expr) -> bool:
-    """``x.device`` of a tensor, or of what may be one."""
-    if not isinstance(node, ast.Attribute) or node.attr != "device":
-        return False
-    owners = without_none(script.flow.values(node.value))
-    return bool(owners) and all(isinstance(each, _MAY_BE_TENSOR) for each in owners)
+def _is_its_device(script: Script, node: ast.expr) -> bool:
+    """``x.device`` of a tensor, or of what is not known: whatever has a device calls it that."""
+    values = script.flow.values(node)
+    return isinstance(node, ast.Attribute) and node.attr == "device" and not any(map(_is_no_device, values))
+
+
+def _is_no_device(value: Value) -> bool:
+    return isinstance(value, Tensor) or is_dtype(value)
 
 
 def _why_other_stream(script: Script, transfer: Transfer) -> Reason | None:
