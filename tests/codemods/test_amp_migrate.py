@@ -316,6 +316,24 @@ def test_a_name_that_another_file_takes_from_here_stays() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("train", "is_taken"),
+    [
+        pytest.param("from middle import *\nwith autocast():\n    pass\n", True, id="through another file"),
+        pytest.param("from middle import *\nstep()\n", False, id="not by a file that takes all and does not use it"),
+        pytest.param("import steps\nwith steps.autocast():\n    pass\n", True, id="as an attribute of the module"),
+    ],
+)
+def test_a_name_is_taken_by_who_uses_it(train: str, *, is_taken: bool) -> None:
+    found = together(
+        train=train,
+        middle="from steps import *\n",
+        steps="from torch.cuda.amp import autocast\n\ndef step():\n    with autocast():\n        pass\n",
+    )
+
+    assert (found["steps.py"].after == found["steps.py"].before) is is_taken
+
+
 def test_a_class_that_another_file_asks_for_is_made_on() -> None:
     checks = "import torch\n\ndef is_scaler(it):\n    return isinstance(it, torch.cuda.amp.GradScaler)\n"
     found = together(

@@ -291,26 +291,35 @@ def _why_needed(script: Script, start: Start, together: Together) -> Reason | No
             return Reason(
                 "no-name", f"{code} is used as well, which {PACKAGE} may not have ({HERE})", (at(module, node),)
             )
-    for other in script.flow.modules:
-        place = _taken_from(script, other, names) if other is not module else None
-        if place is not None:
-            text = f"{other.path} takes the name from here, and would have to change, too ({HERE})"
-            return Reason("other-module", text, (at(other, place),))
-    return None
+    found = _taken_from(script, module, names, {module})
+    if found is None:
+        return None
+    other, place = found
+    text = f"{other.path} takes the name from here, and would have to change, too ({HERE})"
+    return Reason("other-module", text, (at(other, place),))
 
 
-def _taken_from(script: Script, other: Module, names: set[str]) -> ast.AST | None:
-    """Where another module takes one of the names from this one."""
-    for start in other.nodes(ast.ImportFrom):
-        if script.module in script.flow.loaded(other, start):
+def _taken_from(script: Script, module: Module, names: set[str], seen: set[Module]) -> tuple[Module, ast.AST] | None:
+    """Where another module takes one of the names from a module, be it through others that import all it has."""
+    for other in [each for each in script.flow.modules if each not in seen]:
+        for start in other.nodes(ast.ImportFrom):
+            if module not in script.flow.loaded(other, start):
+                continue
             source = [alias.name for alias in start.names]
-            if "*" in source or names.intersection(source):
-                return start
-    for node in other.nodes(ast.Attribute):
-        if node.attr in names and any(
-            isinstance(each, External) and each.name == script.module.name for each in script.flow.values(node.value)
-        ):
-            return node
+            if names.intersection(source):
+                return other, start
+            if "*" in source:
+                if any(each.id in names for each in other.nodes(ast.Name)):
+                    return other, start
+                seen.add(other)
+                found = _taken_from(script, other, names, seen)
+                if found is not None:
+                    return found
+        for node in other.nodes(ast.Attribute):
+            if node.attr in names and any(
+                isinstance(each, External) and each.name == module.name for each in script.flow.values(node.value)
+            ):
+                return other, node
     return None
 
 
