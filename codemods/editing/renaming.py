@@ -30,7 +30,7 @@ def called_with(
         first: What is given before all else.
         names: What the positional arguments are called, all of them; without names they stay positional.
     """
-    end = module.span(call)[1]
+    end, indented = module.span(call)[1], _indentation(module, call)
     behind = module.span(call.func)[1]
     arguments: list[ast.expr | ast.keyword] = sorted((*call.args, *call.keywords), key=module.span)
     at_ = module.span(arguments[0])[0] if arguments else end - 1
@@ -49,7 +49,15 @@ def called_with(
         holes.append((f"a{index}", value))
         at_ = place[1]
     template += _escaped(module.between(at_, end))
-    return Replace(module, call, template, tuple(holes), comments_go_along=True)
+    # An edit indents its lines as the block is in which it stands.
+    lines = re.sub(rf"(\n){indented}", r"\1", template)
+    return Replace(module, call, lines, tuple(holes), comments_go_along=True)
+
+
+def _indentation(module: Module, node: ast.expr) -> str:
+    """By what the block is indented in which an expression stands."""
+    line = module.lines[module.statement(node).lineno - 1]
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _with_parentheses(module: Module, start: int, value: ast.expr, end: int) -> tuple[int, int]:

@@ -36,6 +36,15 @@ def test_a_call_has_another_first_argument(before: str, after: str) -> None:
     assert apply(module, [edit]) == after + "\n"
 
 
+def test_its_lines_stay_where_they_are_in_a_block() -> None:
+    before = "for x in y:\n    with f(\n        a,  # why\n        k=2,\n    ):\n        pass\n"
+    module = Module("train.py", before)
+    edit = called_with(module, module.nodes(ast.Call)[0], "g", "0", ("x",))
+
+    assert not isinstance(edit, Reason)
+    assert apply(module, [edit]) == before.replace("f(", "g(\n        0,").replace("a,", "x=a,")
+
+
 @pytest.mark.parametrize("code", ["(f)(a)", "f(\n)", "f(a for a in b)"])
 def test_a_call_without_a_place_for_it_is_left(code: str) -> None:
     module = Module("train.py", code + "\n")
