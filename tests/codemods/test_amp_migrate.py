@@ -165,7 +165,8 @@ LEFT = {
     ),
     "a class that others are made of": (
         "from torch.cuda.amp import GradScaler\n\nclass Scaler(GradScaler):\n    pass\n\nscaler = Scaler()\n",
-        "GradScaler is not called where it is named (line 3): name torch.amp.GradScaler there, and give it the device in its calls",
+        "Scaler derives from GradScaler (line 3), and its objects would have to be given the device: "
+        "derive it from torch.amp.GradScaler, and hand that the device",
     ),
     "functools.partial": (
         "import functools\nimport torch\ncast = functools.partial(torch.cuda.amp.autocast, enabled=True)\n",
@@ -314,6 +315,28 @@ def test_a_name_that_another_file_takes_from_here_stays() -> None:
     assert [site.message for site in found["steps.py"].sites] == [
         "train.py takes the name from here, and would have to change, too (train.py, line 1)"
     ]
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        pytest.param("torch.cuda.amp.autocast = nullcontext\n", id="by assignment"),
+        pytest.param("setattr(torch.cuda.amp, 'autocast', nullcontext)\n", id="by setattr"),
+    ],
+)
+def test_what_the_script_replaces_stays(replaced: str) -> None:
+    found = together(
+        train="import torch\nimport patches\nwith torch.cuda.amp.autocast():\n    pass\nscaler = torch.cuda.amp.GradScaler()\n",
+        patches=f"from contextlib import nullcontext\nimport torch\n{replaced}",
+    )
+
+    assert [(site.code, site.message) for site in found["train.py"].sites if site.code] == [
+        (
+            "library-changed",
+            "the script replaces torch.cuda.amp.autocast (patches.py, line 3), and what autocast does then is not known",
+        )
+    ]
+    assert 'scaler = torch.amp.GradScaler("cuda")' in found["train.py"].after
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.names import canonical
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.dataflow.values import External, external
+from codemods.facts.overwritten import why_overwritten
 from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.renamed import NAMES, OLD_PACKAGES, PACKAGE, RENAMED
@@ -251,6 +252,8 @@ def _obstacles(script: Script, together: Together) -> Iterator[Reason | None]:
             text = f"'{code}' may stand for something else ({HERE}):"
             yield Reason("several-meanings", text, here, "import one thing by that name")
         yield _why_not_used_so(script, each)
+    names = {f"torch.{each.renamed.device}.amp.{each.renamed.name}" for each in together.references}
+    yield why_overwritten(script.flow, module, names)
     yield from (_why_needed(script, each, together) for each in together.starts)
     if any(each.renamed.name == _AUTOCAST for each in together.references):
         compiled = scripted(script)
@@ -274,6 +277,9 @@ def _why_not_used_so(script: Script, reference: Reference) -> Reason | None:
     takes_function = not renamed.takes_device_first and is_decorator(module, node)
     if takes_function or is_annotation(module, node) or checks_type(script, module, node):
         return None
+    if isinstance(parent, ast.ClassDef):
+        text = f"{parent.name} derives from {code} ({HERE}), and its objects would have to be given the device:"
+        return Reason("handed-on", text, here, f"derive it from {PACKAGE}.{renamed.name}, and hand that the device")
     text = f"{code} is not called where it is named ({HERE}):"
     return Reason("handed-on", text, here, f"name {PACKAGE}.{renamed.name} there, and give it the device in its calls")
 
