@@ -12,6 +12,7 @@ from codemods.facts.training.debugging import blocking, diagnostics
 from codemods.library.diagnostics import Diagnosis
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator
 
     from codemods.codemod import Finding
@@ -38,10 +39,10 @@ class DebugOff(Codemod):
 
     When it is left:
         An option or a condition of the script switches it on. Anomaly detection: the script goes on after an error of
-        its training. Blocking launches: iterations are timed, or the script may rely on the host waiting for the
-        device, as where it copies to the host without blocking. ``emit_nvtx`` may serve a profiler outside of the
-        script, and ``gradcheck`` in a loop is an assertion. Of a profile that is read nothing is said, nor of what an
-        option switches on that is off by default.
+        its training, or it is part of a test. Blocking launches: iterations are timed, or the script may rely on the
+        host waiting for the device, as where it copies to the host without blocking. ``emit_nvtx`` may serve a profiler
+        outside of the script, and ``gradcheck`` in a loop is an assertion. Of a profile that is read nothing is said,
+        nor of what an option switches on that is off by default.
 
     Results:
         The same values, bit for bit. Where a gradient is NaN, the script goes on with it as it would without anomaly
@@ -146,7 +147,7 @@ def _edit(script: Script, found: Diagnostic) -> Edit | Reason:
     module, statement = found.module, found.module.statement(found.call)
     if found.kind is Diagnosis.HISTORY:
         return Remove(module, statement)
-    if found.block is not None and (found.kind is Diagnosis.PROFILE or found.block.items[0].optional_vars is None):
+    if found.block is not None and _may_go(found, found.block):
         return Unwrap(module, found.block)
     if found.argument is not None:
         return Replace(module, found.argument, "False")
@@ -154,3 +155,10 @@ def _edit(script: Script, found: Diagnostic) -> Edit | Reason:
     if name is None:
         return Reason("not-editable", "it is one of several contexts, and cannot be switched off by itself there")
     return Replace(module, found.call, f"{name}(False)")
+
+
+def _may_go(found: Diagnostic, block: ast.With) -> bool:
+    """Whether the whole block goes: its name is not used, and its suite stands in lines of its own."""
+    is_profile = found.kind is Diagnosis.PROFILE
+    is_apart = block.body[0].lineno > block.items[-1].context_expr.lineno
+    return is_profile or (is_apart and block.items[0].optional_vars is None)

@@ -186,6 +186,27 @@ def test_the_error_still_ends_the_script(handler: str) -> None:
     check_rewrites(DebugOff, before, before.replace("anomaly(True)", "anomaly(False)"))
 
 
+def test_it_is_switched_off_where_its_suite_cannot_move() -> None:
+    before = HEAD + "for x in torch.randn(10, 8, 4):\n    with detect_anomaly(): model(x).mean().backward()\n"
+
+    check_rewrites(DebugOff, before, before.replace("detect_anomaly():", "set_detect_anomaly(False):"))
+
+
+def test_a_test_may_fail_by_it() -> None:
+    code = "def test_gradients():\n    with detect_anomaly():\n        model(torch.ones(4)).mean().backward()\n"
+
+    check_leaves(
+        DebugOff, HEAD + code, f"it is part of a test, which fails by it where a gradient is NaN (line {N + 1})"
+    )
+
+
+def test_a_function_that_the_script_calls_is_no_test() -> None:
+    code = "def test_model():\n    with {}:\n        model(torch.ones(4)).mean().backward()\n\ntest_model()\n"
+    after = code.replace("    with {}:\n        ", "    ")
+
+    check_rewrites(DebugOff, HEAD + code.format("detect_anomaly()"), HEAD + after)
+
+
 def test_an_error_of_something_else_may_be_caught() -> None:
     before = (
         HEAD + "set_detect_anomaly(True)\ntry:\n    model.load_state_dict({})\nexcept RuntimeError:\n    pass\n" + TRAIN
@@ -244,6 +265,10 @@ def test_a_history_that_nobody_reads_is_not_recorded() -> None:
 
 VARIABLE = {
     "an item": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n', 'os.environ["CUDA_LAUNCH_BLOCKING"] = "0"\n'),
+    "among others": (
+        'os.environ.update({"OMP_NUM_THREADS": "1", "CUDA_LAUNCH_BLOCKING": "1"})\n',
+        'os.environ.update({"OMP_NUM_THREADS": "1", "CUDA_LAUNCH_BLOCKING": "0"})\n',
+    ),
     "with other quotes": ("os.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n", "os.environ['CUDA_LAUNCH_BLOCKING'] = '0'\n"),
     "setdefault": (
         "os.environ.setdefault('CUDA_LAUNCH_BLOCKING', '1')\n",
@@ -263,7 +288,7 @@ BLOCKING = 'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n'
 BLOCKED = {
     "the script reads it": (
         BLOCKING + 'print(os.environ["CUDA_LAUNCH_BLOCKING"])\n',
-        f"the script reads the variable (line {N + 2})",
+        f"the script uses the variable elsewhere, too (line {N + 2})",
     ),
     "another value": (
         'flag = input()\nos.environ["CUDA_LAUNCH_BLOCKING"] = flag\n',

@@ -108,16 +108,26 @@ def _block(module: Module, call: ast.Call) -> ast.With | None:
 # What makes each of them necessary.
 
 
-def _why_anomalies(script: Script, _: ast.Call) -> Reason | None:
+def _why_anomalies(script: Script, call: ast.Call) -> Reason | None:
+    test = _test_around(script, call)
+    if test is not None:
+        text = f"it is part of a test, which fails by it where a gradient is NaN ({HERE})"
+        return Reason("script-decides", text, (at(script.module, test),))
     found = caught(script.flow, script.modules)
     if found is not None:
         text = f"anomaly detection raises an error where a gradient is NaN, and the script goes on after it ({HERE})"
         return Reason("error-caught", text, (at(*found),))
     for module in script.modules:
-        for call in module.nodes(ast.Call):
-            if any(each.name in ASKS_FOR_ANOMALY for each in script.flow.values(call.func)):
-                return Reason("script-decides", f"the script asks whether it is on ({HERE})", (at(module, call),))
+        for asking in module.nodes(ast.Call):
+            if any(each.name in ASKS_FOR_ANOMALY for each in script.flow.values(asking.func)):
+                return Reason("script-decides", f"the script asks whether it is on ({HERE})", (at(module, asking),))
     return None
+
+
+def _test_around(script: Script, call: ast.Call) -> ast.FunctionDef | None:
+    """The function around the call that pytest or unittest runs, by its name."""
+    functions = (each for each in script.module.ancestors(call) if isinstance(each, ast.FunctionDef))
+    return next((each for each in functions if each.name.startswith("test_") and not script.flow.callers(each)), None)
 
 
 def _is_read(script: Script, call: ast.Call, kind: Diagnosis) -> bool:
@@ -214,6 +224,10 @@ def _settings(script: Script, module: Module) -> tuple[tuple[ast.AST, ast.expr],
                 script, owner
             ) & {_ENVIRONMENT, "os"}:
                 found.append((above, value))
+            case ast.Dict(keys, values), ast.Call(ast.Attribute(owner, "update"), [given]) if (
+                given is above and name in keys and _ENVIRONMENT in _names(script, owner)
+            ):
+                found.append((statement, values[keys.index(name)]))
     return tuple(found)
 
 
@@ -226,7 +240,9 @@ def _why_blocking(script: Script) -> Reason | None:
         known = {each for node, _ in _settings(script, module) for each in ast.walk(node)}
         for name in module.nodes(ast.Constant):
             if name.value == LAUNCHES_BLOCK and name not in known:
-                return Reason("script-decides", f"the script reads the variable ({HERE})", (at(module, name),))
+                return Reason(
+                    "script-decides", f"the script uses the variable elsewhere, too ({HERE})", (at(module, name),)
+                )
     for iteration in script.iterations:
         found = clock(script, iteration.module, iteration.owner)
         if found is not None:
