@@ -54,6 +54,11 @@ FORMS = {
         "loss = F.binary_cross_entropy(torch.sigmoid(x), y, reduction='sum')\n",
         "loss = F.binary_cross_entropy_with_logits(x, y, reduction='sum')\n",
     ),
+    "a hook on the sigmoid, and another one takes the argument": (
+        net("return torch.sigmoid(self.fc(x))", "self.other = nn.Sigmoid()")
+        + "net.other.register_forward_hook(print)\n",
+        with_logits(net("return self.fc(x)", "self.other = nn.Sigmoid()")) + "net.other.register_forward_hook(print)\n",
+    ),
     "as a method, of the argument by its name": (
         "loss = F.binary_cross_entropy(input=(x + 1).sigmoid(), target=y)\n",
         "loss = F.binary_cross_entropy_with_logits(input=(x + 1), target=y)\n",
@@ -141,6 +146,15 @@ LEFT = {
     "computed for an evaluation": (FORWARD + "print(net(x) > 0.5)\n", USED.format(LAST + 1)),
     "computed by forward itself": (FORWARD + "print(net.forward(x))\n", USED.format(LAST + 1)),
     "seen by a hook": (FORWARD + "net.register_forward_hook(print)\n", USED.format(LAST + 1)),
+    "a hook on the sigmoid": (
+        net("return self.last(self.fc(x))", "self.last = nn.Sigmoid()") + "net.last.register_forward_hook(print)\n",
+        f"a hook may be given the probabilities (line {LAST + 2})",
+    ),
+    "hooks on all layers": (
+        net("return self.last(self.fc(x))", "self.last = nn.Sigmoid()")
+        + "for layer in net.modules():\n    layer.register_forward_hook(print)\n",
+        f"a hook may be given the probabilities (line {LAST + 3})",
+    ),
     "a model that is saved": (
         FORWARD + "torch.save({'net': net}, 'net.pt')\n",
         f"net is handed to code that may use its outputs (line {LAST + 1})",

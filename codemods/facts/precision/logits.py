@@ -24,7 +24,8 @@ from codemods.facts.precision.script_hazards import scripted
 from codemods.facts.reach import own
 from codemods.facts.reaching import reaching
 from codemods.facts.reason import HERE, Reason, at
-from codemods.library.kinds import MODULE_METHODS
+from codemods.library.hooks import is_given_outputs
+from codemods.library.kinds import MODULE_METHODS, Kind, kind
 from codemods.library.sigmoids import FUNCTIONS, LAYER, LIKES, MEASURES, METHOD, OF_LOGITS, RESHAPING
 
 if TYPE_CHECKING:
@@ -319,10 +320,25 @@ class _Finder:
         called: set[ast.AST] = {call for _, call in losses.calls}
         for each in criteria:
             yield self._why_used(each, called)
+        if any(each.layer is not None or each.operand is None for each in losses.sigmoids):
+            yield self._why_hooked()
         compiled = scripted(self._script)
         if compiled is not None:
             where = next(each for each in self._script.modules if each.holds(compiled))
             yield Reason("torchscript", f"TorchScript keeps the sigmoid ({HERE})", (at(where, compiled),))
+
+    def _why_hooked(self) -> Reason | None:
+        """Where a hook is hung on what may be a sigmoid: it is called no more once that is gone."""
+        for module in self._script.modules:
+            for call in module.nodes(ast.Call):
+                if not isinstance(call.func, ast.Attribute) or not is_given_outputs(call.func.attr):
+                    continue
+                values = self._flow.values(call.func.value)
+                others = [each for each in values if kind(self._flow, each) is Kind.MODEL and each.name != LAYER]
+                if not values or len(others) < len(values):
+                    text = f"a hook may be given the probabilities ({HERE})"
+                    return Reason("probabilities-used", text, (at(module, call),))
+        return None
 
     @staticmethod
     def _is_renamed(module: Module, name: ast.Name) -> bool:
