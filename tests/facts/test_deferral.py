@@ -125,6 +125,16 @@ def test_sums(inside: str, expected: list[str]) -> None:
             "more[i] = loss.item()", "its value is kept in 'more[i]' in each iteration (line 12)", id="in an item"
         ),
         pytest.param(
+            "more.s += loss.item()",
+            "other code may read 'more.s' while the loop runs (line 12): add up under a name of the function",
+            id="added to an attribute",
+        ),
+        pytest.param(
+            "more['s'] += loss.item()",
+            "other code may read 'more['s']' while the loop runs (line 12): add up under a name of the function",
+            id="added to an item",
+        ),
+        pytest.param(
             "if loss.item() > 3:\n    pass",
             "the iteration goes on by its value (line 12): do that every so many iterations",
             id="asked for",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +15,7 @@ from codemods.facts.devices.readings import is_copy_to_host, reading, waits
 from codemods.facts.precision.floats import content
 from codemods.facts.reach import own, switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.apart import other_device, why_apart
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
 from codemods.facts.training.totals import Held, Total, added
 from codemods.library.streams import ENTERS_STREAM
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.facts.devices.readings import Reading
-    from codemods.facts.reason import Place
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop
 
 _SIZES = frozenset({"size", "numel", "nelement", "dim"})
-_WITHOUT_FLOAT64 = frozenset({"mps", "xpu", "hpu", "npu", "dml", "xla"})
 _LARGEST = 10**6
 """Of a number that is written out: integers of a device have 64 bits, those of Python any number."""
 _EXACT = (ast.Add, ast.Sub, ast.Mult)
@@ -249,7 +247,9 @@ class _Iteration:
         obstacle = self._obstacle()
         sums, others = self._sorted()
         deferrals = [Deferral(self._flow, total, tuple(readings)) for total, readings in sums]
-        reasons = {each: obstacle or each.why_not() or _why_apart(self.script, each) for each in deferrals}
+        reasons = {
+            each: obstacle or each.why_not() or why_apart(self.script, each.total, each.readings) for each in deferrals
+        }
         if obstacle is None:
             deferred = [each for each, reason in reasons.items() if reason is None]
             anyway = self._waits_anyway(deferred) or self._times(deferred)
@@ -283,7 +283,7 @@ class _Iteration:
             return no_cuda(script)
         if script.framework is not None and not script.is_accelerated:
             return Reason("framework", f"{script.framework} runs the training loop")
-        return _other_device(script) or capture(script) or self._why_unordered() or self._why_compiled()
+        return other_device(script) or capture(script) or self._why_unordered() or self._why_compiled()
 
     def _why_unordered(self) -> Reason | None:
         """Where the wait in each iteration keeps an order that nothing else does: of streams, and of copies."""
@@ -352,38 +352,9 @@ class _Iteration:
             case ast.Expr(ast.Call(func)):
                 name = last_name(func) or unparsed(func)
                 return _needed(module, node, f"{name}() is given its value in each iteration", _MANY)
+            case ast.AugAssign(ast.Attribute() | ast.Subscript() as target, ast.Add() | ast.Sub()):
+                text = f"other code may read '{unparsed(target)}' while the loop runs ({HERE}):"
+                return Reason("seen-elsewhere", text, (at(module, node),), remedy="add up under a name of the function")
             case ast.AugAssign(target) | ast.Assign([target]):
                 return _needed(module, node, f"its value is kept in '{unparsed(target)}' in each iteration")
         return _needed(module, node, "its value is used on the host in each iteration")
-
-
-def _why_apart(script: Script, deferral: Deferral) -> Reason | None:
-    """Why what is added to one sum may lie on several CUDA devices, which cannot add up."""
-    if len(deferral.readings) == 1:
-        return None
-    named: dict[str, Place] = {}
-    for module in script.modules:
-        for node in module.nodes(ast.Constant):
-            if isinstance(node.value, str) and re.fullmatch(r"cuda:\d+", node.value):
-                named.setdefault(node.value, at(module, node))
-        for call in module.nodes(ast.Call):
-            match call:
-                case ast.Call(ast.Attribute(attr="cuda"), [ast.Constant(int(index))]):
-                    named.setdefault(f"cuda:{index}", at(module, call))
-    if len(named) < 2:  # noqa: PLR2004 - one device can be written in many places
-        return None
-    text = f"the script uses several CUDA devices ({HERE}, {HERE}), and tensors of two cannot be added up"
-    return Reason("several-devices", text, tuple(named.values())[:2])
-
-
-def _other_device(script: Script) -> Reason | None:
-    """Where the script may train on an accelerator that may have no floats of 64 bits."""
-    for module in script.modules:
-        for node in module.nodes(ast.Constant, ast.Attribute):
-            named = node.value if isinstance(node, ast.Constant) else node.attr
-            name = named.partition(":")[0] if isinstance(named, str) else ""
-            is_accelerator = isinstance(node, ast.Attribute) and name == "current_accelerator"
-            if name in _WITHOUT_FLOAT64 or is_accelerator:
-                text = f"the script may run on another accelerator, which may have no floats of 64 bits ({HERE})"
-                return Reason("other-accelerator", text, (at(module, node),))
-    return None
