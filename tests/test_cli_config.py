@@ -114,3 +114,69 @@ def test_what_cannot_be_shown_is_a_fault(torchfast: Run, naive: Path, arguments:
     answer = torchfast("config", *arguments)
 
     assert (answer.code, answer.err) == (2, message.format(path=naive.parent / "torchfast.toml"))
+
+
+# --- comments -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_found_is_left_alone_from_now_on(torchfast: Run, naive: Path) -> None:
+    before = naive.read_text()
+
+    written = torchfast("check", naive.name, "--add-ignores")
+    after = torchfast("check", naive.name)
+
+    assert (written.code, written.err) == (0, "train.py: 3 lines left alone\n")
+    assert (after.code, after.out.count("ignored here")) == (0, 3)
+    assert [
+        line.partition("  # torchfast: ignore[")[0] for line in naive.read_text().splitlines()
+    ] == before.splitlines()
+
+
+def test_comments_are_written_into_the_cells_of_a_notebook(torchfast: Run, naive: Path) -> None:
+    cells: list[dict[str, object]] = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": text}
+        for text in ("%matplotlib inline\n", naive.read_text())
+    ]
+    book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path = naive.with_name("nb.ipynb")
+    path.write_text(json.dumps(book))
+
+    assert torchfast("check", path.name, "--add-ignores").err == "nb.ipynb: 3 lines left alone\n"
+
+    assert torchfast("check", path.name).code == 0
+    magic, program = (each["source"] for each in json.loads(path.read_text())["cells"])
+    assert "".join(magic) == "%matplotlib inline\n"
+    assert "".join(program).count("# torchfast: ignore[") == 3
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff", "--diff-base=HEAD", "--write-baseline=a"])
+@pytest.mark.usefixtures("naive")
+def test_comments_are_written_alone(torchfast: Run, option: str) -> None:
+    answer = torchfast("check", "train.py", "--add-ignores", option)
+
+    assert (answer.code, answer.err.partition(" is about")[0]) == (2, "Error: --add-ignores")
+
+
+@pytest.mark.parametrize(
+    ("comment", "arguments", "notes"),
+    [
+        pytest.param("ignore[loader-pin]", (), 1, id="nothing is found there"),
+        pytest.param("ignore", (), 1, id="nothing is found there by any rule"),
+        pytest.param("ignore[loader-pin]", ("--select", "zero-grad-none"), 0, id="its rule does not run"),
+        pytest.param("ignore", ("--select", "zero-grad-none"), 0, id="not all rules run"),
+        pytest.param("ignore[loader-pin]", ("--quiet",), 0, id="quiet"),
+    ],
+)
+def test_a_comment_that_leaves_nothing_alone_is_told(
+    torchfast: Run, naive: Path, comment: str, arguments: tuple[str, ...], notes: int
+) -> None:
+    used = "num_workers=2)  # torchfast: ignore[loader-pin]"
+    lines = naive.read_text().replace("num_workers=2)", used).splitlines()
+    lines[0] += f"  # torchfast: {comment} why"
+    naive.write_text("\n".join(lines) + "\n")
+
+    told = [torchfast("check", naive.name, *arguments).err for _ in range(2)]  # the second comes from the cache
+
+    note = f"note: train.py:1: '# torchfast: {comment}' is not needed: nothing is found there\n"
+    assert [each.count(note) for each in told] == [notes, notes]
+    assert [each.count("is not needed") for each in told] == [notes, notes]

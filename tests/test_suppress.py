@@ -35,6 +35,10 @@ def test_only_the_statement_with_the_comment_is_left() -> None:
         pytest.param("# torchfast: ignore whatever", "whatever", id="every rule"),
         pytest.param("# torchfast: ignore[zero-grad-none] other", "-", id="another rule"),
         pytest.param("# see torchfast: ignore[loader-pin]", "-", id="a comment about it"),
+        pytest.param(
+            "# noqa: E501  # torchfast: ignore[loader-pin] why", "why", id="behind a comment for another tool"
+        ),
+        pytest.param("# see #torchfast:ignore", "", id="behind words"),
     ],
 )
 def test_a_comment_speaks_of_the_rules_it_names(comment: str, reason: str) -> None:
@@ -82,3 +86,49 @@ def test_what_torchfast_does_not_know_is_an_error_with_its_line(comment: str, me
         suppress.read(Module("train.py", f"import torch\nx = 1  {comment}\n"), RULES)
 
     assert str(caught.value) == f"train.py:2: {message}"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("site()\n", "site()  # torchfast: ignore[loader-pin]\n", id="a line"),
+        pytest.param("site()", "site()  # torchfast: ignore[loader-pin]", id="a line without an end"),
+        pytest.param("site()\r\n", "site()  # torchfast: ignore[loader-pin]\r\n", id="CRLF"),
+        pytest.param(
+            "x = site(\n    1,\n)\n", "x = site(  # torchfast: ignore[loader-pin]\n    1,\n)\n", id="several lines"
+        ),
+        pytest.param(
+            "x = site() + \\\n    1\n", "x = site() + \\\n    1  # torchfast: ignore[loader-pin]\n", id="a line goes on"
+        ),
+        pytest.param(
+            'site("""\n""")\n', 'site("""\n""")  # torchfast: ignore[loader-pin]\n', id="a string of several lines"
+        ),
+        pytest.param(
+            "site()  # noqa\n", "site()  # noqa  # torchfast: ignore[loader-pin]\n", id="beside another comment"
+        ),
+        pytest.param(
+            "site()  # torchfast: ignore[zero-grad-none] why\n",
+            "site()  # torchfast: ignore[loader-pin, zero-grad-none] why\n",
+            id="one more name",
+        ),
+        pytest.param(
+            "x = site(\n    1,\n)  # torchfast: ignore[zero-grad-none]\n",
+            "x = site(\n    1,\n)  # torchfast: ignore[loader-pin, zero-grad-none]\n",
+            id="one more name at the end",
+        ),
+        pytest.param(
+            "for x in site():\n    pass  # torchfast: ignore[zero-grad-none]\n",
+            "for x in site():  # torchfast: ignore[loader-pin]\n    pass  # torchfast: ignore[zero-grad-none]\n",
+            id="a suite has its own",
+        ),
+    ],
+)
+def test_a_comment_is_written(code: str, expected: str) -> None:
+    assert suppress.with_ignores(Module("train.py", code), {1: {"loader-pin"}}) == (expected, 0)
+    assert ignored(expected) != ["-"]
+
+
+def test_where_no_comment_can_stand_none_is_written() -> None:
+    code = 'x = """\n""" + \\\n    f"""{site()}\n"""; y = \\\n    2\n'
+
+    assert suppress.with_ignores(Module("train.py", code), {2: {"loader-pin"}}) == (code, 1)

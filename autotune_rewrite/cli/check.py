@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--statistics", is_flag=True, help="Count findings by rule, in the place of telling each.")
 @click.option("--diff", is_flag=True, help="Show the changes, too.")
 @click.option("--fix", is_flag=True, help="Write the changes.")
+@click.option("--add-ignores", is_flag=True, help="Write comments that leave alone what is found.")
 @click.option("--diff-base", metavar="REV", help="Tell only what stands on lines changed since this git revision.")
 @click.option("--baseline", metavar="FILE", help="Tell only what this file does not know.")
 @click.option("--write-baseline", metavar="FILE", help="Write what is found to this file, and pass.")
@@ -56,6 +57,7 @@ def check(  # noqa: PLR0913 - the command line has these options
     statistics: bool,
     diff: bool,
     fix: bool,
+    add_ignores: bool,
     diff_base: str | None,
     baseline: str | None,
     write_baseline: str | None,
@@ -72,6 +74,8 @@ def check(  # noqa: PLR0913 - the command line has these options
         raise Fault("--diff and --fix are about all changes: --baseline and --diff-base choose among findings")
     if write_baseline is not None and (baseline, diff_base) != (None, None):
         raise Fault("--write-baseline writes all findings: --baseline and --diff-base leave some out")
+    if add_ignores:
+        _add_ignores(paths, chosen, alone=not (diff or fix or profile or baseline or diff_base or write_baseline))
     hint = "" if diff or fix or paths == (STDIN,) else "--diff shows them, --fix writes them"
     report = Report(
         form,
@@ -138,6 +142,17 @@ def _changes(paths: tuple[str, ...], chosen: Chosen, report: Report, *, fix: boo
     fixes = report.form in WITH_FIXES and not report.statistics
     carry_out(results(paths, chosen.options(), check=False, fixes=fixes), report, writer)
     _exit(report, fails=not fix and any(each.fails for each in report.rewrites) and not exit_zero)
+
+
+def _add_ignores(paths: tuple[str, ...], chosen: Chosen, *, alone: bool) -> NoReturn:
+    """Write comments that leave alone what is found."""
+    from autotune_rewrite.cli.ignoring import add_ignores
+
+    if not alone:
+        raise Fault("--add-ignores is about all findings, and goes with no option that shows, writes or chooses some")
+    if STDIN in paths:
+        raise Fault("--add-ignores needs a file, not standard input")
+    sys.exit(0 if add_ignores(results(paths, chosen.options(), check=True)) else 2)
 
 
 def _exit(report: Report, *, fails: bool) -> NoReturn:

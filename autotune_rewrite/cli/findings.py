@@ -62,7 +62,7 @@ class Report:
         self.rewrites.append(rewrite)
         if self.form in STREAMED and not self.statistics:
             self._tell(rewrite)
-        for note in rewrite.notes:
+        for note in rewrite.remarks:
             if note not in self._noted and not self.quiet:
                 self._noted.add(note)
                 say(f"note: {note}")

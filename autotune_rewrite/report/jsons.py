@@ -44,7 +44,7 @@ def as_json(
         "errors": [
             {"path": error.path, **_cell(error.cell), "line": error.line, "message": error.message} for error in errors
         ],
-        "notes": list(dict.fromkeys(note for each in rewrites for note in each.notes)),
+        "notes": list(dict.fromkeys(note for each in rewrites for note in each.remarks)),
         "diffs": [_diff(each.path, *text) for each in changed for text in texts(each)],
     }
 

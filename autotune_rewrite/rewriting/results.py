@@ -11,6 +11,8 @@ from codemods.facts.reason import Said as Sentence
 from codemods.facts.reason import Spot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from autotune_rewrite.project.notebooks import Cells
     from codemods.codemod import Need
 
@@ -97,6 +99,8 @@ class Rewrite:
     """What is said once, however many scripts and sites it concerns."""
     cells: Cells | None = None
     """Of a notebook, where its cells stand in the text."""
+    unused: tuple[tuple[int, str], ...] = ()
+    """Lines of comments that leave nothing alone, and the comments."""
 
     @property
     def rules(self) -> frozenset[str]:
@@ -123,6 +127,14 @@ class Rewrite:
         sites = (replace(each, fix=(), no_fix=_OF_NOTEBOOK) if each.fix else each for each in self.sites)
         return replace(self, cells=cells, sites=tuple(sites))
 
+    @property
+    def remarks(self) -> Iterator[str]:
+        """The notes, and what is to be said of comments."""
+        yield from self.notes
+        for line, comment in self.unused:
+            place = line if self.cells is None else self.cells.named(line)
+            yield f"{self.path}:{place}: '{comment}' is not needed: nothing is found there"
+
     def message(self, site: Site) -> str:
         """The message of one of its sites; in a notebook it names cells."""
         return site.message if self.cells is None else self.cells.words(site.sentence)
@@ -136,7 +148,7 @@ def as_json(said: Said) -> list[Any]:
     """What a check said, but for the texts."""
     if isinstance(said, FileError):
         return [said.path, *said.args[1:]]
-    return [said.path, [astuple(site) for site in said.sites], list(said.notes)]
+    return [said.path, [astuple(site) for site in said.sites], list(said.notes), list(said.unused)]
 
 
 def from_json(data: list[Any]) -> Said:
@@ -148,8 +160,9 @@ def from_json(data: list[Any]) -> Said:
     path, said, *place = data
     if isinstance(said, str):
         return FileError(path, said, *place)
-    (notes,) = place
-    return Rewrite(path, "", "", tuple(map(_site, said)), tuple(notes))
+    notes, unused = place
+    comments = tuple((line, comment) for line, comment in unused)
+    return Rewrite(path, "", "", tuple(map(_site, said)), tuple(notes), unused=comments)
 
 
 def _site(data: list[Any]) -> Site:

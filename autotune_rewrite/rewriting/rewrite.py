@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import suppress
 from autotune_rewrite.rewriting.results import Rewrite, Site, Span
-from codemods.catalogue import ROUNDS, RULES
+from codemods.catalogue import GROUPS, ROUNDS, RULES
 from codemods.dataflow.source import Module
 from codemods.editing import conflicts
 from codemods.editing.splitting import width
@@ -190,6 +190,9 @@ class _Work:
         self._sites: dict[Text, list[Site]] = {each: [] for each in texts}
         self._targets: dict[Text, Target] = {}
         self._faults: dict[Text, FileError] = {}
+        self._names = frozenset(rule.name() for group in rounds for rule in group)
+        self._used: dict[Text, set[tuple[int, str]]] = {each: set() for each in texts}
+        """Lines of comments that leave sites alone, and the rules that have found something there."""
         self._whole: Whole | None = None
         self._shared: dict[tuple[Module, ...], Script] = {}
 
@@ -278,6 +281,8 @@ class _Work:
         chosen = _Chosen(text, script)
         rewritten: set[tuple[str, ast.AST]] = set()
         newest: Version = (0, 0)
+        for finding in findings if suppressions.ignores else ():
+            self._use(text, suppressions, finding)
         for finding in sorted(findings, key=lambda each: each.until is not None):
             if finding.until is not None and newest >= finding.until:
                 continue  # what is written beside it runs on no older torch
@@ -294,6 +299,29 @@ class _Work:
                 newest = max(newest, finding.since)
             self._note(chosen, finding if reason is None else _left(finding, reason))
         return chosen
+
+    def _use(self, text: Text, suppressions: Suppressions, finding: Finding) -> None:
+        """Notes that a comment has something to leave alone."""
+        module = finding.module
+        ignore = suppressions.ignore(module, finding.node, finding.rule)
+        if ignore is None:
+            return
+        lines = {ignore.line}
+        if module is not self._original[text]:
+            # Which of several that say the same it was is not known where lines have moved.
+            there = suppress.read(self._original[text], RULES).ignores
+            lines = {each.line for each in there if (each.rules, each.reason) == (ignore.rules, ignore.reason)}
+        self._used[text] |= {(line, finding.rule) for line in lines}
+
+    def _unused(self, text: Text) -> Iterator[tuple[int, str]]:
+        """The comments that have nothing to leave alone: not those of rules that did not run."""
+        found = suppress.read(self._original[text], RULES)
+        ran = frozenset() if text.settings is None or found.skip_file else text.settings.rules & self._names
+        for each in found.ignores:
+            rules = each.rules or GROUPS["DEFAULT"]
+            used = {rule for line, rule in self._used[text] if line == each.line}
+            if rules <= ran and not used:
+                yield each.line, str(each)
 
     def _note(self, chosen: _Chosen, finding: Finding) -> None:
         settings = chosen.text.settings
@@ -333,7 +361,8 @@ class _Work:
             return self._faults[text]
         sites = sorted(self._sites[text], key=lambda site: (site.line, site.column))
         notes = tuple(_notes(self._targets.get(text, UNKNOWN), sites))
-        return Rewrite(text.path, text.text, _mark(text) + self._current[text], tuple(sites), notes)
+        after = _mark(text) + self._current[text]
+        return Rewrite(text.path, text.text, after, tuple(sites), notes, unused=tuple(self._unused(text)))
 
 
 def describe(texts: Sequence[Text], asked: Text) -> tuple[tuple[int, Said], ...]:
