@@ -24,6 +24,7 @@ from codemods.rules.loader_hoist import LoaderHoist
 from codemods.rules.loader_persistent import LoaderPersistent
 from codemods.rules.loader_pin import LoaderPin
 from codemods.rules.loader_workers import LoaderWorkers
+from codemods.rules.loss_history_detach import LossHistoryDetach
 from codemods.rules.no_grad_eval import NoGradEval
 from codemods.rules.retain_graph import RetainGraph
 from codemods.rules.sdpa import Sdpa
@@ -69,6 +70,7 @@ ROUNDS: Rounds = (
         NoGradEval,
         AsTensor,
         DeferSync,
+        LossHistoryDetach,
     ),
 )
 """Rules of one round read the same facts; between rounds facts are computed anew."""

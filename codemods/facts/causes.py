@@ -193,6 +193,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "graph-used": "Another backward may go through the graph that this one keeps. Detach what crosses from one "
         "iteration to the next, and add losses of one iteration before one backward.",
         "graph-escapes": "A tensor that is computed here leaves the code, and may be trained on. Detach it.",
+        "graph-shown": "What is kept is printed, saved or asked for its graph, and would look otherwise without it. "
+        "Keep `loss.item()`, or print that.",
         "inner-gradient": "A gradient is asked for of what the model computes on the way, of which a compiled model "
         "has no graph.",
         "needs-gradients": "The code needs gradients itself.",

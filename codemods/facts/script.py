@@ -27,7 +27,9 @@ from codemods.facts.models.trained import TrainedModel, trained_models
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.target import UNKNOWN, Target
 from codemods.facts.training.evaluation import Evaluations
+from codemods.facts.training.graph_uses import GraphUses
 from codemods.facts.training.iterations import Iterations, TrainingIteration
+from codemods.facts.training.modes import Modes
 from codemods.library.kinds import FRAMEWORKS, Kind, framework, kind, may
 from codemods.library.semantics import TorchSemantics
 
@@ -111,6 +113,11 @@ class Whole:
     def iterations(self) -> Iterations:
         """The training iterations, and what calls reach."""
         return Iterations(self.flow, self.flow.modules)
+
+    @cached_property
+    def graph_uses(self) -> GraphUses:
+        """Where the graphs of models go."""
+        return GraphUses(self.flow, Modes(self.flow, self.flow.modules), self.iterations)
 
     @cached_property
     def evaluations(self) -> tuple[EvaluationRegion, ...]:

@@ -28,6 +28,7 @@ def kept(text: str, **others: str) -> list[Keeping]:
         pytest.param("loss.backward(retain_graph=False)", id="it is not wanted"),
         pytest.param("loss.backward(create_graph=True)", id="gradients are differentiated again"),
         pytest.param("loss.backward(retain_graph=True, create_graph=True)", id="both"),
+        pytest.param("torch.distributed.autograd.backward(1, [loss])", id="another function takes other arguments"),
         pytest.param("torch.autograd.grad(loss, x, retain_graph=True)", id="it is no backward"),
     ],
 )

@@ -348,7 +348,11 @@ def _position(flow: Flow, call: ast.Call) -> int | None:
     for callee in flow.values(call.func):
         if isinstance(callee, External) and callee.name in _POSITIONS:
             return _POSITIONS[callee.name]
-    return _POSITION_OF_METHOD if isinstance(call.func, ast.Attribute) and is_backward(flow, call) else None
+    is_method = isinstance(call.func, ast.Attribute) and not any(
+        isinstance(each, External)
+        for each in flow.values(call.func)  # ``torch.distributed.autograd.backward``
+    )
+    return _POSITION_OF_METHOD if is_method and is_backward(flow, call) else None
 
 
 def _may_name(flow: Flow, options: ast.expr, name: str) -> bool:

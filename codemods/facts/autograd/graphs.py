@@ -166,6 +166,16 @@ class Graphs:
         walk.run(statements)
         return walk.course
 
+    def before_each(
+        self, module: Module, statements: Sequence[ast.stmt], names: frozenset[str] = frozenset()
+    ) -> Mapping[ast.stmt, frozenset[str]]:
+        """The names that may carry a graph before each statement that is run by some; the arguments are those above."""
+        walk = self._walk(module, statements[0], names)
+        found: dict[ast.stmt, frozenset[str]] = {}
+        walk.before = found
+        walk.run(statements)
+        return found
+
     def after(self, module: Module, last: ast.stmt, course: Course) -> Course:
         """The course of everything in the function that may run after some statements.
 
@@ -214,6 +224,8 @@ class _Walk(ForwardAnalysis[_Held]):
         self._trained: ast.AST | None = None
         self._here: ast.stmt | None = None
         """The statement that is followed."""
+        self.before: dict[ast.stmt, frozenset[str]] | None = None
+        """What carries a graph before each statement, where that is asked for."""
 
     @property
     def course(self) -> Course:
@@ -225,6 +237,8 @@ class _Walk(ForwardAnalysis[_Held]):
 
     def reached(self, statement: ast.stmt) -> None:
         self._here = statement
+        if self.before is not None:
+            self.before[statement] = self.before.get(statement, frozenset()) | _carrying(self.names)
 
     def join(self, one: _Held, other: _Held) -> _Held:
         return max(one, other)
@@ -362,6 +376,8 @@ class _Walk(ForwardAnalysis[_Held]):
     def _is_understood(self, call: ast.Call) -> bool:
         """Whether code of a library is called that does not train on what it is given, or of a model or a loss."""
         callees = without_none(self._flow.values(call.func))
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Constant):
+            return True  # ``"{:.3f}".format(loss)``
         if isinstance(call.func, ast.Attribute) and not any(isinstance(each, External) for each in callees):
             if call.func.attr in _KEEPS | _OF_CONTAINERS:
                 owners = self._flow.values(call.func.value)

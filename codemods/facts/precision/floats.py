@@ -54,16 +54,16 @@ def is_differentiated(module: Module, node: ast.expr) -> bool:
         isinstance(call.func, ast.Attribute)
         and call.func.attr == "backward"
         and module.function(call) is function
-        and unparsed(_unscaled(call.func.value)) == written
+        and unparsed(unscaled(call.func.value)) == written
         for call in module.nodes(ast.Call)
     )
 
 
-def _unscaled(node: ast.expr) -> ast.expr:
+def unscaled(node: ast.expr) -> ast.expr:
     """``loss`` of ``scaler.scale(loss)`` and of ``loss / steps``."""
     match node:
         case ast.Call(ast.Attribute(attr="scale"), [inner]) | ast.BinOp(inner, ast.Div() | ast.Mult()):
-            return _unscaled(inner)
+            return unscaled(inner)
     return node
 
 

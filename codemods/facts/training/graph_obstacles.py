@@ -83,7 +83,7 @@ class GraphObstacles:
         course = self._uses.inside.function(function)
         if course.kept is not None:
             return self._keeps(function, course.kept)
-        return self._why_result_not(function) if course.returned is not None else None
+        return self.of_result(function) if course.returned is not None else None
 
     def needs(self, home: ast.AST, node: ast.AST) -> Reason:
         """The reason that gradients are needed at a node."""
@@ -101,7 +101,7 @@ class GraphObstacles:
             for each in values
         )
 
-    def _why_result_not(self, function: Callee) -> Reason | None:
+    def of_result(self, function: Callee) -> Reason | None:
         """Why the tensors that the function returns may have to carry gradients."""
         calls = self._flow.callers(function)
         if not calls or self._flow.escapes(function):
@@ -149,7 +149,7 @@ class GraphObstacles:
             return self._keeps(statements[0], course.kept)
         if course.returned is not None:
             function = module.function(statements[0])
-            reason = self._why_result_not(function) if function is not None else None
+            reason = self.of_result(function) if function is not None else None
             if reason is not None:
                 return reason
         used = self._uses.used_after(self._uses.strictly_outside, module, statements[-1], course)

@@ -32,7 +32,7 @@ class GraphUses:
     """Follows the graphs of some modules' models."""
 
     def __init__(self, flow: Flow, modes: Modes, iterations: Iterations) -> None:
-        self._flow = flow
+        self.flow = flow
         self.modes = modes
         self.iterations = iterations
         self._handed_on: dict[Callee, bool] = {}
@@ -40,7 +40,7 @@ class GraphUses:
     def of(self, makes: Callable[[ast.Call], bool], *, outside: bool, strict: bool = False) -> Graphs:
         """What follows the graphs that some calls make; the arguments are those of ``Graphs``."""
         training = self.iterations.training_functions
-        return Graphs(self._flow, makes, lambda each: each in training, outside=outside, strict=strict)
+        return Graphs(self.flow, makes, lambda each: each in training, outside=outside, strict=strict)
 
     @cached_property
     def inside(self) -> Graphs:
@@ -65,19 +65,20 @@ class GraphUses:
     @cached_property
     def doubtful(self) -> Graphs:
         """The same as ``inside``; what code that is not seen returns may carry a graph, whatever it is given."""
-        return Graphs(self._flow, self._may_make_graph, lambda _: False, outside=True)
+        return Graphs(self.flow, self._may_make_graph, lambda _: False, outside=True)
 
     def reaching(self, call: ast.Call) -> Graphs:
         """Follows what a call returns to a backward that is seen, and to nothing else."""
-        return Graphs(self._flow, lambda each: each is call, lambda _: False, outside=False)
+        return Graphs(self.flow, lambda each: each is call, lambda _: False, outside=False)
 
     @cached_property
     def differentiated(self) -> Graphs:
         """Follows tensors that are there already to a backward that is seen, and to nothing else."""
-        return Graphs(self._flow, lambda _: False, lambda _: False, outside=False)
+        return Graphs(self.flow, lambda _: False, lambda _: False, outside=False)
 
     @cached_property
-    def _of_models(self) -> Graphs:
+    def of_models(self) -> Graphs:
+        """Follows what models compute, and nothing that comes from elsewhere."""
         return self.of(self._makes_graph, outside=False)
 
     def _may_make_graph(self, call: ast.Call) -> bool:
@@ -85,39 +86,39 @@ class GraphUses:
 
     def is_unseen(self, call: ast.Call) -> bool:
         """Whether code may run that is not seen, and may do anything with what it is given."""
-        if operation(self._flow, call) is not None:
+        if operation(self.flow, call) is not None:
             return False
         return any(
             isinstance(each, (Unknown, Partial))
-            or (isinstance(each, (External, Made)) and kind(self._flow, each) is None and _is_opaque(each.name))
-            for each in without_none(self._flow.values(call.func))
+            or (isinstance(each, (External, Made)) and kind(self.flow, each) is None and _is_opaque(each.name))
+            for each in without_none(self.flow.values(call.func))
         )
 
     @lasting
     def _makes_graph(self, call: ast.Call) -> bool:
         if not self.modes.calls(call):
-            owners = self._flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+            owners = self.flow.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
             method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-            if method in MODULE_METHODS or not any(kind(self._flow, each) is Kind.MODEL for each in owners):
+            if method in MODULE_METHODS or not any(kind(self.flow, each) is Kind.MODEL for each in owners):
                 return False
             if self.modes.runs_without(call):
                 return False
-        return not self.modes.without_gradients(module_of(self._flow, call), call)
+        return not self.modes.without_gradients(module_of(self.flow, call), call)
 
     @cached_property
     def _running_models(self) -> frozenset[Callee]:
         """The functions that call models, themselves or through others."""
         found: set[Callee] = set()
         todo: list[Callee] = []
-        for module in self._flow.modules:
+        for module in self.flow.modules:
             for call in module.nodes(ast.Call):
                 function = module.function(call)
                 if function is not None and function not in found and self.modes.calls(call):
                     found.add(function)
                     todo.append(function)
         while todo:
-            for call in self._flow.callers(todo.pop()):
-                above = module_of(self._flow, call).function(call)
+            for call in self.flow.callers(todo.pop()):
+                above = module_of(self.flow, call).function(call)
                 if above is not None and above not in found:
                     found.add(above)
                     todo.append(above)
@@ -130,7 +131,7 @@ class GraphUses:
                 _may_return(function)
                 and function in self._running_models
                 and not self.modes.is_decorated(function)
-                and self._of_models.function(function, frozenset()).returned is not None
+                and self.of_models.function(function, frozenset()).returned is not None
             )
         return self._handed_on[function]
 
@@ -138,20 +139,20 @@ class GraphUses:
     def given_graphs(self) -> dict[Callee, frozenset[str]]:
         """The functions that are given what models computed, and by which parameters."""
         for function in self._running_models:
-            self._of_models.function(function, frozenset())
-        for module in self._flow.modules:
+            self.of_models.function(function, frozenset())
+        for module in self.flow.modules:
             if module.tree.body:
-                self._of_models.statements(module, module.tree.body)
-        return self._of_models.entered
+                self.of_models.statements(module, module.tree.body)
+        return self.of_models.entered
 
     @lasting
     def computes(self, call: ast.Call) -> bool:
         """Whether the call computes a graph where gradients are on: of a model, or a function that hands one on."""
-        return self.modes.calls(call) or any(map(self.hands_on, called_functions(self._flow, call)))
+        return self.modes.calls(call) or any(map(self.hands_on, called_functions(self.flow, call)))
 
     def is_unused(self, module: Module, call: ast.Call) -> bool:
         """Whether nothing that is seen or unseen may train on what the call computes."""
-        for function in called_functions(self._flow, call):
+        for function in called_functions(self.flow, call):
             inside = self.strict.function(function)
             if inside.trained is not None or inside.kept is not None:
                 return False

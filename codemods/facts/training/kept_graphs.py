@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.effects import COMPREHENSIONS
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, LOOPS, lasting
+from codemods.dataflow.source import FUNCTIONS, LOOPS
 from codemods.dataflow.values import HostTensor, Made, MovedTensor, Tensor, Unknown
 from codemods.facts.autograd.carriers import may_carry
 from codemods.facts.autograd.double_backward import keeps_graph, retains, surely_retains
@@ -17,9 +17,8 @@ from codemods.facts.loops import place
 from codemods.facts.reach import Reach, own, stores
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.graph_obstacles import GraphObstacles
-from codemods.facts.training.graph_uses import GraphUses
 from codemods.facts.training.iterations import EventKind, is_backward
-from codemods.facts.training.modes import Modes, is_models_method
+from codemods.facts.training.modes import is_models_method
 from codemods.library.kinds import PARAMETER
 
 if TYPE_CHECKING:
@@ -141,18 +140,14 @@ def _differentiates(script: Script, call: ast.Call) -> bool:
 # What the graph may hang together with beyond the iteration.
 
 
-@lasting
-def _uses(script: Script) -> GraphUses:
-    return GraphUses(script.flow, Modes(script.flow, script.modules), script.whole.iterations)
-
-
 def _why_unseen(script: Script, loop: ast.stmt) -> Reason | None:
     """Why code that is not seen may differentiate what it is given, or keep it for a later iteration."""
+    uses = script.whole.graph_uses
     for module, code in Reach(script.flow).code(script.module, [loop]):
         is_model = isinstance(code, FUNCTIONS) and is_models_method(script.flow, code)
         for call in own(code, ast.Call):
             given = (script.flow.values(each) for each in arguments_of(call))
-            if _uses(script).is_unseen(call) and any(is_model or may_carry(script.flow, each) for each in given):
+            if uses.is_unseen(call) and any(is_model or may_carry(script.flow, each) for each in given):
                 text = f"'{module.code(call.func)}' is not seen, and may use the graph again ({HERE})"
                 return Reason(_CODE, text, (at(module, call),))
     return None
@@ -160,7 +155,7 @@ def _why_unseen(script: Script, loop: ast.stmt) -> Reason | None:
 
 def _why_model_keeps(script: Script, loop: ast.stmt) -> Reason | None:
     """Why a model may use a tensor with a graph in one call that it has made in another, or when it was made."""
-    obstacles = GraphObstacles(script.flow, script.modules, _uses(script))
+    obstacles = GraphObstacles(script.flow, script.modules, script.whole.graph_uses)
     if obstacles.kept_inside:
         return obstacles.kept_inside[0][1]
     for module, code in Reach(script.flow).code(script.module, [loop]):
@@ -209,7 +204,7 @@ def _may_be_computed(script: Script, value: Value) -> bool:
 
 def _why_from_before(script: Script, loop: ast.For | ast.While) -> Reason | None:
     """Why an iteration may differentiate what was computed before it, as a state of a recurrent network."""
-    graphs = _uses(script).of(_uses(script).is_unseen, outside=True)
+    graphs = script.whole.graph_uses.of(script.whole.graph_uses.is_unseen, outside=True)
     trained = graphs.statements(script.module, loop.body, _carried_on(script, loop)).trained
     if trained is None:
         return None
@@ -241,7 +236,7 @@ def _carried_on(script: Script, loop: ast.For | ast.While) -> frozenset[str]:
 
 def _why_used_later(script: Script, loop: ast.For | ast.While, call: ast.Call) -> Reason | None:
     """Why another backward, outside of the iteration, may go through the graph."""
-    module, uses = script.module, _uses(script)
+    module, uses = script.module, script.whole.graph_uses
     events = script.whole.iterations.of(loop, module).events
     inside = {event.node for event in events if event.frame is module.function(call)}
     others = (
