@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.names import bound_names, decorators, scope_of
+from codemods.dataflow.names import assigned, bound_names, decorators, scope_of
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import last_name, walk
 from codemods.dataflow.values import (
@@ -261,9 +261,13 @@ class Invariants:
 
     def why_changed(self, values: Values) -> Reason | None:
         """Why one of the lists, dictionaries or tensors is changed by what runs in the loop; None where none is."""
-        for _, code in self._code:
+        # `total += 1` gives a number's name another number: of numbers that are equal, none is changed.
+        objects = frozenset(each for each in values if not isinstance(each, (Literal, Plain)))
+        for module, code in self._code:
             for each in own(code, ast.AugAssign):
-                if isinstance(each.target, ast.Name) and self._flow.values(each.target) & values:
+                if not isinstance(each.target, ast.Name) or _starts_as_constant(module, each.target):
+                    continue
+                if self._flow.values(each.target) & objects:
                     return self._varies(each, f"'{each.target.id}' is changed in the loop")
             for path, node in changes(code):
                 if self._flow.values(changed_by(node)) & values:
@@ -388,3 +392,18 @@ def _sets_attributes(call: ast.Call) -> bool:
 
 def _children(node: ast.AST) -> list[ast.expr]:
     return [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+
+
+def _starts_as_constant(module: Module, name: ast.Name) -> bool:
+    """Whether a name is only given constants, ``correct = 0``: what is added to that is in no other's memory."""
+    function = module.function(name)
+    is_given = function is not None and name.id in signature(function).names
+    starts = False
+    for each in module.stores.get(name.id, ()):
+        statement = module.statement(each)
+        pairs = assigned(statement) if isinstance(statement, ast.Assign) else ()
+        is_constant = any(target is each and isinstance(value, ast.Constant) for target, value in pairs)
+        if not is_constant and not (isinstance(statement, ast.AugAssign) and statement.target is each):
+            return False
+        starts = starts or (is_constant and module.function(each) is function)
+    return starts and not is_given

@@ -127,6 +127,36 @@ def test_a_method_that_only_builds_is_called_once() -> None:
     rewrites(script.format("", " " * 12 + line), script.format(" " * 8 + line, ""))
 
 
+SUMMED = """\
+for epoch in range(3):
+{}    total = 0.0
+    correct, seen = 0, 0
+    for x, y in loader:
+        total += x.sum().item() * 0.5
+        correct += (x.argmax(1) == y).float().sum()
+        seen += len(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "made"),
+    [
+        pytest.param(
+            "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])\n",
+            'datasets.MNIST("data", transform=transform)',
+            id="numbers, where a transform has some",
+        ),
+        pytest.param(
+            "rows = torch.ones(9, 3) / 3\n", "TensorDataset(rows)", id="a tensor, where the data set has some"
+        ),
+    ],
+)
+def test_what_the_loop_adds_up_is_no_number_or_tensor_of_the_loader_s(before: str, made: str) -> None:
+    lines = [f"images = {made}\n", "loader = DataLoader(images, 8)\n"]
+    inside = SUMMED.format("".join(f"    {each}" for each in lines))
+    rewrites(before + inside, before + "".join(lines) + SUMMED.format(""))
+
+
 @pytest.mark.parametrize(
     ("before", "call"),
     [
@@ -362,6 +392,13 @@ def test_workers_that_stay_shuffle_otherwise_where_the_loader_does() -> None:
             "    for x in loader:\n        print(x)\n",
             "'pool' is changed in the loop (line 8)",
             id="a list that is empty before",
+        ),
+        pytest.param(
+            f"images = torch.zeros(9, 3) / 3\ndef shift(total, by):\n    total += by\n{EPOCHS}"
+            f"    loader = DataLoader(TensorDataset(images), 8)\n{READ.replace('x, y', 'x, *y').replace('y.sum()', 'y')}"
+            "    shift(images, 1)\n",
+            "'total' is changed in the loop (line 8)",
+            id="a tensor that a function adds to",
         ),
         pytest.param(
             f"labeled = [0, 1]\n{EPOCHS}    loader = DataLoader(Subset(data, labeled), 8)\n{READ}    labeled.append(epoch)\n",
