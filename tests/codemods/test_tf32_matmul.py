@@ -153,6 +153,10 @@ PRECISE = {
         MODEL + TRAIN + "print(torch.linalg.svd(torch.eye(3)))\n",
         "torch.linalg.svd() loses digits, and needs them all (line 9)",
     ),
+    "what decomposes weights": (
+        "layer = nn.Linear(512, 512).cuda()\n" + MODEL + TRAIN + "print(layer.weight.svd())\n",
+        "svd() loses digits, and needs them all (line 10)",
+    ),
     "distances": (
         MODEL + TRAIN + "print(torch.cdist(torch.eye(3), torch.eye(3)))\n",
         "torch.cdist() loses digits, and needs them all (line 9)",

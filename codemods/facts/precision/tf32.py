@@ -19,7 +19,7 @@ from codemods.facts.precision.presence import mixed_precision_present, other_pre
 from codemods.facts.precision.script_hazards import line_search
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.loss_regions import Phases
-from codemods.library.kinds import Kind, kind
+from codemods.library.kinds import Kind, is_parameter, kind
 from codemods.library.packages import Trait, has
 from codemods.library.precise import PRECISE_METHODS, compares, is_precise
 
@@ -179,7 +179,7 @@ def _needs_precision(script: Script, call: ast.Call) -> str | None:
             return f"{each.name}() compares numbers closely"
     if isinstance(call.func, ast.Attribute) and call.func.attr in PRECISE_METHODS:
         owners = script.flow.values(call.func.value)
-        if owners and all(isinstance(each, Tensor) for each in owners):
+        if owners and all(isinstance(each, Tensor) or is_parameter(script.flow, each) for each in owners):
             return f"{call.func.attr}() loses digits, and needs them all"
     if keeps_graph(script.flow, call):
         return "gradients are differentiated again"
