@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from codemods.dataflow.source import FUNCTIONS, children, kept, lasting
+from codemods.dataflow.source import FUNCTIONS, children, is_main_guard, kept, lasting
 from codemods.dataflow.values import Function, Instance, Made, Method, class_of
 from codemods.facts.models.layers import Model
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
@@ -153,4 +153,42 @@ def is_model_call(flow: Flow, call: ast.Call) -> bool:
             return True
         if isinstance(value, Method) and value.of is not None and kind(flow, value.of) is Kind.MODEL:
             return value.name == "forward" or value.name not in MODULE_METHODS | {"__init__"}
+    return False
+
+
+_LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Raise)
+
+
+def passing_over(module: Module, node: ast.AST, home: ast.stmt | None = None) -> ast.AST | None:
+    """What may keep a node from running where its function, or a statement around it, runs: an ``if``, a ``continue``.
+
+    Of ``for`` it is taken that there is a first pass.
+    """
+    below = node
+    for above in module.ancestors(node):
+        if below is home:
+            break
+        if _may_pass_over(above, below):
+            return above
+        suite = module.suite(below) if isinstance(below, ast.stmt) else []
+        for statement in suite[: suite.index(below)] if below in suite else ():
+            for leaving in own(statement, *_LEAVING) if not isinstance(statement, FUNCTIONS) else ():
+                return leaving
+        if isinstance(above, FUNCTIONS):
+            break
+        below = above
+    return None
+
+
+def _may_pass_over(above: ast.AST, below: ast.AST) -> bool:
+    """Whether a statement or an expression runs at times without running that part of it."""
+    match above:
+        case ast.While(ast.Constant(value)) if value:
+            return False
+        case ast.If(test) | ast.IfExp(test) | ast.While(test):
+            return below is not test and not is_main_guard(above)
+        case ast.BoolOp(values=[first, *_]):
+            return below is not first
+        case ast.Try(handlers=[_, *_]) | ast.Match():
+            return True
     return False

@@ -226,6 +226,17 @@ CONDITION = (
         pytest.param(looped("a = a.to(device); b.numpy()"), ON_HOST.format(10), id="NumPy"),
         pytest.param(looped("a = a.to(device); print((a.cpu()[:, 0] > b).sum())"), ON_HOST.format(10), id="compared"),
         pytest.param(looped("a = (a / 255).to(device)"), ON_HOST.format(10), id="divided before it is moved"),
+        pytest.param(
+            looped("if not torch.cuda.is_available():\n            continue\n        a, b = a.cuda(), b.cuda()"),
+            CONDITION.replace("10", "12"),
+            id="after what goes on without CUDA",
+        ),
+        pytest.param(
+            "def train():\n    if not torch.cuda.is_available():\n        return\n    for a, b in loader:\n"
+            "        a, b = a.cuda(), b.cuda()\ntrain()\n",
+            CONDITION.replace("10", "12"),
+            id="in a function that returns without CUDA",
+        ),
         pytest.param(looped("a = a.to(device)\n        if a.any():\n            b = b.to(device)"),
                      CONDITION.replace("10", "12"), id="under a condition"),
         pytest.param(looped("a = a.type(torch.cuda.FloatTensor)"), CONDITION, id="by a tensor type"),

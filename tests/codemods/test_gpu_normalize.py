@@ -544,6 +544,13 @@ def test_numbers_are_left_where_there_may_be_no_cuda_before_the_loop(read: str, 
     left(f"{colours}for x, y in loader:\n{read}", UNSURE.format(line))
 
 
+def test_numbers_are_left_before_a_loop_that_asks_for_cuda() -> None:
+    colours = TRANSFORM.replace(GREY, COLOUR) + DATA.replace("MNIST", "CIFAR10") + LOADER
+    left(
+        f"{colours}while torch.cuda.is_available():\n    for x, y in loader:\n        x = x.cuda()\n", UNSURE.format(9)
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "read"),
     [

@@ -7,7 +7,7 @@ import ast
 import pytest
 from probe import script
 
-from codemods.facts.reach import Reach, is_model_call, own, stores, switches_gradients_off, written
+from codemods.facts.reach import Reach, is_model_call, own, passing_over, stores, switches_gradients_off, written
 
 HEAD = """\
 import torch
@@ -125,3 +125,38 @@ def test_the_nodes_of_a_function_defined_inside_are_not_its_own() -> None:
     tree = ast.parse("x()\ndef f():\n    y()\nclass A:\n    z()\n")
 
     assert [ast.unparse(each) for each in own(tree, ast.Call)] == ["x()"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param("for x in a:\n    here()\n", None, id="in a loop"),
+        pytest.param("for x in a:\n    if x:\n        continue\n    here()\n", 3, id="after what goes on"),
+        pytest.param("for x in a:\n    here()\n    if x:\n        continue\n", None, id="before what goes on"),
+        pytest.param("def f():\n    if x:\n        return\n    here()\n", 3, id="after a return"),
+        pytest.param("def f():\n    def g():\n        return 1\n    here()\n", None, id="after a return of another"),
+        pytest.param("if x:\n    here()\n", 1, id="in an if"),
+        pytest.param("if here():\n    pass\n", None, id="in the test of an if"),
+        pytest.param("if __name__ == '__main__':\n    here()\n", None, id="in the main guard"),
+        pytest.param("while x:\n    here()\n", 1, id="in a while"),
+        pytest.param("while True:\n    here()\n", None, id="in a while that goes on"),
+        pytest.param("x and here()\n", 1, id="after a test"),
+        pytest.param("here() and x\n", None, id="a test"),
+        pytest.param("try:\n    here()\nexcept ValueError:\n    pass\n", 1, id="in a try"),
+        pytest.param("try:\n    here()\nfinally:\n    pass\n", None, id="in a try that catches nothing"),
+    ],
+)
+def test_what_may_pass_over_code(text: str, line: int | None) -> None:
+    module = script(text).module
+    here = next(each for each in module.nodes(ast.Call) if ast.unparse(each.func) == "here")
+    found = passing_over(module, here)
+
+    assert (None if found is None else getattr(found, "lineno", 0)) == line
+
+
+def test_what_is_around_the_statement_from_which_on_is_asked_does_not_count() -> None:
+    module = script("if x:\n    for y in x:\n        here()\n").module
+    (loop,), (call,) = module.nodes(ast.For), module.nodes(ast.Call)
+
+    assert passing_over(module, call, loop) is None
+    assert isinstance(passing_over(module, call), ast.If)

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, is_main_guard
+from codemods.dataflow.source import is_main_guard
 from codemods.facts.devices.devices import DeviceKind
-from codemods.facts.reach import own
+from codemods.facts.reach import passing_over
 from codemods.facts.reason import HERE, Reason, at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codemods.dataflow.source import Module
     from codemods.facts.data.normalize_steps import Normalized
     from codemods.facts.data.normalizing import Moved, Together
     from codemods.facts.script import Script
-
-
-_LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 
 
 class Home(NamedTuple):
@@ -75,40 +71,12 @@ def why_unsure(script: Script, move: Moved, home: ast.stmt) -> Reason | None:
     ``x.cuda()`` in a loop says that there is, unless a pass may come to its end without it.
     """
     module = script.module
-    skipping = _skipping(module, move.transfer.call, home)
+    skipping = passing_over(module, move.transfer.call, home)
     if move.transfer.device.kind is not DeviceKind.CUDA or skipping is None:
         return None
     text = f"a pass of the loop may do without the move ({HERE}), as where there is no CUDA:"
     remedy = "move the batches to a device that is chosen above the loop"
     return Reason("unknown-device", text, (at(module, skipping),), remedy)
-
-
-def _skipping(module: Module, node: ast.AST, home: ast.stmt) -> ast.AST | None:
-    """What may keep a node from running where the statement that it is a part of, or one above, runs."""
-    below = node
-    for above in module.ancestors(node):
-        if below is home or isinstance(above, FUNCTIONS):
-            break
-        if _may_pass_over(above, below):
-            return above
-        suite = module.suite(below) if isinstance(below, ast.stmt) else []
-        for statement in suite[: suite.index(below)] if below in suite else ():
-            for leaving in own(statement, *_LEAVING):
-                return leaving
-        below = above
-    return None
-
-
-def _may_pass_over(above: ast.AST, below: ast.AST) -> bool:
-    """Whether a statement or an expression runs at times without running that part of it."""
-    match above:
-        case ast.If(test) | ast.IfExp(test):
-            return below is not test
-        case ast.BoolOp(values=[first, *_]):
-            return below is not first
-        case ast.Try(handlers=[_, *_]) | ast.Match():
-            return True
-    return isinstance(above, ast.Lambda)
 
 
 def _is_from_outside(script: Script, device: ast.expr) -> bool:

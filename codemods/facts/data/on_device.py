@@ -23,6 +23,7 @@ from codemods.facts.data.tall_images import unmoved
 from codemods.facts.devices.cuda_condition import said_as
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.loops import loop_around, place
+from codemods.facts.reach import passing_over
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.switches import starts_processes
 
@@ -163,7 +164,8 @@ def why_not_to_cuda(move: Transfer) -> Reason | None:
     if not move.may_reach_cuda or move.may_reach_mps:
         return Reason("other-accelerator", f"its batches may go to another accelerator than CUDA ({HERE})", where)
     is_plain = move.method in {"to", "cuda"} and not move.branches and not move.may_fail_unseen()
-    if not is_plain or (move.device.kind is DeviceKind.CUDA and not move.is_certain):
+    is_always = move.is_certain and passing_over(move.module, move.call) is None
+    if not is_plain or (move.device.kind is DeviceKind.CUDA and not is_always):
         text = f"its batches are moved under a condition, or in a form that moves no whole data set ({HERE}):"
         return Reason("script-decides", text, where, remedy="write x.to(device), with a device that says where")
     return None
