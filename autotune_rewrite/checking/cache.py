@@ -186,15 +186,28 @@ def is_unchanged(before: Mapping[str, Stamp]) -> bool:
     return all(_stamp(each) == stamp for each, stamp in before.items())
 
 
-def surroundings(directory: str) -> bytes:
-    """The contents of the files, in a directory and those above it, that say how torchfast runs there."""
+def surroundings(directory: str, known: dict[Path, bytes]) -> bytes:
+    """The contents of the files, in a directory and those above it, that say how torchfast runs there.
+
+    Args:
+        directory: The directory.
+        known: What was read so far, by the directory that it stands in: it is not read again, and more is added.
+    """
+    around = (Path(directory), *Path(directory).parents)
+    for each in around:
+        if each not in known:
+            known[each] = _surrounding(each)
+    return b"".join(known[each] for each in around)
+
+
+def _surrounding(directory: Path) -> bytes:
+    """The same of one directory alone."""
     found = bytearray()
-    for each in (Path(directory), *Path(directory).parents):
-        named = (each / name for name in _READ_BESIDE)
-        for path in sorted({*named, *read_in(each)}):
-            with suppress(OSError):
-                found += f"{path}\0".encode(errors="surrogatepass") + path.read_bytes()
-        found += str([(each / name).exists() for name in _MARKS]).encode()
+    named = (directory / name for name in _READ_BESIDE)
+    for path in sorted({*named, *read_in(directory)}):
+        with suppress(OSError):
+            found += f"{path}\0".encode(errors="surrogatepass") + path.read_bytes()
+    found += str([(directory / name).exists() for name in _MARKS]).encode()
     return bytes(found)
 
 

@@ -70,7 +70,7 @@ def _by_content(
     if cache is None:
         yield from batch.once(batch.in_turn(work, projects))
         return
-    around: dict[str, bytes] = {}
+    around: dict[Path, bytes] = {}
     keys = [_key(each, chosen, around) for each in projects]
     asked = {name: sum(part.asked for part in each.parts) for name, each in zip(keys, projects, strict=True)}
     found = ((name, _known(data, asked[name])) for name, data in cache.get(keys).items())
@@ -101,19 +101,18 @@ def _say(project: Project, options: Options, *, fixes: bool) -> list[Said]:
     return [each if isinstance(each, FileError) else replace(each.rewrite, before="", after="") for each in results]
 
 
-def _key(project: Project, chosen: str, around: dict[str, bytes]) -> str:
+def _key(project: Project, chosen: str, around: dict[Path, bytes]) -> str:
     """A digest of all that what is said of a project follows from.
 
     Args:
         project: Its files.
         chosen: What was chosen on the command line.
-        around: What says how torchfast runs in a directory, as far as it was read.
+        around: What says how torchfast runs, by the directory that it stands in, as far as it was read.
     """
     contents = [_content(part.path) for part in project.parts]
     places = sorted({str(Path(part.path).absolute().parent) for part in project.parts if part.asked})
-    for each in places:
-        around[each] = around[each] if each in around else surroundings(each)
-    return key("project", chosen, str(Path.cwd()), repr(project), *(around[each] for each in places), *contents)
+    beside = [surroundings(each, around) for each in places]
+    return key("project", chosen, str(Path.cwd()), repr(project), *beside, *contents)
 
 
 def _content(path: str) -> bytes:
