@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from codemods.dataflow.recursion import Answers
-from codemods.dataflow.source import FUNCTIONS, last_name, lasting, walk
+from codemods.dataflow.source import FUNCTIONS, last_name, lasting, unparsed, walk
 from codemods.dataflow.values import External, Made, Tensor, library_names, without_none
 from codemods.facts.reach import own
 from codemods.library.kinds import Kind, kind
@@ -76,7 +76,7 @@ class _Several:
 
     def item(self, index: ast.expr) -> Format:
         """The format of one of them."""
-        number = ast.unparse(index)
+        number = unparsed(index)
         if number == "0":
             return self.first
         is_other = number.isdecimal() or number == "-1"
@@ -144,7 +144,7 @@ class Formats:
             return
         held = self._parts(value)
         if held is not None and isinstance(target, (ast.Name, ast.Attribute)):
-            self._several[ast.unparse(target)] = held
+            self._several[unparsed(target)] = held
         self._join(target, self.of(value))
 
     def _elements(self, value: ast.expr, count: int) -> list[Format]:
@@ -162,7 +162,7 @@ class Formats:
     def _parts(self, value: ast.expr, *, is_unpacked: bool = False) -> _Several | None:
         """What the tensors in a tuple hold; None where it is no tuple, or one of the project's."""
         if not isinstance(value, ast.Call):
-            return self._several.get(ast.unparse(value)) if isinstance(value, (ast.Name, ast.Attribute)) else None
+            return self._several.get(unparsed(value)) if isinstance(value, (ast.Name, ast.Attribute)) else None
         layers = {each.name for each in self.flow.values(value.func) if isinstance(each, Made)}
         if layers and layers <= _RECURRENT:  # output and state
             return _Several(Format.NARROW, Format.NARROW if layers <= _ONE_STATE else Format.UNKNOWN)
@@ -201,7 +201,7 @@ class Formats:
             # What is assigned to an element takes the format of the whole.
             format_ = format_ if isinstance(target, ast.Starred) else Format.OTHER
             target = target.value
-        text = ast.unparse(target)
+        text = unparsed(target)
         self.names[text] = max(self.names.get(text, Format.OTHER), format_)
 
     def leaves_torch(self, statements: Iterable[ast.stmt]) -> ast.Call | None:
@@ -228,8 +228,8 @@ class Formats:
     def of(self, node: ast.expr) -> Format:
         """What the expression holds."""
         match node:
-            case ast.Name() | ast.Attribute() if ast.unparse(node) in self.names:
-                return self.names[ast.unparse(node)]
+            case ast.Name() | ast.Attribute() if unparsed(node) in self.names:
+                return self.names[unparsed(node)]
             case ast.Attribute(value, name):
                 return self._attribute(value, name)
             case ast.Subscript(value, index):
@@ -351,7 +351,7 @@ class Formats:
                 return self.of(each.value)
             if name == "to" and self._is_tensor(each):
                 return self.of(each)
-        texts = [ast.unparse(each) for each in given]
+        texts = [unparsed(each) for each in given]
         types = [each for each in texts if "torch." in each or each.endswith(("dtype", "Tensor")) or each in _OF_PYTHON]
         if name == "type" and not types:
             types = texts
@@ -419,10 +419,17 @@ def _functions(flow: Flow, calls_model: Callable[[ast.Call], bool]) -> _Function
 
 def formats_in(flow: Flow, calls_model: Callable[[ast.Call], bool], node: ast.AST, nodes: Sequence[ast.AST]) -> Formats:
     """The formats in a function or a block; the arguments of a function count as 16 bits wide."""
+    return _formats(flow, calls_model, node, tuple(_statements(node, nodes)))
+
+
+@lasting  # each hazard of a block asks; nothing is added to formats that were worked out
+def _formats(
+    flow: Flow, calls_model: Callable[[ast.Call], bool], node: ast.AST, statements: tuple[ast.stmt, ...]
+) -> Formats:
     formats = Formats(flow, calls_model)
     if isinstance(node, FUNCTIONS):
         formats.names |= dict.fromkeys(flow.signature(node).names, Format.NARROW)
-    formats.run(_statements(node, nodes))
+    formats.run(statements)
     return formats
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from codemods.dataflow.names import bound_names, imported
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import lasting
+from codemods.dataflow.source import lasting, unparsed
 from codemods.dataflow.values import Container, External, Made, Tensor, library_names
 from codemods.facts.models.layers import Model
 from codemods.facts.precision.gram import expanded_distances, is_gram, products
@@ -178,7 +178,7 @@ _Wrong: TypeAlias = "tuple[str, bool, str]"
 def _of_call(flow: Flow, module: Module, call: ast.Call) -> Iterator[_Wrong]:
     """What is wrong with the call."""
     externals = library_names(flow.values(call.func))
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else unparsed(call.func)
     if name == "einsum" and len({ast.dump(each) for each in call.args[1:]}) < len(call.args[1:]):
         yield f"{module.code(call)} {_GRAM}", False, _WITHOUT_AUTOCAST
     if name == "isinstance" and any(each.name == _WIDE_ON_CUDA for each in _asked(flow, call)):
@@ -319,8 +319,7 @@ def _copied(flow: Flow, module: Module, node: ast.expr) -> Sequence[ast.expr]:
 def _all_assigned(module: Module, name: ast.Name) -> Sequence[ast.expr]:
     """What the name is assigned in its function; nothing where something else may give it a value."""
     scope = module.function(name)
-    stores = [each for each in module.nodes(ast.Name) if each.id == name.id and isinstance(each.ctx, ast.Store)]
-    here = [each for each in stores if module.function(each) is scope]
+    here = [each for each in module.stores.get(name.id, ()) if module.function(each) is scope]
     held = list(_held(module, name))
     imports = (bound for each in module.nodes(ast.Import, ast.ImportFrom) for bound, _ in imported(each))
     is_given = (scope is not None and name.id in signature(scope).names) or name.id in imports
@@ -413,7 +412,7 @@ def _numbers(module: Module, node: ast.expr, known: _Known) -> Iterator[float]:
         case ast.Call(ast.Name("float"), [argument], []):
             yield from _numbers(module, argument, known)
         case ast.Attribute(ast.Call(ast.Name("finfo") | ast.Attribute(_, "finfo"), [type_]), "min" | "max"):
-            yield from [_LARGEST_FLOAT] if _IS_FLOAT.search(ast.unparse(type_)) else []
+            yield from [_LARGEST_FLOAT] if _IS_FLOAT.search(unparsed(type_)) else []
         case ast.Name() | ast.Attribute(ast.Name("self")):
             held = tuple(_held(module, node))
             if held not in known:
@@ -430,16 +429,17 @@ def _computed(one: float, other: float, *, is_power: bool) -> float:
 
 def _held(module: Module, node: ast.expr) -> Iterator[ast.expr]:
     """What is assigned to the name or attribute of ``self``: in its function, by default, else in the module."""
-    text = ast.unparse(node)
+    text = unparsed(node)
     scope = module.function(node)
     if isinstance(node, ast.Name) and scope is not None and node.id in bound_names(scope):
         default = signature(scope).defaults.get(node.id)
         yield from (default,) if default is not None else ()
     elif isinstance(node, ast.Name):
         scope = None
-    for assignment in module.nodes(ast.Assign):
-        is_here = isinstance(node, ast.Attribute) or module.function(assignment) is scope
-        if is_here and any(ast.unparse(each) == text for each in assignment.targets):
+    above = dict.fromkeys(module.parent(each) for each in module.stores.get(text, ()))
+    for assignment in above:
+        is_here = isinstance(node, ast.Attribute) or (assignment is not None and module.function(assignment) is scope)
+        if is_here and isinstance(assignment, ast.Assign):
             yield assignment.value
 
 

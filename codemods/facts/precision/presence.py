@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
-from codemods.dataflow.source import lasting
+from codemods.dataflow.source import last_name, lasting
 from codemods.dataflow.values import External, library_names
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, kind
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
 
 
+_CASTS = frozenset({"half", "bfloat16", "double"})
+_DEFAULT_SETTERS = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
 _DOUBLE = re.compile(r"float64|double", re.IGNORECASE)
 
 
@@ -76,9 +78,12 @@ def other_precision(script: Script) -> tuple[ast.Call, str] | None:
     """Where the script chooses a number format for its model or its inputs by hand, and which."""
     flow = script.flow
     for module in script.modules:
+        setters = flow.calls_of(module, _DEFAULT_SETTERS)
         for call in module.nodes(ast.Call):
+            if last_name(call.func) not in _CASTS and call not in setters:
+                continue
             names = library_names(flow.values(call.func))
-            if names & {"torch.set_default_dtype", "torch.set_default_tensor_type"}:
+            if names & _DEFAULT_SETTERS:
                 if _DOUBLE.search(ast.unparse(call)):
                     return call, "float64 model"
                 continue

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, is_name, walk
+from codemods.dataflow.source import FUNCTIONS, kept, walk
 from codemods.dataflow.values import Choice, Literal, library_names
 from codemods.facts.precision.hazards import Hazard
 from codemods.facts.reach import own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -82,10 +83,18 @@ class _Origins:
         """What the name is given in the scope."""
         if not isinstance(node, ast.Name):
             return
-        for assignment in own(self.scope, ast.Assign):
-            targets = [part for each in assignment.targets for part in walk(each)]
-            if any(is_name(each, node.id) for each in targets):
-                yield assignment.value
+        yield from _assigned(self.scope).get(node.id, ())
+
+
+@kept
+def _assigned(scope: ast.AST) -> Mapping[str, Sequence[ast.expr]]:
+    """What the names are assigned in a scope's own code, or what these are a part of."""
+    found: defaultdict[str, list[ast.expr]] = defaultdict(list)
+    for assignment in own(scope, ast.Assign):
+        parts = (part for each in assignment.targets for part in walk(each))
+        for name in dict.fromkeys(each.id for each in parts if isinstance(each, ast.Name)):
+            found[name].append(assignment.value)
+    return found
 
 
 def _exponent(flow: Flow, call: ast.Call) -> ast.expr | None:
