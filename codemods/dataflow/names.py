@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
-from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, walk
+from codemods.dataflow.source import FUNCTIONS, LEAVES, children, kept, lasting, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,6 +83,7 @@ def canonical(name: str) -> str:
     return name
 
 
+@lasting  # each name that nothing binds asks
 def star_imports(module: Module) -> tuple[str, ...]:
     """The modules of which the module imports ``*``, in the order of the text."""
     return tuple(

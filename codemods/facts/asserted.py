@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from codemods.dataflow.source import lasting
 from codemods.dataflow.values import External, Method, library_names
 from codemods.facts.target import Target
 from codemods.library.fused import FUSED
@@ -13,7 +14,7 @@ from codemods.library.introduced import introduced, names
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
@@ -39,8 +40,13 @@ _DENIED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 
-def asserted(flow: Flow, modules: Iterable[Module]) -> Iterator[Target]:
+@lasting  # each module of a script asks, in each round
+def asserted(flow: Flow, modules: tuple[Module, ...]) -> Sequence[Target]:
     """What the statements at the top of modules demand: ``assert torch.__version__.startswith("1.")`` and the like."""
+    return [*_asserted(flow, modules)]
+
+
+def _asserted(flow: Flow, modules: Iterable[Module]) -> Iterator[Target]:
     for module in modules:
         for statement in module.tree.body:
             if isinstance(statement, ast.Assert):

@@ -84,6 +84,17 @@ def failure(
             something has to fail on the one that is assumed; what fails later is then told with it.
         unreadable: Why modules of the project, by their names, are not Python.
     """
+    return _failure(flow, module, tuple(entries), target, tuple(unreadable.items()))
+
+
+@lasting  # each round asks
+def _failure(
+    flow: Flow,
+    module: Module,
+    entries: tuple[Module, ...],
+    target: Target,
+    unreadable: tuple[tuple[str, str], ...],
+) -> Failure | None:
     loaded = _surely_loaded(flow, module, target) if module in entries else {module: None}
     course = _Course(flow, (module,), target, loaded) if module in entries else _Course(flow, entries, target)
     found = [(module, each) for each in _unimportable_here(flow, module, course, unreadable)]
@@ -125,9 +136,11 @@ def _by_line(nodes: Iterable[ast.AST]) -> list[ast.AST]:
     return [found[line] for line in sorted(found)]
 
 
-def _unimportable_here(flow: Flow, module: Module, course: _Course, unreadable: Mapping[str, str]) -> Iterator[_Broken]:
+def _unimportable_here(
+    flow: Flow, module: Module, course: _Course, unreadable: tuple[tuple[str, str], ...]
+) -> Iterator[_Broken]:
     """The module's imports of modules of the project that cannot be imported."""
-    unimportable = _unimportable(flow, course.target, tuple(unreadable.items()))
+    unimportable = _unimportable(flow, course.target, unreadable)
     told: set[str] = set()
     for node in module.nodes(ast.Import, ast.ImportFrom) if unimportable else ():
         others = (each for each in flow.imported_names(module, node) if each != module.name)

@@ -433,7 +433,7 @@ class _Walk(ForwardAnalysis[_Held]):
                 )
                 return outside or self.carries(value)
             case ast.Subscript(value, index):
-                if ast.unparse(index) in {"1", "-1"} and self._gives_indices(value):
+                if source.unparsed(index) in {"1", "-1"} and self._gives_indices(value):
                     return False
                 return self.carries(value, operand=operand or self._takes_part(value, index))
             case ast.Call():

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
+from codemods.dataflow.source import unparsed
 from codemods.dataflow.values import External, Instance, Unknown, library_names
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.overwritten import names_of, why_overwritten
@@ -68,7 +69,7 @@ def _unread(script: Script, call: ast.Call) -> str:
     """The name of a function that was not read; empty for others."""
     for callee in script.flow.values(call.func):
         if isinstance(callee, Unknown):
-            return ast.unparse(call.func)
+            return unparsed(call.func)
         if isinstance(callee, External) and not callee.name.startswith("torch."):
             return callee.name
     return ""

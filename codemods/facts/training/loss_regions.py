@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import LOOPS, lasting
+from codemods.dataflow.source import LOOPS, lasting, unparsed
 from codemods.dataflow.values import Class, External, Instance, Made, Method, Unknown, library_names, why_unknown
 from codemods.facts.models.layers import function_in_threads
 from codemods.facts.reach import Reach, is_model_call, own, project_functions
@@ -106,7 +106,7 @@ class Phases:
                 (),
                 is_inline=False,
                 why_not=Reason(
-                    "unknown-loss", f"{ast.unparse(call.func)}() is not known to differentiate a loss ({HERE})", here
+                    "unknown-loss", f"{unparsed(call.func)}() is not known to differentiate a loss ({HERE})", here
                 ),
             )
         is_inline = any(not self._combines(each) for each in own(loss, ast.Call))
@@ -237,13 +237,11 @@ class Phases:
             isinstance(each, (Unknown, Made)) and kind(self._flow, each) is None for each in values
         ):
             return False
-        return ast.unparse(call.func) in self._used_as_model
+        return unparsed(call.func) in self._used_as_model
 
     @cached_property
     def _used_as_model(self) -> frozenset[str]:
-        return frozenset(
-            ast.unparse(each.value) for each in self._module.nodes(ast.Attribute) if each.attr in _OF_MODELS
-        )
+        return frozenset(unparsed(each.value) for each in self._module.nodes(ast.Attribute) if each.attr in _OF_MODELS)
 
     def _ends_a_phase(self, statement: ast.stmt) -> bool:
         """Whether the statement computes gradients or steps, itself or in a function that it calls."""
@@ -278,23 +276,21 @@ def read(node: ast.AST) -> frozenset[str]:
     """The names and the attributes of ``self`` that the node reads, as they are written."""
     names = {each.id for each in own(node, ast.Name) if isinstance(each.ctx, ast.Load)}
     names |= {each.target.id for each in own(node, ast.AugAssign) if isinstance(each.target, ast.Name)}
-    return frozenset(names) | {
-        ast.unparse(each) for each in own(node, ast.Attribute) if isinstance(each.value, ast.Name)
-    }
+    return frozenset(names) | {unparsed(each) for each in own(node, ast.Attribute) if isinstance(each.value, ast.Name)}
 
 
 def _bound(statement: ast.stmt) -> frozenset[str]:
     """The names and the attributes of ``self`` that the statement writes, and lists that it appends to."""
     found = {each.id for each in own(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
-    found |= {ast.unparse(each) for each in own(statement, ast.Attribute) if isinstance(each.ctx, ast.Store)}
+    found |= {unparsed(each) for each in own(statement, ast.Attribute) if isinstance(each.ctx, ast.Store)}
     found |= {_root(each) for each in own(statement, ast.Subscript) if isinstance(each.ctx, ast.Store)}
     for call in own(statement, ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr in {"append", "extend"}:
-            found.add(ast.unparse(call.func.value))
+            found.add(unparsed(call.func.value))
     return frozenset(found)
 
 
 def _root(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
-    return ast.unparse(node)
+    return unparsed(node)
