@@ -126,7 +126,7 @@ _INTEGERS = words("bool byte char int int8 int16 int32 int64 long short uint8 ui
 def kind(flow: Flow, value: Value) -> Kind | None:
     """The kind of thing that the value is, or None where it is none of them or not known."""
     if isinstance(value, Made):
-        return _kind_of_call(value.name)
+        return _kind_of_call(value.name.removesuffix("(…)") if is_parameter(flow, value) else value.name)
     class_ = class_of(value) if isinstance(value, Instance) else None
     for base in flow.bases(class_) if class_ is not None else ():
         found = _kind_of_base(base) if isinstance(base, str) else None

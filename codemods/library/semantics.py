@@ -290,8 +290,8 @@ class TorchSemantics:
             return text_starting(str(owner.value).partition("{")[0])
         if isinstance(owner, Container):
             return containers.method(flow, owner, name, node, arguments)
-        if isinstance(owner, Tensor):
-            return tensors.method(owner, name, node, arguments)
+        if isinstance(owner, Tensor) or (is_parameter(flow, owner) and tensors.leaves_torch(name)):
+            return tensors.method(self.operand(flow, owner), name, node, arguments)
         flow.escape(arguments.all())
         if isinstance(owner, External):
             return frozenset({Choice(owner.name)})

@@ -163,6 +163,11 @@ def is_view_with_graph(name: str) -> bool:
     return row is not None and row.memory is Memory.VIEW and row.carries_graph
 
 
+def leaves_torch(method: str) -> bool:
+    """Whether the tensor's method returns no tensor: ``x.size()``, ``x.item()``, ``x.numpy()``."""
+    return method in _TO_PYTHON
+
+
 def computed(operands: Iterable[Value]) -> Values:
     """What a function of these tensors yields: on a device where one of them is."""
     return frozenset({MovedTensor()}) if any(isinstance(each, MovedTensor) for each in operands) else TENSOR

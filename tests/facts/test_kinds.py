@@ -51,6 +51,8 @@ def answer(text: str) -> tuple[Script, Values]:
         ("nn.Linear(1, 1)", Kind.MODEL),
         ("nn.Module()", None),
         ("nn.Parameter(x)", None),
+        ("nn.Parameter(x).expand(2, 1)", None),
+        ("nn.Parameter(x).size()", None),
         ("nn.CrossEntropyLoss()", Kind.LOSS),
         ("nn.Linear(1, 1).to('cuda').train()", Kind.MODEL),
         ("torchvision.models.resnet18()", Kind.MODEL),
