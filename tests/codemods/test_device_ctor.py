@@ -52,6 +52,18 @@ MADE_THERE = {
         "torch.ones(2).type(torch.long).to(device)",
         "torch.ones(2, device=device).type(torch.long)",
     ),
+    "the format of what is not known in between": (
+        "torch.ones(2).to(input().dtype).to(device)",
+        "torch.ones(2, device=device).to(input().dtype)",
+    ),
+    "a part of a parameter's sizes": (
+        "torch.ones(model.weight.expand(2, 4).size()[:-1]).to(device)",
+        "torch.ones(model.weight.expand(2, 4).size()[:-1], device=device)",
+    ),
+    "a part of the sizes of a parameter of the script": (
+        "torch.ones(nn.Parameter(data[0]).expand(8, 4).size()[:-1]).to(device)",
+        "torch.ones(nn.Parameter(data[0]).expand(8, 4).size()[:-1], device=device)",
+    ),
     "another shape in between": ("torch.zeros(4).view(2, 2).to(device)", "torch.zeros(4, device=device).view(2, 2)"),
     "filled in between": ("torch.empty(4).fill_(0.5).to(device)", "torch.empty(4, device=device).fill_(0.5)"),
     "a triangle": ("torch.triu(torch.ones(4, 4), 1).to(device)", "torch.triu(torch.ones(4, 4, device=device), 1)"),

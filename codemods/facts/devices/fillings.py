@@ -73,6 +73,7 @@ def filled(script: Script) -> Iterator[Filled]:
         if maker is None or not _is_about(script, name, steps) or not script.may_run(module, call):
             continue
         is_there = any(each.arg in {"device", "out"} for each in maker.keywords)
+        is_there = is_there or (transfer.target is not None and _is_format(script, transfer.target))
         if is_there or loop_around(script.flow, module, call, REPEATING) is None or _stays(transfer):
             continue
         yield Filled(transfer, maker, name, steps[:-1], _why_not(script, transfer, name, steps))
@@ -217,10 +218,11 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
 
 
 def _is_format(script: Script, node: ast.expr) -> bool:
-    """``torch.long``, ``x.dtype``."""
+    """``torch.long``, or ``x.dtype`` of whatever has a number format."""
     formats = script.flow.values(node)
-    is_of_tensor = isinstance(node, ast.Attribute) and node.attr == "dtype" and _is_tensor(script, node.value)
-    return is_of_tensor or (bool(formats) and all(map(is_dtype, formats)))
+    is_named = isinstance(node, ast.Attribute) and node.attr == "dtype"
+    is_tensor = any(isinstance(each, Tensor) for each in formats)
+    return (is_named and not is_tensor) or (bool(formats) and all(map(is_dtype, formats)))
 
 
 def _is_number(script: Script, node: ast.expr) -> bool:
