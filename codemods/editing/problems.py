@@ -181,7 +181,7 @@ def _no_statement(module: Module, statement: ast.stmt) -> Reason | None:
 
 
 def _shares_line(module: Module, node: ast.AST) -> Reason:
-    return Reason("not-editable", f"{HERE} holds several statements", (at(module, node),), _ON_ITS_OWN)
+    return Reason("not-editable", f"several statements stand in {HERE}", (at(module, node),), _ON_ITS_OWN)
 
 
 def _no_start(module: Module, statement: ast.stmt) -> Reason | None:

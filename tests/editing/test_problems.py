@@ -55,7 +55,7 @@ def problem(edit: Edit) -> str | None:
     return said(edit.module, problems.problem(edit))
 
 
-SHARED = "line 1 holds several statements"
+SHARED = "several statements stand in line 1"
 ON_HEADER = "the suite is written on the header's line"
 CONTINUED = "the statement stands on a line that a backslash continues"
 FUTURE = "nothing can stand before a __future__ import"
@@ -79,7 +79,7 @@ PART = "the code is only a part of an expression"
         pytest.param("try:\n    a\nfinally: b\n", ON_HEADER, id="on the line of a finally"),
         pytest.param("if x:\n    a\nelif y:\n    b\n", None, id="in the suite of an elif"),
         pytest.param("if x:  # why: not\n    b\n", None, id="after a header with a comment"),
-        pytest.param("'''\n'''; b\n", "line 2 holds several statements", id="after a string of several lines"),
+        pytest.param("'''\n'''; b\n", "several statements stand in line 2", id="after a string of several lines"),
         pytest.param("a\n\fb\n", "a form feed stands before code in this file", id="after a form feed"),
         pytest.param("a\n\f\nb\n", None, id="below a form feed"),
     ],
