@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
-from codemods.dataflow.values import Container, Instance
+from codemods.dataflow.values import Container, Instance, owner_of
 from codemods.facts.models.layers import Model
 from codemods.facts.models.stepped import given_parameters
 from codemods.facts.reach import own
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from codemods.dataflow.values import Value, Values
     from codemods.facts.script import Script
     from codemods.facts.training.loss_regions import Phase, Phases
+
+_PARAMETERS = frozenset({"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,9 @@ class Owners:
         """The one object that ``self`` is, where the iteration calls only one of its class."""
         if not isinstance(model, Instance) or model.site is not None:
             return model
-        called = {each for phase in self.phases for each in self.all_phases.called(phase.code) if each.of == model.of}
+        called = {
+            each for phase in self.phases for each in self.all_phases.called(phase.code) if owner_of(each) == model.of
+        }
         made = {each for each in called if each.site is not None}
         return made.pop() if len(made) == 1 else model
 
@@ -105,8 +109,6 @@ def parameters_of(optimizer: Value) -> ast.expr | None:
 
 def _models_of(flow: Flow, values: Iterable[Value]) -> Iterator[Value]:
     for value in closure(values, lambda each: flow.items(each) if isinstance(each, Container) else ()):
-        if (
-            value.name in {"torch.nn.Module.parameters", "torch.nn.Module.named_parameters", "torch.nn.Parameter"}
-            and value.of is not None
-        ):
-            yield value.of
+        owner = owner_of(value)
+        if owner is not None and value.name in _PARAMETERS:
+            yield owner

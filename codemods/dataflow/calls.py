@@ -94,7 +94,7 @@ class Calls(Classes, Imports):
 
     def run_by(self, callee: Value) -> Callee | None:
         """The project's function that a call of the value runs first: of an object its ``__call__``, or ``forward``."""
-        if isinstance(callee, Instance) and callee.of is not None and isinstance(callee.of.site, ast.ClassDef):
+        if isinstance(callee, Instance):
             return self.method(callee.of.site, "__call__") or self.method(callee.of.site, "forward")
         if isinstance(callee, (Function, Method)) and isinstance(callee.site, CALLEES):
             return callee.site
@@ -238,12 +238,12 @@ def filled_by_owner(callee: Value) -> int:
         return 0
     kinds = names.decorators(callee.site)
     # Called on the class itself, `Base.method(self, x)`, the object is the first argument.
-    unbound = callee.of is not None and isinstance(callee.of, Class) and "classmethod" not in kinds
+    unbound = isinstance(callee.of, Class) and "classmethod" not in kinds
     return 0 if unbound or "staticmethod" in kinds else 1
 
 
 def called_through_base(callee: Value) -> ast.ClassDef | None:
     """The project's class of the object that ``super().__call__`` of a library calls."""
-    is_call = isinstance(callee, Method) and callee.name == "__call__" and callee.site is None
-    is_of_object = callee.of is not None and isinstance(callee.of, Instance)
-    return class_of(callee.of) if is_call and is_of_object and callee.of is not None else None
+    if not isinstance(callee, Method) or callee.name != "__call__" or callee.site is not None:
+        return None
+    return callee.of.of.site if isinstance(callee.of, Instance) else None

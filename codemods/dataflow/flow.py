@@ -50,6 +50,7 @@ from codemods.dataflow.values import (
     is_configuration,
     joined,
     keys_of,
+    owner_of,
     path,
     unknown,
 )
@@ -157,7 +158,7 @@ class Flow(Calls):
         unit = self._unit
         while unit is not None:
             if unit.owner is not None:
-                return frozenset({Super("super()", unit.owner, instance(unit.owner))})
+                return frozenset({Super(unit.owner, instance(unit.owner))})
             unit = unit.outer
         return PLAIN
 
@@ -174,7 +175,7 @@ class Flow(Calls):
             found = self.read("choice", self.modules[0].tree, path(owner, name))
         elif isinstance(owner, External) and owner.name in self._packages and name != "__dict__":
             found = self.imported(f"{owner.name}.{name}")
-        elif isinstance(owner, Super) and owner.of is not None and isinstance(owner.site, ast.ClassDef):
+        elif isinstance(owner, Super):
             found = self._inherited(owner.site, owner.of, name)
         else:
             found = self._semantics.attribute(self, owner, name)
@@ -333,9 +334,9 @@ class Flow(Calls):
             for name in ("__call__", "forward"):
                 if self._has_method(callee, name):
                     return self._call_method(callee, name, node, arguments)
-        class_ = called_through_base(callee)
-        if class_ is not None and callee.of is not None and self._has_method(callee.of, "forward"):
-            return self._call_method(callee.of, "forward", node, arguments)
+        this = owner_of(callee) if called_through_base(callee) is not None else None
+        if this is not None and self._has_method(this, "forward"):
+            return self._call_method(this, "forward", node, arguments)
         return self._semantics.call(self, callee, node, arguments)
 
     def partial(self, functions: Values, node: ast.Call, arguments: Arguments) -> Values:
@@ -343,7 +344,7 @@ class Flow(Calls):
         self.write("partial", node, "", functions)
         for key, values in (*enumerate(arguments.positional), *arguments.keywords.items()):
             self.put(node, key, values)
-        return frozenset({Partial("functools.partial()", node)})
+        return frozenset({Partial(node)})
 
     def _apply_partial(self, partial: Value, node: ast.Call, arguments: Arguments) -> Values:
         if partial.site is None or partial in self._applied:

@@ -70,8 +70,8 @@ class Interpretation(Expressions):
             self._bind_name(parameter.arg, self._flow.read("parameter", function, parameter.arg))
         if self._unit.owner is not None and self._unit.binds_self and parameters:
             this = instance(self._unit.owner)
-            is_class = "classmethod" in self._unit.decorators and this.of is not None
-            self._bind_name(parameters[0].arg, frozenset({this.of if is_class and this.of else this}))
+            is_class = "classmethod" in self._unit.decorators
+            self._bind_name(parameters[0].arg, frozenset({this.of if is_class else this}))
         for star, kind in ((taken.vararg, "tuple"), (taken.kwarg, "dict")):
             if star is not None:
                 self._bind_name(star.arg, self._flow.container(kind, star))

@@ -11,26 +11,26 @@ from zlib import crc32
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from codemods.dataflow.source import Callee
+
 
 class Value:
-    """One thing that an expression may be; each sort of thing is a class of its own.
+    """One thing that an expression may be; each sort of thing is a class of its own, and never changes."""
 
-    So many are made that frozen classes would take a twentieth of all the time.
-    """
-
-    __slots__ = ("_hash", "name", "of", "site")
+    __slots__ = ("_hash", "_key", "name", "site")
 
     order: ClassVar[int]
     """Where values of the sort stand among others that are made at the same place."""
 
-    name: Final[str]
-    site: Final[ast.AST | None]
-    of: Final[Value | None]
+    name: str
+    """What it is called; what that means depends on the sort."""
+    site: ast.AST | None
+    """Where it is made or defined, as far as that tells it from others."""
 
     def __init__(self, name: str = "", site: ast.AST | None = None, of: Value | None = None) -> None:
         self.name = name
         self.site = site
-        self.of = of
+        self._key = name, site, of
         # Texts and nodes hash otherwise in each run, and so would sets of values be in another order in each.
         line, column = (0, 0) if site is None else _place(site)
         self._hash = hash((self.order, _text_hash(name), line, column, 0 if of is None else hash(of)))
@@ -45,13 +45,11 @@ class Value:
             isinstance(other, Value)
             and self._hash == other._hash
             and type(self) is type(other)
-            and self.name == other.name
-            and self.site is other.site
-            and self.of == other.of
+            and self._key == other._key
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {self.site!r}, {self.of!r})"
+        return f"{type(self).__name__}{self._key!r}"
 
 
 class External(Value):
@@ -60,19 +58,31 @@ class External(Value):
     __slots__ = ()
     order = 1
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+
 
 class Function(Value):
     """A function of the project: ``site`` is its definition."""
 
     __slots__ = ()
     order = 2
+    site: Callee
+
+    def __init__(self, name: str, site: Callee) -> None:
+        super().__init__(name, site)
 
 
 class Method(Value):
     """A method of ``of``: ``site`` is its definition where it is the project's, ``name`` its name."""
 
-    __slots__ = ()
+    __slots__ = ("of",)
     order = 3
+    site: Callee | None
+
+    def __init__(self, name: str, site: Callee | None, of: Value) -> None:
+        super().__init__(name, site, of)
+        self.of: Final = of
 
 
 class Class(Value):
@@ -80,20 +90,32 @@ class Class(Value):
 
     __slots__ = ()
     order = 4
+    site: ast.ClassDef
+
+    def __init__(self, name: str, site: ast.ClassDef) -> None:
+        super().__init__(name, site)
 
 
 class Instance(Value):
     """An object of the project's class ``of``: ``site`` is the call that made it, None for ``self``."""
 
-    __slots__ = ()
+    __slots__ = ("of",)
     order = 5
+
+    def __init__(self, name: str, site: ast.AST | None, of: Class) -> None:
+        super().__init__(name, site, of)
+        self.of: Final = of
 
 
 class Made(Value):
-    """What a call of the library's ``name`` returned: ``site`` is the call."""
+    """What a call of the library's ``name`` returned, as a part of ``of`` if any: ``site`` is the call."""
 
-    __slots__ = ()
+    __slots__ = ("of",)
     order = 6
+
+    def __init__(self, name: str, site: ast.AST | None = None, of: Value | None = None) -> None:
+        super().__init__(name, site, of)
+        self.of: Final = of
 
 
 class Literal(Value):
@@ -101,6 +123,9 @@ class Literal(Value):
 
     __slots__ = ()
     order = 7
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
 
     @property
     def value(self) -> object:
@@ -113,6 +138,10 @@ class Container(Value):
 
     __slots__ = ()
     order = 8
+    site: ast.AST
+
+    def __init__(self, kind: str, site: ast.AST) -> None:
+        super().__init__(kind, site)
 
 
 class Choice(Value):
@@ -121,11 +150,18 @@ class Choice(Value):
     __slots__ = ()
     order = 9
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+
 
 class Tensor(Value):
-    """A tensor."""
+    """A tensor; ``of`` is the loader it comes from, as far as that is known."""
 
-    __slots__ = ()
+    __slots__ = ("of",)
+
+    def __init__(self, site: ast.AST | None = None, of: Value | None = None) -> None:
+        super().__init__("", site, of)
+        self.of: Final = of
 
 
 class Batch(Tensor):
@@ -134,16 +170,19 @@ class Batch(Tensor):
     __slots__ = ()
     order = 10
 
+    def __init__(self, of: Value) -> None:
+        super().__init__(None, of)
+
 
 class HostTensor(Tensor):
-    """A tensor that was newly made on the host, in pageable memory; ``of`` is the loader it comes from, if any."""
+    """A tensor that was newly made on the host, in pageable memory."""
 
     __slots__ = ()
     order = 11
 
 
 class MovedTensor(Tensor):
-    """A tensor that was moved to, or made on, a device at ``site``; ``of`` is the loader it comes from, if any."""
+    """A tensor that was moved to, or made on, a device at ``site``."""
 
     __slots__ = ()
     order = 12
@@ -155,6 +194,9 @@ class SomeTensor(Tensor):
     __slots__ = ()
     order = 13
 
+    def __init__(self) -> None:
+        super().__init__()
+
 
 class Plain(Value):
     """A number, text or other object that is none of the others; ``name`` is what is known of it, if anything."""
@@ -162,12 +204,20 @@ class Plain(Value):
     __slots__ = ()
     order = 14
 
+    def __init__(self, name: str = "") -> None:
+        super().__init__(name)
+
 
 class Super(Value):
     """``super()`` in a method of the class ``site``, for the object ``of``."""
 
-    __slots__ = ()
+    __slots__ = ("of",)
     order = 15
+    site: ast.ClassDef
+
+    def __init__(self, site: ast.ClassDef, of: Instance) -> None:
+        super().__init__("super()", site, of)
+        self.of: Final = of
 
 
 class Partial(Value):
@@ -175,6 +225,10 @@ class Partial(Value):
 
     __slots__ = ()
     order = 16
+    site: ast.AST
+
+    def __init__(self, site: ast.AST) -> None:
+        super().__init__("functools.partial()", site)
 
 
 class Unknown(Value):
@@ -183,12 +237,18 @@ class Unknown(Value):
     __slots__ = ()
     order = 17
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
 
 class Unbound(Value):
     """The name may have no value here."""
 
     __slots__ = ()
     order = 18
+
+    def __init__(self) -> None:
+        super().__init__()
 
 
 def _place(node: ast.AST) -> tuple[int, int]:
@@ -250,15 +310,20 @@ def leading_text(values: Values) -> str | None:
     return None
 
 
-def instance(class_: ast.ClassDef, site: ast.AST | None = None) -> Value:
+def instance(class_: ast.ClassDef, site: ast.AST | None = None) -> Instance:
     """An object of the project's class: the one that the call ``site`` made, or whichever."""
     return Instance(class_.name, site, Class(class_.name, class_))
 
 
+def owner_of(value: Value) -> Value | None:
+    """What it is a method, a part or an object of; None for what is nothing of the kind."""
+    return value.of if isinstance(value, (Method, Instance, Made, Tensor, Super)) else None
+
+
 def class_of(value: Value) -> ast.ClassDef | None:
     """The project's class that the value is, or an object of."""
-    class_ = value.of.site if isinstance(value, Instance) and value.of is not None else value.site
-    return class_ if isinstance(class_, ast.ClassDef) and isinstance(value, (Instance, Class)) else None
+    class_ = value.of if isinstance(value, Instance) else value
+    return class_.site if isinstance(class_, Class) else None
 
 
 _MOST = 40

@@ -199,7 +199,7 @@ class _Search:
     def _argument(self, module: Module, call: ast.Call) -> Iterator[Holder]:
         """What a call refers to of its arguments, or makes refer to them."""
         for callee in in_order(self.flow.values(call.func)):
-            if isinstance(callee, Method) and callee.of is not None and isinstance(callee.of, Container):
+            if isinstance(callee, Method) and isinstance(callee.of, Container):
                 yield from self.holders(callee.of)
             elif isinstance(callee, Class) and isinstance(callee.site, ast.ClassDef):
                 if self.flow.method(callee.site, "__init__") is None:  # else what it does with them is followed

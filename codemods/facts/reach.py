@@ -125,9 +125,7 @@ class Reach:
         """The project's code that a call of the object runs."""
         if value not in self._of_model:
             layers = Model(self.flow, value).layers if kind(self.flow, value) is Kind.MODEL else (value,)
-            classes = [
-                each.of.site for each in layers if each.of is not None and isinstance(each.of.site, ast.ClassDef)
-            ]
+            classes = [each.of.site for each in layers if isinstance(each, Instance)]
             methods = [self.flow.method(class_, name) for class_ in classes for name in ("forward", "__call__")]
             self._of_model[value] = tuple(each for each in methods if each is not None)
         return self._of_model[value]
@@ -151,7 +149,7 @@ def is_model_call(flow: Flow, call: ast.Call) -> bool:
     for value in flow.values(call.func):
         if kind(flow, value) is Kind.MODEL:
             return True
-        if isinstance(value, Method) and value.of is not None and kind(flow, value.of) is Kind.MODEL:
+        if isinstance(value, Method) and kind(flow, value.of) is Kind.MODEL:
             return value.name == "forward" or value.name not in MODULE_METHODS | {"__init__"}
     return False
 

@@ -30,7 +30,7 @@ def call_draws(flow: Flow, call: ast.Call) -> bool:
 
 def _samples(value: Value) -> bool:
     """Whether it is ``distribution.rsample``, or ``sample`` of something of which nothing is known."""
-    if not isinstance(value, Method) or value.of is None or value.site is not None:
+    if not isinstance(value, Method) or value.site is not None:
         return False
     may_be = isinstance(value.of, Unknown) or value.of.name.startswith(_DISTRIBUTIONS)
     return may_be and value.name in DRAWING_METHODS
@@ -38,8 +38,9 @@ def _samples(value: Value) -> bool:
 
 def samples_without_graph(method: Value) -> bool:
     """Whether it is ``distribution.sample``: what it draws carries no graph, as what ``rsample`` draws does."""
-    is_method = isinstance(method, Method) and method.of is not None and method.site is None
-    return is_method and method.name in {"sample", "sample_n"} and _is_distribution(method.of)
+    if not isinstance(method, Method) or method.site is not None:
+        return False
+    return method.name in {"sample", "sample_n"} and _is_distribution(method.of)
 
 
 def _is_distribution(value: Value | None) -> bool:

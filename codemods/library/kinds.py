@@ -139,8 +139,8 @@ def is_parameter(flow: Flow, value: Value) -> bool:
     """Whether it is a parameter that the script makes, what a method of one returns, or the weight of a layer."""
     if isinstance(value, Made):
         return value.name.removesuffix("(…)") == PARAMETER
-    is_weight = isinstance(value, Method) and value.site is None and value.name in _WEIGHTS
-    return is_weight and value.of is not None and kind(flow, value.of) is Kind.MODEL
+    is_weight = value.site is None and value.name in _WEIGHTS
+    return isinstance(value, Method) and is_weight and kind(flow, value.of) is Kind.MODEL
 
 
 def computes_loss(flow: Flow, call: ast.Call) -> bool:

@@ -33,6 +33,7 @@ from codemods.dataflow.values import (
     class_of,
     external,
     joined,
+    owner_of,
     path,
     text_starting,
     unknown,
@@ -196,7 +197,7 @@ class TorchSemantics:
         if isinstance(owner, Tensor):
             return frozenset({owner})
         if owner.name.startswith("torch.nn.Module.") and owner.site is not None:
-            parameter = frozenset({Made("torch.nn.Parameter", owner.site, owner.of)})
+            parameter = frozenset({Made("torch.nn.Parameter", owner.site, owner_of(owner))})
             named = owner.name.rpartition(".")[2].startswith("named_")
             return flow.container("tuple", owner.site, {0: PLAIN, 1: parameter}) if named else parameter
         what = kind(flow, owner)

@@ -19,6 +19,7 @@ from codemods.dataflow.values import (
     Tensor,
     Value,
     joined,
+    owner_of,
     without_none,
 )
 from codemods.library import operators
@@ -131,8 +132,8 @@ def starting_graph(tensor: Values, asked: Values) -> Values:
 
 def _moved(owner: Value, name: str, node: ast.Call, arguments: Arguments) -> Value:
     """What ``x.to(…)``, ``x.cuda(…)``, ``x.type(…)`` and ``x.cpu()`` are."""
-    here = HostTensor(site=node, of=owner.of)
-    there = MovedTensor(site=node, of=owner.of)
+    here = HostTensor(site=node, of=owner_of(owner))
+    there = MovedTensor(site=node, of=owner_of(owner))
     cast = here if isinstance(owner, Batch) else owner
     if name in {"cpu", "cuda"}:
         return here if name == "cpu" else there

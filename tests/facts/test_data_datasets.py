@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from probe import script
 
+from codemods.dataflow.values import Instance
+
 if TYPE_CHECKING:
     from codemods.facts.data.datasets import Dataset
 
@@ -59,7 +61,7 @@ def dataset(code: str, before: str = "") -> Dataset:
     ],
 )
 def test_the_data_sets_inside(code: str, names: set[str]) -> None:
-    found = {each.of.name if each.of is not None and each.of.name else each.name for each in dataset(code).parts}
+    found = {each.of.name if isinstance(each, Instance) else each.name for each in dataset(code).parts}
 
     assert found == names
 

@@ -7,6 +7,7 @@ import ast
 import pytest
 from probe import script
 
+from codemods.dataflow.values import Instance
 from codemods.facts.models.layers import Model, function_in_threads, held, is_in_threads
 
 HEAD = """\
@@ -47,7 +48,9 @@ def model(code: str, after: str = "") -> Model:
 
 
 def names(found: Model) -> list[str]:
-    return sorted((each.of.name if each.of else each.name).rpartition(".")[2] for each in found.layers)
+    return sorted(
+        (each.of.name if isinstance(each, Instance) else each.name).rpartition(".")[2] for each in found.layers
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from codemods.dataflow.values import (
     Batch,
     Choice,
     External,
+    HostTensor,
     Literal,
     Made,
     MovedTensor,
@@ -32,11 +33,12 @@ from codemods.dataflow.values import (
     without_none,
 )
 
-sorts = st.sampled_from([External, Unknown, Plain, SomeTensor, MovedTensor])
+sorts = st.sampled_from([External, Unknown, Plain, Choice])
 literals = st.integers(0, 90).map(lambda number: Literal(repr(number)))
 others = st.builds(lambda sort, name: sort(name), sorts, st.sampled_from(["", "a", "b", "c"]))
+tensors = st.sampled_from([SomeTensor(), MovedTensor(), HostTensor()])
 many = st.integers(0, 90).map(lambda number: Made(f"f{number}"))
-values = st.frozensets(literals | others | many | st.just(NONE), max_size=60)
+values = st.frozensets(literals | others | tensors | many | st.just(NONE), max_size=60)
 
 
 def literal(*constants: object) -> Values:

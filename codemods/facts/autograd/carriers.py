@@ -81,8 +81,9 @@ def _starts_graph(call: ast.AST | None) -> bool:
 
 def _is_of_layer(flow: Flow, value: Value) -> bool:
     """Whether it is ``layer.weight``, or another attribute of a model that is no method of every module."""
-    is_attribute = isinstance(value, Method) and value.site is None and value.name not in MODULE_METHODS
-    return is_attribute and value.of is not None and kind(flow, value.of) is Kind.MODEL
+    if not isinstance(value, Method) or value.site is not None or value.name in MODULE_METHODS:
+        return False
+    return kind(flow, value.of) is Kind.MODEL
 
 
 def _parts(flow: Flow, value: Value) -> Values:

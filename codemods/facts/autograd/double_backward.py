@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import External, Literal, Method, Value, library_names
+from codemods.dataflow.values import External, Instance, Literal, Method, Value, library_names
 from codemods.facts.autograd.hooked import kept_by_hooks
 from codemods.facts.models.placement import unwrapped
 from codemods.facts.training.iterations import is_backward
@@ -232,7 +232,7 @@ class _Slice:
                 yield from (
                     each
                     for each in self._flow.values(call)
-                    if each.site is call and each.of is not None and each.of.site is class_
+                    if each.site is call and isinstance(each, Instance) and each.of.site is class_
                 )
 
     def _follow(self, module: Module, node: ast.AST) -> None:
@@ -252,7 +252,7 @@ class _Slice:
         for callee in self._flow.values(call.func):
             if kind(self._flow, callee) is Kind.MODEL:
                 self._found.update(unwrapped(self._flow, callee))
-            elif isinstance(callee, Method) and callee.of is not None and kind(self._flow, callee.of) is Kind.MODEL:
+            elif isinstance(callee, Method) and kind(self._flow, callee.of) is Kind.MODEL:
                 self._found.add(callee.of)
             else:
                 function = self._flow.run_by(callee)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import declared_outer
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import children, lasting, walk
-from codemods.dataflow.values import Instance
+from codemods.dataflow.values import Class, Instance
 from codemods.library.hooks import is_given_inputs_alone, is_given_outputs
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
-    from codemods.dataflow.values import Value, Values
+    from codemods.dataflow.values import Values
 
 _DETACHES = frozenset({"detach", "data", "item"})
 _PUTS = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefault", "update"})
@@ -45,10 +45,11 @@ class Kept:
         return not here or not there or bool(here & there)
 
 
-def _classes(flow: Flow, node: ast.expr) -> set[Value | None]:
+def _classes(flow: Flow, node: ast.expr) -> set[Class]:
     """The classes of the project that the expression may be an object of, where it is known to be nothing else."""
     values = flow.values(node)
-    return {each.of for each in values} if all(isinstance(each, Instance) for each in values) else set()
+    classes = {each.of for each in values if isinstance(each, Instance)}
+    return classes if all(isinstance(each, Instance) for each in values) else set()
 
 
 @lasting  # each model asks

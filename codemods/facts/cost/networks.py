@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import FUNCTIONS, walk
+from codemods.dataflow.source import walk
 from codemods.dataflow.values import (
     Choice,
     External,
@@ -276,7 +276,7 @@ class Networks:
             if self._multiplies(node):
                 return True
             for callee in self._flow.values(node.func) if isinstance(node, ast.Call) else ():
-                if isinstance(callee, Function) and isinstance(callee.site, FUNCTIONS) and callee.site not in seen:
+                if isinstance(callee, Function) and callee.site not in seen:
                     seen.add(callee.site)
                     if self._computes_more(callee.site, seen):
                         return True

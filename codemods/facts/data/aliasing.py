@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import NONE, Instance, Tensor, Value
+from codemods.dataflow.values import NONE, Instance, Tensor, Value, owner_of
 from codemods.facts.data.bindings import set_before
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
@@ -178,7 +178,8 @@ def _is_collated(flow: Flow, loaders: Iterable[Loader], module: Module, call: as
 
 
 def _is_of(value: Value, class_: ast.ClassDef | None) -> bool:
-    return value.of is not None and value.of.site is class_
+    owner = owner_of(value)
+    return owner is not None and owner.site is class_
 
 
 def _copies_items(loader: Loader) -> bool:

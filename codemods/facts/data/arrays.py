@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import FUNCTIONS, walk
-from codemods.dataflow.values import Container, External, Function, Made, Method, Tensor, without_none
+from codemods.dataflow.values import Container, External, Function, Made, Method, Tensor, owner_of, without_none
 from codemods.facts.data.array_sources import (
     drawn,
     from_file,
@@ -292,7 +292,7 @@ class Arrays:
         arrays = ENVIRONMENT_ARRAYS.get(only.name, 0) if only is not None and isinstance(only, Method) else 0
         # The last of what a step returns is a dictionary.
         if only is not None and index < min(arrays, self.bound.items_taken(call, arrays + 1) - 1):
-            return Array(owner=call, has_axes=True) if is_vector_environment(self._flow, only.of) else None
+            return Array(owner=call, has_axes=True) if is_vector_environment(self._flow, owner_of(only)) else None
         return None
 
     def _made(self, node: ast.expr) -> Array | None:

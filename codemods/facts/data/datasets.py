@@ -121,7 +121,7 @@ class Dataset:
         return any(
             "torch.utils.data.IterableDataset" in self.flow.bases(each.of.site)
             for each in self.parts
-            if isinstance(each, Instance) and each.of is not None and isinstance(each.of.site, ast.ClassDef)
+            if isinstance(each, Instance)
         )
 
     @cached_property

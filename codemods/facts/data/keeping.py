@@ -52,8 +52,7 @@ def _is_new_each_time(flow: Flow, module: Module, container: ast.expr, loops: Se
     around = [each for each in module.ancestors(container) if each in loops]
     values = flow.values(container)
     return all(
-        isinstance(each, Batch)
-        or (isinstance(each, Container) and each.site is not None and any(_holds(loop, each.site) for loop in around))
+        isinstance(each, Batch) or (isinstance(each, Container) and any(_holds(loop, each.site) for loop in around))
         for each in values
     ) and bool(values)
 

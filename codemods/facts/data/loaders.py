@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Container, Literal, Unknown, Value, Values, without_none
+from codemods.dataflow.values import NOTHING, Container, Instance, Literal, Unknown, Value, Values, without_none
 from codemods.facts.data.datasets import Dataset
 from codemods.facts.data.pinning import why_batch_stays_pageable, why_default_not_host, why_not_on_host
 from codemods.facts.data.reads import passes
@@ -160,8 +160,8 @@ class Loader:
     @property
     def own_iteration(self) -> Reason | None:
         """That a class of the project reads it in a way of its own; None where torch's does."""
-        class_ = self.value.of.site if self.value.of is not None else None
-        if not isinstance(class_, ast.ClassDef) or self.flow.method(class_, "__iter__") is None:
+        class_ = self.value.of.site if isinstance(self.value, Instance) else None
+        if class_ is None or self.flow.method(class_, "__iter__") is None:
             return None
         text = f"class {class_.name} has an __iter__ of its own, which may keep its workers"
         return Reason("own-loader-class", text)
@@ -269,8 +269,8 @@ def partial_loaders(flow: Flow, module: Module) -> Iterator[ast.Call]:
 
 def _passing(flow: Flow, value: Value, call: ast.Call) -> ast.Call | None:
     """The call whose arguments reach ``DataLoader``."""
-    class_ = value.of.site if value.of is not None else None
-    family = (class_, *flow.bases(class_)) if isinstance(class_, ast.ClassDef) else ()
+    class_ = value.of.site if isinstance(value, Instance) else None
+    family = (class_, *flow.bases(class_)) if class_ is not None else ()
     own = [each for each in family if isinstance(each, ast.ClassDef) and flow.defines(each, "__init__")]
     own = [each for each in own if not _passes_on(each)]
     # Of several, the farthest is the one that calls torch's.

@@ -118,7 +118,7 @@ def _called(flow: Flow, module: Module, call: ast.Call, names: frozenset[str], *
 
 def _is_followed(callee: Value) -> bool:
     """Whether it is the project's, or a method of a container: what it is given goes on from there."""
-    of_container = isinstance(callee, Method) and callee.of is not None and isinstance(callee.of, Container)
+    of_container = isinstance(callee, Method) and isinstance(callee.of, Container)
     return of_container or isinstance(callee, (Instance, Class)) or isinstance(callee.site, FUNCTIONS)
 
 

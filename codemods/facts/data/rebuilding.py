@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import LOOPS
-from codemods.dataflow.values import Container, Literal
+from codemods.dataflow.values import Container, Literal, owner_of
 from codemods.facts.asked_names import asked
 from codemods.facts.data.reads import How
 from codemods.facts.invariants import Invariants, names_of
@@ -203,7 +203,7 @@ def _is_only_read(script: Script, module: Module, node: ast.expr) -> bool:
         return isinstance(module.parent(above), (ast.Return, ast.Assign))
     if isinstance(above, ast.Call):
         callees = script.flow.values(above.func)
-        return bool(callees) and not any(each.of is not None and isinstance(each.of, Container) for each in callees)
+        return bool(callees) and not any(isinstance(owner_of(each), Container) for each in callees)
     return isinstance(above, _READING)
 
 

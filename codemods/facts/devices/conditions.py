@@ -233,8 +233,9 @@ def _is_made_of_one(site: ast.AST | None) -> TypeGuard[ast.Call]:
 
 def _is_self_of(value: Value, layers: set[Value]) -> bool:
     """Whether the value is an object of the class whose ``self`` is among the layers."""
-    is_made = isinstance(value, Instance) and value.site is not None
-    return is_made and any(isinstance(each, Instance) and each.site is None and each.of == value.of for each in layers)
+    if not isinstance(value, Instance) or value.site is None:
+        return False
+    return any(isinstance(each, Instance) and each.site is None and each.of == value.of for each in layers)
 
 
 def _is_unconditional(move: Transfer) -> bool:

@@ -24,6 +24,7 @@ from codemods.dataflow.values import (
     Value,
     Values,
     leading_text,
+    owner_of,
     without_none,
 )
 from codemods.library.kinds import Kind, described, is_dtype, kind
@@ -123,12 +124,7 @@ def _names(flow: Flow, value: Value, seen: Values) -> Iterator[tuple[str, str]]:
         yield "cuda", ""
     elif isinstance(value, Choice):
         yield _CHOSEN, ""
-    elif (
-        isinstance(value, Method)
-        and value.name == "type"
-        and value.of is not None
-        and kind(flow, value.of) is Kind.DEVICE
-    ):
+    elif isinstance(value, Method) and value.name == "type" and kind(flow, value.of) is Kind.DEVICE:
         yield from _names(flow, value.of, seen)
     elif (model := _model_of(flow, value)) is not None:
         yield from _names_of_model(flow, model, seen)
@@ -149,9 +145,9 @@ def _names(flow: Flow, value: Value, seen: Values) -> Iterator[tuple[str, str]]:
 
 def _model_of(flow: Flow, value: Value) -> Value | None:
     """The model whose device the value is: ``next(model.parameters()).device``, ``model.device`` of Transformers."""
-    if not isinstance(value, Method) or value.name != "device" or value.of is None:
+    if not isinstance(value, Method) or value.name != "device":
         return None
-    owner = value.of.of if value.of.name == "torch.nn.Parameter" else value.of
+    owner = owner_of(value.of) if value.of.name == "torch.nn.Parameter" else value.of
     return owner if owner is not None and kind(flow, owner) is Kind.MODEL else None
 
 
@@ -192,8 +188,9 @@ def _target(flow: Flow, call: ast.Call) -> ast.expr | None:
 
 def _is_same(value: Value, model: Value) -> bool:
     """Whether it is the model, or may be: ``self`` is any object of its class."""
-    of_class = isinstance(value, Instance) and isinstance(model, Instance) and None in {value.site, model.site}
-    return value == model or (of_class and value.of == model.of)
+    if value == model or not isinstance(value, Instance) or not isinstance(model, Instance):
+        return value == model
+    return None in {value.site, model.site} and value.of == model.of
 
 
 def _literal(value: Value) -> object:

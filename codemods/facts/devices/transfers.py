@@ -105,7 +105,7 @@ class Transfer:
         if isinstance(node, ast.Subscript) and is_field(self.module, node):
             # To the flow, an index that comes from a batch might be a tensor, which makes a new one.
             new = frozenset(each for each in found if isinstance(each, HostTensor) and each.site is node)
-            found = (found - new) | {Batch(of=each.of) for each in new}
+            found = (found - new) | {Batch(of=each.of) for each in new if each.of is not None}
         return found
 
     @property

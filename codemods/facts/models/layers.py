@@ -66,8 +66,7 @@ class Model:
     @property
     def class_(self) -> ast.ClassDef | None:
         """Its class, where it is the project's."""
-        of = self.value.of
-        return of.site if of is not None and isinstance(of.site, ast.ClassDef) else None
+        return self.value.of.site if isinstance(self.value, Instance) else None
 
     @property
     def forwards(self) -> Iterator[FunctionNode]:
@@ -93,11 +92,7 @@ class Model:
                     return True
                 if layer.name == "timm.create_model" and _named(self.flow, layer).startswith(_CONVOLUTIONAL_FAMILIES):
                     return True
-            elif (
-                layer.of is not None
-                and isinstance(layer.of.site, ast.ClassDef)
-                and _is_convolutional(self.flow, layer.of.site)
-            ):
+            elif isinstance(layer, Instance) and _is_convolutional(self.flow, layer.of.site):
                 return True
         return False
 
@@ -205,7 +200,7 @@ def _layers(flow: Flow, model: Value) -> tuple[Value, ...]:
 def _inside(flow: Flow, value: Value) -> tuple[Value, ...]:
     """The layers that a layer holds itself."""
     values: list[Values] = []
-    if isinstance(value, Instance) and value.of is not None and isinstance(value.of.site, ast.ClassDef):
+    if isinstance(value, Instance):
         values.extend(flow.attributes(value.of.site).values())
     elif isinstance(value, Made) and isinstance(value.site, ast.Call):
         arguments = arguments_of(value.site)

@@ -311,9 +311,6 @@ def compiles_already(script: Script) -> Module | None:
 
 def _is_module_compile(script: Script, func: ast.Attribute) -> bool:
     return any(
-        isinstance(each, Method)
-        and each.site is None
-        and each.of is not None
-        and kind(script.flow, each.of) is Kind.MODEL
+        isinstance(each, Method) and each.site is None and kind(script.flow, each.of) is Kind.MODEL
         for each in script.flow.values(func)
     )

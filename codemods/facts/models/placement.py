@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import lasting, walk
-from codemods.dataflow.values import NOTHING, Function, Made, Value, in_order
+from codemods.dataflow.values import NOTHING, Function, Made, Value, in_order, owner_of
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer, makings
 from codemods.facts.loops import REPEATING, loop_around, place
@@ -78,7 +78,9 @@ def moves(flow: Flow, modules: Iterable[Module], value: Value) -> Iterator[Trans
     for module in modules:
         for move in _moves_in(flow, module):
             owners = flow.values(move.receiver)
-            own = value.of is not None and any(each.site is None and each.of == value.of for each in owners)
+            own = owner_of(value) is not None and any(
+                each.site is None and owner_of(each) == owner_of(value) for each in owners
+            )
             if value in owners or own:
                 yield move
 

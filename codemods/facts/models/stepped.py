@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.placement import dominates, means_the_same
 from codemods.dataflow.signatures import argument_of, arguments_of
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import Choice, Container, Instance, Literal, Method, Plain, Unknown, in_order
+from codemods.dataflow.values import Choice, Container, Instance, Literal, Method, Plain, Unknown, in_order, owner_of
 from codemods.facts.devices.cuda_condition import of_move
 from codemods.facts.devices.devices import DeviceKind
 from codemods.facts.devices.transfers import Transfer
@@ -82,13 +82,14 @@ def _models(flow: Flow, given: Values) -> tuple[Value, ...] | Reason:
         if value in seen:
             continue
         seen.add(value)
+        owner = owner_of(value)
         if isinstance(value, Container):
             is_group = value.name == "dict"
             todo += [(each, is_group) for each in in_order(flow.items(value))]
-        elif value.of is not None and (value.name in _OF_MODEL or isinstance(value, Method)):
-            if kind(flow, value.of) is not Kind.MODEL:
-                return _not_of_model(value.of)
-            found[value.of] = None
+        elif owner is not None and (value.name in _OF_MODEL or isinstance(value, Method)):
+            if kind(flow, owner) is not Kind.MODEL:
+                return _not_of_model(owner)
+            found[owner] = None
         elif not (is_grouped and isinstance(value, _SETTINGS)):
             return _not_of_model(value)
     return tuple(found) or Reason("unknown-model", "what it steps is not known")
@@ -99,7 +100,7 @@ def _as_made(script: Script, model: Value) -> tuple[Value, ...]:
     if not isinstance(model, Instance) or model.site is not None:
         return (model,)
     layers = (layer for each in script.models for layer in each.layers)
-    return tuple(each for each in layers if each.of == model.of and each.site is not None) or (model,)
+    return tuple(each for each in layers if owner_of(each) == owner_of(model) and each.site is not None) or (model,)
 
 
 def _not_of_model(value: Value) -> Reason:

@@ -141,7 +141,7 @@ def _is_network(flow: Flow, value: Value) -> bool:
         return Model(flow, inner).class_ is not None and _is_network(flow, inner)
     kept = [each for some in flow.attributes(class_).values() for each in some]
     # `self.features = vgg19().features`: a part of a library's model.
-    parts = any(isinstance(each, Method) and each.of is not None and kind(flow, each.of) is Kind.MODEL for each in kept)
+    parts = any(isinstance(each, Method) and kind(flow, each.of) is Kind.MODEL for each in kept)
     # A part that is not known may be a whole network: `import_module(name).Net()`.
     parts = parts or any(_is_unknown_part(flow, each) for each in calls)
     return parts or layers > 0 or any(each.name == "torch.nn.Parameter" for each in kept)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.recursion import closure
 from codemods.dataflow.signatures import arguments_of, signature
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import NOTHING, Made, Method, Value, Values, without_none
+from codemods.dataflow.values import NOTHING, Made, Method, Value, Values, owner_of, without_none
 from codemods.facts.devices.cuda_use import no_cuda
 from codemods.facts.devices.transfers import Transfer
 from codemods.facts.models.compilability import why_not_traced
@@ -33,7 +33,7 @@ def only_methods(script: Script) -> Iterator[tuple[ast.AST, Reason]]:
     done = {each.model.value for each in script.trained_models}
     for call in _trained_calls(script):
         for callee in script.flow.values(call.func):
-            model = callee.of
+            model = owner_of(callee)
             is_own = callee.site is not None or callee.name == "forward"
             if not isinstance(callee, Method) or model is None or model in done or not is_own:
                 continue

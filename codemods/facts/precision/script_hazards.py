@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import argument_of
 from codemods.dataflow.source import lasting, unparsed, walk
-from codemods.dataflow.values import External, Method, Unknown, in_order
+from codemods.dataflow.values import External, Method, Unknown, in_order, owner_of
 from codemods.facts.devices.cuda_use import located
 from codemods.facts.models.layers import Model, function_in_threads, is_in_threads
 from codemods.facts.reason import HERE, Reason
@@ -172,7 +172,8 @@ def computes_in_half(script: Script, models: Iterable[Value]) -> Reason | None:
     for model in in_order(frozenset(models)):
         recurrent = Model(script.flow, model).recurrent
         # `self` is made at no single place.
-        site = recurrent and (recurrent.site or (recurrent.of and recurrent.of.site))
+        owner = owner_of(recurrent) if recurrent is not None else None
+        site = recurrent and (recurrent.site or (owner and owner.site))
         if recurrent is not None and isinstance(site, (ast.expr, ast.stmt)):
             text = f"{described(recurrent)} ({HERE}) {_IN_FP16}"
             return Reason("computes-in-fp16", text, (located(script, site),))

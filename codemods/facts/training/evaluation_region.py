@@ -62,7 +62,7 @@ class EvaluationRegion:
         for call in self.calls:
             for value in self.flow.values(call.func):
                 owner = value.of if isinstance(value, Method) else value
-                if owner is not None and kind(self.flow, owner) is Kind.MODEL:
+                if kind(self.flow, owner) is Kind.MODEL:
                     found[owner] = None
         return tuple(Model(self.flow, each) for each in found)
 
@@ -82,23 +82,19 @@ class EvaluationRegion:
         model = self._model(value)
         if model is not None:
             return Model(self.flow, model).is_exact_without_gradients
-        return (
-            isinstance(value, Function)
-            and isinstance(value.site, FUNCTIONS)
-            and calls_only_known(self.flow, value.site)
-        )
+        return isinstance(value, Function) and calls_only_known(self.flow, value.site)
 
     def _calls_inside(self, call: ast.Call) -> Iterator[ast.Call]:
         """The calls in the code of the functions that the call runs."""
         for value in without_none(self.flow.values(call.func)):
-            if isinstance(value, Function) and value.site is not None and self._model(value) is None:
+            if isinstance(value, Function) and self._model(value) is None:
                 inner = (each for each in walk(value.site) if isinstance(each, ast.Call))
                 yield from (each for each in inner if self._runs_project(each))
 
     def _model(self, value: Value) -> Value | None:
         """The model that is called, itself or by a method."""
         owner = value.of if isinstance(value, Method) else value
-        return owner if owner is not None and kind(self.flow, owner) is Kind.MODEL else None
+        return owner if kind(self.flow, owner) is Kind.MODEL else None
 
     def _runs_project(self, call: ast.Call) -> bool:
         """Whether the call may run a model or a function of the project."""

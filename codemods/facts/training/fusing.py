@@ -115,9 +115,7 @@ def _calls(script: Script) -> Iterator[tuple[Module, ast.Call]]:
 def named_form(script: Script, value: Value) -> str | None:
     """The name of torch's optimizer that the value is or derives from, if it has a fused form or may have one."""
     if isinstance(value, Instance):
-        bases = (
-            script.flow.bases(value.of.site) if value.of is not None and isinstance(value.of.site, ast.ClassDef) else ()
-        )
+        bases = script.flow.bases(value.of.site)
         return next((each for each in bases if isinstance(each, str) and each in FUSED), None)
     return value.name if value.name in FUSED or value.name == _ANY else None
 

@@ -19,6 +19,7 @@ from codemods.dataflow.values import (
     MovedTensor,
     Plain,
     Value,
+    owner_of,
     without_none,
 )
 from codemods.facts.loops import module_of
@@ -112,7 +113,8 @@ def _switches_of(flow: Flow, module: Module) -> Iterator[tuple[ast.stmt, Value, 
             statement = module.statement(target)
             says_no = isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "False"
             for value in flow.values(target.value):
-                owner = value.of if value.of is not None and kind(flow, value.of) is Kind.MODEL else None
+                owner = owner_of(value)
+                owner = owner if owner is not None and kind(flow, owner) is Kind.MODEL else None
                 loop = _loop_over_all(flow, module, statement, owner)
                 if owner is not None and (loop is not None or not says_no):
                     yield loop or statement, owner, not says_no

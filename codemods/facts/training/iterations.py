@@ -21,6 +21,7 @@ from codemods.dataflow.values import (
     Value,
     Values,
     library_names,
+    owner_of,
 )
 from codemods.library.kinds import Kind, computes_loss, kind, may
 from codemods.library.packages import Trait, packages
@@ -308,7 +309,7 @@ def called_functions(flow: Flow, call: ast.Call) -> Sequence[Callee]:
 
 def _is_forward(flow: Flow, callee: Value, function: Callee) -> bool:
     """Whether the function is the ``forward`` of a model, reached by no name of its own."""
-    model = callee if isinstance(callee, Instance) else callee.of
+    model = callee if isinstance(callee, Instance) else owner_of(callee)
     is_model = model is not None and kind(flow, model) is Kind.MODEL
     return is_model and callee.site is not function and getattr(function, "name", "") == "forward"
 

@@ -53,7 +53,7 @@ class Modes:
         for callee in callees:
             if self._is_model(callee, forward_of):
                 return True
-            if isinstance(callee, Method) and callee.of is not None and callee.name not in MODULE_METHODS - {"forward"}:
+            if isinstance(callee, Method) and callee.name not in MODULE_METHODS - {"forward"}:
                 if callee.name == "forward" and self._is_model(callee.of, forward_of):
                     return True
                 if isinstance(callee.site, FUNCTIONS) and kind(self._flow, callee.of) is Kind.MODEL:

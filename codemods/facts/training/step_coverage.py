@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.source import walk
-from codemods.dataflow.values import without_none
+from codemods.dataflow.values import owner_of, without_none
 from codemods.facts.autograd.coverage import depends, why_gradients_may_miss
 from codemods.facts.loops import place as place_of
 from codemods.facts.models.layers import Model
@@ -153,7 +153,7 @@ def _toggles_gradients(script: Script, models: list[Model]) -> tuple[Module, ast
 def _is_of_others(script: Script, node: ast.expr, models: list[Model]) -> bool:
     """Whether it is surely a model, or a parameter of one, that shares no layer with these models."""
     values = without_none(script.flow.values(node))
-    owners = [each.of if each.name == "torch.nn.Parameter" else each for each in values]
+    owners = [owner_of(each) if each.name == "torch.nn.Parameter" else each for each in values]
     own = {each for model in models for layer in model.layers for each in _kin(script, layer)}
     return bool(owners) and all(
         each is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import is_name, walk
-from codemods.dataflow.values import Made, Method, Unknown, Value, Values, without_none
+from codemods.dataflow.values import Made, Method, Unknown, Value, Values, owner_of, without_none
 from codemods.facts.models.layers import Model
 from codemods.facts.reason import HERE, Reason, at
 from codemods.library.kinds import Kind, always, kind, why
@@ -207,10 +207,10 @@ def models_of(script: Script, owners: Values) -> list[Model] | None:
                 else frozenset()
             )
             if not given or not all(
-                each.name == "torch.nn.Module.parameters" and each.of is not None for each in given
+                each.name == "torch.nn.Module.parameters" and owner_of(each) is not None for each in given
             ):
                 return None
-            values = frozenset(each.of for each in given if each.of is not None)
+            values = _owners(given)
         for value in values:
             if not _is_one(script, value):
                 return None
@@ -276,9 +276,14 @@ def _owners_of(script: Script, loop: ast.For) -> Values:
     """The models whose parameters the loop goes through, as far as all of them are known."""
     target = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
     values = script.flow.values(target)
-    if not values or not all(each.name == "torch.nn.Parameter" and each.of is not None for each in values):
+    if not values or not all(each.name == "torch.nn.Parameter" and owner_of(each) is not None for each in values):
         return frozenset()
-    return frozenset(each.of for each in values if each.of is not None)
+    return _owners(values)
+
+
+def _owners(values: Values) -> Values:
+    """What the values are parts of."""
+    return frozenset(owner for owner in map(owner_of, values) if owner is not None)
 
 
 def _loop_over(module: Module, statement: ast.stmt, parameter: str) -> ast.For | None:

@@ -25,6 +25,7 @@ from codemods.dataflow.values import (
     Unknown,
     class_of,
     library_names,
+    owner_of,
     without_none,
 )
 from codemods.facts.data.pinning import formats
@@ -90,7 +91,7 @@ def why_unknown(code: WorkerCode) -> Reason | None:
 
 
 def _unknown_data(flow: Flow, part: Value) -> Reason | None:
-    if isinstance(part, Instance) and part.of is not None and isinstance(part.of.site, ast.ClassDef):
+    if isinstance(part, Instance):
         for base in flow.bases(part.of.site):
             if not isinstance(base, ast.ClassDef) and base not in _BASES and not base.startswith(_TORCHVISION):
                 return Reason("unknown-worker-code", f"what its data set inherits from {base} is not known")
@@ -353,7 +354,7 @@ def _held_open(code: WorkerCode) -> Reason | None:
 
 def _opener(value: Value) -> str | None:
     """What opened the file, database or lock that the value is, or needs: an item, a cursor, a bound method."""
-    if isinstance(value, Method) and value.of is not None and value.site is None:
+    if isinstance(value, Method) and value.site is None:
         return None if is_fact(value.name) else _opener(value.of)
     if not isinstance(value, Made):
         return None
@@ -365,7 +366,8 @@ def _opener(value: Value) -> str | None:
 
 
 def _opened_at(value: Value) -> ast.AST | None:
-    return value.site if isinstance(value, Made) or value.of is None else _opened_at(value.of)
+    owner = owner_of(value)
+    return value.site if isinstance(value, Made) or owner is None else _opened_at(owner)
 
 
 def _kept_open(code: WorkerCode, name: str, node: ast.AST) -> Reason:
@@ -402,7 +404,7 @@ def _keeps_open(code: WorkerCode, class_: ast.ClassDef, attribute: str) -> bool:
 
 def _is_torchvisions(flow: Flow, method: Value) -> bool:
     """``super().__getitem__`` in a class that inherits it from one of torchvision's data sets."""
-    if not isinstance(method, Method) or method.site is not None or method.of is None or method.name != "__getitem__":
+    if not isinstance(method, Method) or method.site is not None or method.name != "__getitem__":
         return False
     class_ = class_of(method.of)
     bases = flow.bases(class_) if class_ is not None else ()

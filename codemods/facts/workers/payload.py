@@ -100,7 +100,7 @@ class WorkerCode:
                     yield each
         elif isinstance(value, Container):
             yield from without_none(self.flow.items(value))
-        elif isinstance(value, Method) and value.of is not None and value.site is not None:
+        elif isinstance(value, Method) and value.site is not None:
             yield value.of
         elif (
             isinstance(value, (Made, Partial))
@@ -158,7 +158,7 @@ class WorkerCode:
     def _library(self, call: ast.Call) -> Iterator[str]:
         for callee in self.flow.values(call.func):
             owner = callee.of if isinstance(callee, Method) else callee
-            if owner is not None and isinstance(owner, (External, Made)):
+            if isinstance(owner, (External, Made)):
                 yield owner.name
 
     @cached_property
