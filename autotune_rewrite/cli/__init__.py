@@ -22,6 +22,7 @@ COMMANDS = {
     "profile": "profile",
     "rewrite": "rewrite",
     "rules": "rules",
+    "undo": "undo",
     "verify": "verify",
 }
 """The module that holds each command."""

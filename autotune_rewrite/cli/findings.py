@@ -144,19 +144,20 @@ class Report:
             self._lines += (line.text for line in lines)
 
 
-def refuse_contradictions(
+def refuse_contradictions(  # noqa: PLR0913 - what may contradict
     paths: tuple[str, ...],
     *,
     diff: bool = False,
     apply: bool = False,
+    patch: str | None = None,
     output: str | None = None,
     verify: bool = False,
 ) -> None:
     """Refuse options that cannot be followed together."""
-    if diff + apply + (output is not None) > 1:
-        raise Fault("--diff, --apply and --output exclude each other")
-    if STDIN in paths and (apply or verify):
-        raise Fault("--apply and --verify need a file, not standard input")
+    if diff + apply + (patch is not None) + (output is not None) > 1:
+        raise Fault("--diff, --apply, --patch and --output exclude each other")
+    if STDIN in paths and (apply or patch is not None or verify):
+        raise Fault("--apply, --patch and --verify need a file, not standard input")
     if (verify or output is not None or STDIN in paths) and (len(paths) > 1 or Path(paths[0]).is_dir()):
         raise Fault("--verify, --output and standard input take one script")
     if output not in (None, STDIN) and paths[0].endswith(".ipynb") and not output.endswith(".ipynb"):

@@ -10,20 +10,27 @@ from autotune_rewrite.errors import FileError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from autotune_rewrite.project.journal import Written
     from autotune_rewrite.rewriting.batch import Done, Result
 
 
 def add_ignores(found: Iterable[Result]) -> bool:
     """Write the comments, and say how many sites they leave alone; whether all files could be read and written."""
-    faults = [fault for each in found if (fault := each if isinstance(each, FileError) else _added(each)) is not None]
-    for each in faults:
-        say(str(each))
+    from autotune_rewrite.project import journal
+
+    added = [each if isinstance(each, FileError) else _added(each) for each in found]
+    faults = [each for each in added if isinstance(each, FileError)]
+    for fault in faults:
+        say(str(fault))
+    written = [each for each in added if isinstance(each, journal.Written)]
+    if written:
+        journal.keep(written)
     return not faults
 
 
-def _added(done: Done) -> FileError | None:
-    """Write the comments of one file, or answer why that cannot be."""
-    from autotune_rewrite.project import files, suppress
+def _added(done: Done) -> Written | FileError | None:
+    """Write the comments of one file, if it has findings, or answer why that cannot be."""
+    from autotune_rewrite.project import files, journal, suppress
     from autotune_rewrite.report.summary import counted
     from codemods.dataflow.source import Module
 
@@ -41,4 +48,4 @@ def _added(done: Done) -> FileError | None:
         return error
     without = f"; {counted(missed, 'line')} can have no comment" if missed else ""
     say(f"{source.path}: {counted(len(wanted) - missed, 'line')} left alone{without}")
-    return None
+    return journal.Written.of(source.path, source.data)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--diff", is_flag=True, help="Show the lines that only move, too: a diff for patch or git apply.")
 @click.option("--apply", is_flag=True, help="Write the files.")
+@click.option("--patch", metavar="FILE", help="Write the changes to this file, as a patch.")
 @click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
 @click.option(
     "--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit. The options below need it."
@@ -47,6 +48,7 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     paths: tuple[str, ...],
     diff: bool,
     apply: bool,
+    patch: str | None,
     output: str | None,
     verify: bool,
     unmeasured: bool,
@@ -59,13 +61,13 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     options = chosen.options()
     if running.choices.get("module"):
         paths = tuple(map(str, map(module_file, paths)))
-    refuse_contradictions(paths, diff=diff, apply=apply, output=output, verify=verify)
+    refuse_contradictions(paths, diff=diff, apply=apply, patch=patch, output=output, verify=verify)
     for given in (*(["--unmeasured"] if unmeasured else []), *running.given):
         if not verify and given != "--module":
             raise Fault(f"{given} is for --verify, which is not given")
-    if paths == (STDIN,) and output is None and not diff and form == "text":
+    if paths == (STDIN,) and output is None and patch is None and not diff and form == "text":
         output = STDIN
-    writer = Writer(paths, apply, output, quiet)
+    writer = Writer(paths, apply, output, quiet, patch)
     report = Report(
         form,
         quiet,

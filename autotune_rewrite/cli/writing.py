@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import STDIN, say
 from autotune_rewrite.errors import FileError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from autotune_rewrite.cli.findings import Report
+    from autotune_rewrite.project.journal import Written
     from autotune_rewrite.rewriting.batch import Done, Result
 
 INTERRUPTED = 130
@@ -30,12 +32,16 @@ class Writer:
     apply: bool
     output: str | None
     quiet: bool
+    patch: str | None = None
+    """Where the changes go as a patch."""
     written: list[str] = field(default_factory=list)
+    _journal: list[Written] = field(default_factory=list)
+    _patch: list[str] = field(default_factory=list)
 
     @property
     def writes(self) -> bool:
         """Whether anything is to be written."""
-        return self.apply or self.output is not None
+        return self.apply or self.output is not None or self.patch is not None
 
     def write(self, done: Done) -> None:
         """Write the result for one file.
@@ -53,13 +59,38 @@ class Writer:
         elif self.output is not None:
             files.write(self.output, data)
             self._wrote(self.output, done)
+        elif self.patch is not None and changed:
+            from autotune_rewrite.report.diff import unified
+
+            # What is no UTF-8 comes back as it was.
+            old, new = (each.decode(errors="surrogateescape") for each in (source.data, data))
+            self._patch += unified(source.path, old, new)
         elif self.apply and changed:
+            from autotune_rewrite.project import journal
+
             beside = self._beside(source.path)
             files.replace(source, after)
+            self._journal.append(journal.Written.of(source.path, source.data))
             self._wrote(source.path, done, beside)
 
     def end(self) -> None:
-        """Say that nothing was written, where something could have been."""
+        """Write the patch, and keep what is needed to take all back; say that nothing was written where that is so.
+
+        Raises:
+            Fault: when the patch cannot be written.
+        """
+        self._keep()
+        if self.patch is not None and self._patch:
+            from autotune_rewrite.project import files
+
+            text = "".join(f"{line}\n" for line in self._patch)
+            try:
+                files.write(self.patch, text.encode(errors="surrogateescape"))
+            except FileError as error:
+                raise Fault(str(error)) from error
+            self.written.append(self.patch)
+            if not self.quiet:
+                say(f"{self.patch}: written; `git apply -p0` or `patch -p0` takes it")
         if self.writes and self.output != STDIN and not self.written and not self.quiet:
             say("nothing was written")
 
@@ -67,8 +98,15 @@ class Writer:
         """Say what was written before the user ended it."""
         from autotune_rewrite.report.summary import counted
 
+        self._keep()
         so_far = f"{counted(len(self.written), 'file')} written before" if self.written else "nothing was written"
         say(f"interrupted: {so_far}")
+
+    def _keep(self) -> None:
+        if self._journal:
+            from autotune_rewrite.project import journal
+
+            journal.keep(self._journal)
 
     def _wrote(self, path: str, done: Done, beside: str = "") -> None:
         from autotune_rewrite.report.summary import counted

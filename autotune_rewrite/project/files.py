@@ -130,6 +130,31 @@ def replace(source: Source, text: str) -> None:
         raise FileError(source.path, f"not written: {_reason(error)}") from error
 
 
+def content(path: str) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        FileError: when it cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise FileError(path, _reason(error)) from error
+
+
+def restore(path: str, data: bytes) -> None:
+    """Give a file the bytes that it had before, at once; its mode stays.
+
+    Raises:
+        FileError: when it cannot be written.
+    """
+    try:
+        target = Path(path).resolve(strict=True)
+        _replace(target, target.stat(), data)
+    except OSError as error:
+        raise FileError(path, f"not written: {_reason(error)}") from error
+
+
 def _replace(target: Path, before: os.stat_result, data: bytes) -> None:
     """Put a file with these bytes in the target's place."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
