@@ -172,13 +172,14 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "after the loop.",
         "rounds-otherwise": "Where CUDA divides by a number, it multiplies by the reciprocal, which may round "
         "otherwise; so may code that is compiled. Divide the sum after the loop.",
-        "seen-elsewhere": "Other code may see the sum while the loop runs, or after an exception, and would find a "
-        "tensor. Keep it in a name that only the function of the loop has.",
+        "seen-elsewhere": "Other code may see the sum or list while the loop runs, or after an exception, and would "
+        "find tensors. Keep it in a name that only the function of the loop has.",
         "several-devices": "What is added to one sum may lie on several CUDA devices. Keep a sum for each.",
         "times-steps": "The loop reads a clock. Where the host does not wait for the device, that shows when work was "
         "queued, not when it was done.",
         "unknown-number": "What is added, or what the sum starts from, is not known to be a number of Python's, or not "
-        "whether it is an integer. Write the start out, as 0.0 where floats are added.",
+        "whether it is an integer, or a list may have items already. Write the start out before the loop, as 0.0 "
+        "where floats are added.",
         "waits-anyway": "Something else in each iteration waits for the device, so that nothing is gained where this "
         "does not. See to that first.",
         # Gradients.

@@ -13,6 +13,7 @@ from codemods.editing.values import Insert, Replace, Surround
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reason import Reason
 from codemods.facts.training.deferral import outcomes
+from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.step_loops import rare_suite
 from codemods.facts.training.totals import added
 from codemods.library.sources import measured
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from codemods.editing.values import Edit
     from codemods.facts.devices.readings import Reading
     from codemods.facts.script import Script
-    from codemods.facts.training.deferral import Deferral
+    from codemods.facts.training.sums import Deferral
     from codemods.facts.training.totals import Total
 
 _MESSAGE = "each iteration waits for the device, to add up on the host what it has computed"
+_KEPT = "each iteration waits for the device, to keep on the host what it has computed"
 
 
 class DeferSync(Codemod):
@@ -36,17 +38,19 @@ class DeferSync(Codemod):
     Why it is faster:
         ``loss.item()`` waits until the device has computed the loss, and all that was queued before it. Meanwhile the
         host queues nothing and reads no batch, and when the wait is over the device has nothing to do. A sum that stays
-        on the device lets the host run ahead. Floats are added in 64 bits, as Python adds them.
+        on the device lets the host run ahead, as does a list of tensors. Floats are added in 64 bits, as Python adds
+        them.
 
     When it is left:
-        The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, or kept. The
-        iteration waits for the device anyway. The loop reads a clock, which would show when work was queued and no
-        longer when it was done. Other functions, or code after an exception, may see the sum. It is divided by a number
-        in the loop, which CUDA rounds otherwise. It starts from something else than a number that is written out. The
-        device may be one that has no floats of 64 bits.
+        The number is needed in each iteration: it is printed, shown by a progress bar, compared, returned, or kept
+        where the loop reads it, or in a list that is not a new one before the loop. The iteration waits for the device
+        anyway. The loop reads a clock, which would show when work was queued and no longer when it was done. Other
+        functions, or code after an exception, may see the sum. It is divided by a number in the loop, which CUDA rounds
+        otherwise. It starts from something else than a number that is written out. The device may be one that has no
+        floats of 64 bits.
 
     Results:
-        The same sums, bit for bit, as numbers of Python's wherever the script reads them.
+        The same sums and lists, bit for bit, as numbers of Python's wherever the script reads them.
 
     References:
         The tuning guide, "Avoid unnecessary CPU-GPU synchronization"; ``torch.Tensor.item``.
@@ -183,6 +187,8 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
 
     def _site(self, script: Script, node: ast.AST, deferral: Deferral) -> Finding:
         total = deferral.total
+        if isinstance(deferral, DeferredList):
+            return self._kept(deferral, node)
         builtin = "float" if deferral.has_floats else "int"
         if _is_bound(total, builtin):
             text = f"the script gives the name '{builtin}' to something else"
@@ -193,6 +199,22 @@ for i, images in enumerate(torch.randn(1000, 64, 784)):
             edits.append(Insert(total.module, total.loop, _converted(total, builtin), "after"))
         return self.rewrites(total.module, node, _MESSAGE, *edits)
 
+    def _kept(self, kept: DeferredList, node: ast.AST) -> Finding:
+        """``losses.append(loss.item())`` → ``losses.append(loss.detach())``, and the numbers after the loop."""
+        total = kept.total
+        edits: list[Edit] = [
+            Replace(each.module, each.node, "{tensor}" + _detached(kept, each), (("tensor", each.tensor),))
+            for each in kept.readings
+        ]
+        if total.is_read_after:
+            text = f"{total.name} = [each.item() for each in {total.name}]"
+            edits.append(Insert(total.module, total.loop, text, "after"))
+        return self.rewrites(total.module, node, _KEPT, *edits)
+
+
+def _detached(deferral: Deferral, reading: Reading) -> str:
+    return ".detach()" if deferral.carries_graph(reading) else ""
+
 
 def _is_bound(total: Total, name: str) -> bool:
     return name in total.module.stores or any(each.arg == name for each in total.module.nodes(ast.arg))
@@ -200,7 +222,7 @@ def _is_bound(total: Total, name: str) -> bool:
 
 def _on_device(deferral: Deferral, reading: Reading) -> Edit:
     """``loss.item()`` → ``loss.detach().double()``."""
-    detached = ".detach()" if deferral.has_floats and deferral.carries_graph(reading) else ""
+    detached = _detached(deferral, reading) if deferral.has_floats else ""
     widened = ".double()" if deferral.has_floats else ""
     template = f"{{tensor}}{detached}{widened}"
     return Replace(reading.module, reading.node, template, (("tensor", reading.tensor),))

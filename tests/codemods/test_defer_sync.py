@@ -233,6 +233,41 @@ SUMS = {
         "s += loss.detach().double()",
         "s = 0.0\nreturn s",
     ),
+    "a list of losses": (
+        "s = []",
+        "s.append(loss.item())",
+        "return sum(s) / len(s), max(s), s",
+        "s.append(loss.detach())",
+        "s = [each.item() for each in s]\nreturn sum(s) / len(s), max(s), s",
+    ),
+    "a list of shares, in one branch": (
+        "s = list()",
+        "if len(x) > 4:\n    s.append((out.argmax(1) == y).float().mean().item())",
+        "return s",
+        "if len(x) > 4:\n    s.append((out.argmax(1) == y).float().mean())",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list of counts, which stay integers": (
+        "s = []",
+        "s.append((out.argmax(1) == y).sum().cpu().item())",
+        "return s",
+        "s.append((out.argmax(1) == y).sum())",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list to which nothing is appended": (
+        "s = []",
+        "if len(x) > 9:\n    s.append(loss.item())",
+        "return s",
+        "if len(x) > 9:\n    s.append(loss.detach())",
+        "s = [each.item() for each in s]\nreturn s",
+    ),
+    "a list and a sum": (
+        "s, n = [], 0.0",
+        "n += loss.item()\ns.append(loss.item())",
+        "return s, n",
+        "n += loss.detach().double()\ns.append(loss.detach())",
+        "n = float(n)\ns = [each.item() for each in s]\nreturn s, n",
+    ),
     "added to in two statements": (
         "s = 0.0",
         "s += loss.item()\ns += out.abs().max().item()",
@@ -260,6 +295,13 @@ PLACES = {
         "print(s)\n",
         "s = 0.0\nfor x, y in batches:\n    loss = criterion(model(x.to(device)), y.to(device))\n"
         "    s += loss.detach().double()\ns = float(s)\nprint(s)\n",
+    ),
+    "of lists, one for each epoch": (
+        "for epoch in range(2):\n    s = []\n    for x, y in batches:\n"
+        "        loss = criterion(model(x.to(device)), y.to(device))\n        s.append(loss.item())\n    print(s)\n",
+        "for epoch in range(2):\n    s = []\n    for x, y in batches:\n"
+        "        loss = criterion(model(x.to(device)), y.to(device))\n        s.append(loss.detach())\n"
+        "    s = [each.item() for each in s]\n    print(s)\n",
     ),
     "with its sum over all epochs": (
         "s = 0.0\nfor epoch in range(3):\n    for x, y in batches:\n"
@@ -363,6 +405,54 @@ LEFT = {
     "another function has the name": (
         ("global s\ns = 0.0", "s += loss.item()", "return s"),
         ("global s", "other functions see 's' ({})"),
+    ),
+    "a list is read in the loop": (
+        ("s = []", "s.append(loss.item())\nif i == 3:\n    print(s[-1])", "return s"),
+        ("print(", "'s' is used in the loop ({}): use it after the loop"),
+    ),
+    "a list is kept elsewhere already": (
+        ("s = []\nkept = {'losses': s}", "s.append(loss.item())\nprint(kept)", "return s"),
+        ("kept = ", "other code may have 's' already ({})"),
+    ),
+    "a list that was given": (
+        ("s = CALLS", "s.append(loss.item())", "return s"),
+        ("for i", "'s' is not known to be a new list before each run of the loop ({}): make it there"),
+    ),
+    "a list holds more than what the device computes": (
+        ("s = []", "s.append(loss.item())\nif i == 3:\n    s.append(0.0)", "return s"),
+        ("s.append(0.0)", "append() keeps its value in each iteration ({})"),
+    ),
+    "a list of what is computed on the host": (
+        ("s = []", "s.append(loss.item() / 2)", "return s"),
+        ("s.append", "append() keeps its value in each iteration ({})"),
+    ),
+    "a list of losses that are written to": (
+        ("s = []", "s.append(loss.item())\nloss.data.mul_(0)", "return s"),
+        ("loss.data", "'loss' is written to in each iteration ({})"),
+    ),
+    "a list of losses that are divided in place": (
+        ("s = []", "s.append(loss.item())\nwith torch.no_grad():\n    loss /= 2", "return s"),
+        ("loss /=", "'loss' is written to in each iteration ({})"),
+    ),
+    "a list of what may be one tensor in all iterations": (
+        ("s = []", "s.append(model.bias[0].item())", "return s"),
+        ("s.append", "whether 'model.bias[0]' is a tensor is not known ({})"),
+    ),
+    "a list of a tensor into which each iteration writes": (
+        (
+            "s = []\nkept = torch.zeros(1, device=device)",
+            "kept.copy_(loss.detach())\ns.append(kept.item())",
+            "return s",
+        ),
+        ("s.append", "whether 'kept' is a new tensor without dimensions is not known ({})"),
+    ),
+    "a function beside it reads the list": (
+        ("s = []\nseen = lambda: s", "s.append(loss.item())", "return s"),
+        ("seen = ", "another function reads 's' ({})"),
+    ),
+    "a list of what code writes that is compiled for CUDA graphs": (
+        ("s = []\nfast = torch.compile(model, mode='reduce-overhead')", "s.append(fast(x).mean().item())", "return s"),
+        ("fast = ", "compiled code may write over its results ({})"),
     ),
     "a clock is read": (
         ("s = 0.0", "s += loss.item()\nstart = time.time()", "return s"),

@@ -66,17 +66,25 @@ def is_in_place(method: str) -> bool:
 def may_change(statement: ast.AST, name: str) -> bool:
     """Whether a statement binds the name, or writes into what it holds by an index or a method in place."""
     for node in walk(statement):
+        if writes_into(node, name):
+            return True
         match node:
             case ast.Name(each, ast.Store() | ast.Del()) if each == name:
-                return True
-            case ast.Subscript(owner, _, ast.Store() | ast.Del()) if _root(owner) == name:
-                return True
-            case ast.Call(ast.Attribute(owner, method)) if is_in_place(method) and _root(owner) == name:
                 return True
             case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef() if node.name == name:
                 return True
             case ast.alias() if (node.asname or node.name).partition(".")[0] == name:
                 return True
+    return False
+
+
+def writes_into(node: ast.AST, name: str) -> bool:
+    """Whether a node itself writes into what the name holds, by an index or in place: ``loss /= n``, ``q.mul_(2)``."""
+    match node:
+        case ast.Subscript(owner, _, ast.Store() | ast.Del()) | ast.AugAssign(owner):
+            return _root(owner) == name
+        case ast.Call(ast.Attribute(owner, method)):
+            return is_in_place(method) and _root(owner) == name
     return False
 
 

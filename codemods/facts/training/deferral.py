@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from codemods.dataflow.names import assigned, decorators
-from codemods.dataflow.source import is_name, last_name, unparsed, walk
-from codemods.dataflow.values import Choice, HostTensor, Literal
+from codemods.dataflow.names import decorators
+from codemods.dataflow.source import last_name, unparsed, walk
+from codemods.dataflow.values import HostTensor, Literal
 from codemods.facts.devices.cuda_use import capture, no_cuda
 from codemods.facts.devices.readings import is_copy_to_host, reading, waits
-from codemods.facts.precision.floats import content
-from codemods.facts.reach import own, switches_gradients_off
+from codemods.facts.reach import own
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.apart import other_device, why_apart
+from codemods.facts.training.deferred_lists import DeferredList
 from codemods.facts.training.step_loops import clocks, rare_suite, step_loop
-from codemods.facts.training.totals import Held, Total, added
+from codemods.facts.training.sums import MANY, Deferral, needed
+from codemods.facts.training.totals import Total, added, appended
 from codemods.library.streams import ENTERS_STREAM
 
 if TYPE_CHECKING:
@@ -29,180 +29,8 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop
 
-_SIZES = frozenset({"size", "numel", "nelement", "dim"})
-_LARGEST = 10**6
-"""Of a number that is written out: integers of a device have 64 bits, those of Python any number."""
-_EXACT = (ast.Add, ast.Sub, ast.Mult)
-"""Operators that round one result, on the host and on a device alike."""
 _KEEPING = frozenset({"append", "extend", "insert", "add", "update", "put", "appendleft"})
-_MANY = "do that every so many iterations"
 _COMPILERS = frozenset({"compile", "script", "jit"})
-
-
-@dataclass(frozen=True, eq=False)
-class Deferral:
-    """A sum of what the device computes, which can stay there while the loop runs."""
-
-    flow: Flow
-    total: Total
-    readings: tuple[Reading, ...]
-
-    @cached_property
-    def has_floats(self) -> bool:
-        """Whether it is one of floats, which takes 64 bits as Python's do; else it is one of integers."""
-        return Held.INTEGER not in self.total.starts or not all(map(self._is_integral, self.readings))
-
-    def _is_integral(self, one: Reading) -> bool:
-        found = content(self.flow, one.module, one.tensor)
-        return found is not None and not found.floats and not found.narrow
-
-    def carries_graph(self, one: Reading) -> bool:
-        """Whether what is read may carry a graph, which the sum must not keep."""
-        found = content(self.flow, one.module, one.tensor)
-        if found is not None and not found.graph:
-            return False
-        return not any(switches_gradients_off(self.flow, each) for each in one.module.ancestors(one.node))
-
-    def why_not(self) -> Reason | None:
-        """Why the sum has to be one of Python's in each pass, or would not be the same; None where neither holds."""
-        return (
-            self._why_unknown()
-            or self._why_other_sum()
-            or self._why_read()
-            or self.total.why_seen(self.flow)
-            or self._why_other_start()
-        )
-
-    def _why_unknown(self) -> Reason | None:
-        for each in self.readings:
-            if not each.is_sure:
-                text = f"whether '{unparsed(each.tensor)}' is a tensor is not known ({HERE})"
-                return Reason("unknown-number", text, (at(each.module, each.node),))
-        return None
-
-    def _why_other_sum(self) -> Reason | None:
-        for statement in self.total.additions:
-            pair = added(statement)
-            reason = self._why_inexact(pair[1]) if pair is not None else None
-            if reason is not None:
-                return reason
-        return None
-
-    def _why_inexact(self, node: ast.expr) -> Reason | None:
-        """Why what is added would come out otherwise on a device; None where it would not."""
-        module = self.total.module
-        if any(each.node is node for each in self.readings):
-            return None
-        if not any(each.node in walk(node) for each in self.readings):
-            if is_number(self.flow, module, node):
-                return None
-            text = f"whether '{unparsed(node)}' is a number of Python's is not known ({HERE})"
-            return Reason("unknown-number", text, (at(module, node),))
-        match node:
-            case ast.BinOp(left, operator, right) if isinstance(operator, _EXACT):
-                return self._why_inexact(left) or self._why_inexact(right)
-            case ast.BinOp(op=ast.Div()):
-                text = (
-                    f"CUDA multiplies by the reciprocal where it divides by a number, which rounds otherwise ({HERE}):"
-                )
-                return Reason("rounds-otherwise", text, (at(module, node),), remedy="divide the sum after the loop")
-            case ast.UnaryOp(ast.USub(), inner):
-                return self._why_inexact(inner)
-        return _needed(module, node, f"'{unparsed(node)}' is computed of it on the host")
-
-    def _why_read(self) -> Reason | None:
-        """Why the loop needs the sum in each pass."""
-        for each in self.total.read_inside:
-            if rare_suite(self.total.module, self.total.loop, each) is None:
-                return _needed(self.total.module, each, f"'{self.total.name}' is read in each iteration", _MANY)
-        return None
-
-    def _why_other_start(self) -> Reason | None:
-        total, module = self.total, self.total.module
-        if not total.starts <= {Held.INTEGER, Held.FLOAT}:
-            text = f"'{total.name}' is not known to start from a number that is written out ({HERE})"
-            return Reason("unknown-number", text, (at(module, total.additions[0]),))
-        if Held.INTEGER not in total.starts:
-            return self._why_cut()
-        found = {self._is_integral(each) for each in self.readings}
-        contents = [content(self.flow, each.module, each.tensor) for each in self.readings]
-        is_known = all(each is not None and not each.narrow for each in contents)
-        if not is_known or len(found) > 1 or (True in found and total.starts != {Held.INTEGER}):
-            text = f"whether '{total.name}' is a sum of integers or of floats is not known ({HERE}):"
-            return Reason("unknown-number", text, (at(module, total.additions[0]),), remedy="start it from 0.0")
-        if True in found and not self._adds_integers():
-            text = f"'{total.name}' is a sum of integers and floats, or of large integers ({HERE})"
-            return Reason("unknown-number", text, (at(module, total.additions[0]),))
-        return self._why_cut() or (total.why_told_apart() if False in found else None)
-
-    def _why_cut(self) -> Reason | None:
-        """Why ``int(x)`` may cut what the device adds up."""
-        for each in self.readings:
-            found = content(self.flow, each.module, each.tensor)
-            if each.cuts and (found is None or found.floats):
-                return _needed(each.module, each.node, "int() may cut it")
-        return None
-
-    def _adds_integers(self) -> bool:
-        """Whether what is added besides the readings, or multiplies them, is integers."""
-        readings = {each.node for each in self.readings}
-        pairs = [added(each) for each in self.total.additions]
-        return all(_is_integer(self.flow, pair[1], readings) for pair in pairs if pair is not None)
-
-
-def _is_integer(flow: Flow, node: ast.expr, readings: set[ast.Call]) -> bool:
-    if node in readings:
-        return True
-    match node:
-        case ast.Constant(value):
-            return type(value) is int and value <= _LARGEST
-        case ast.BinOp(left, operator, right) if isinstance(operator, _EXACT):
-            return _is_integer(flow, left, readings) and _is_integer(flow, right, readings)
-        case ast.UnaryOp(ast.USub(), inner):
-            return _is_integer(flow, inner, readings)
-        case ast.Call(ast.Attribute(attr=name)):
-            return name in _SIZES
-        case ast.Call(ast.Name("len")):
-            return True
-    values = flow.values(node)
-    return bool(values) and all(
-        isinstance(each, Literal) and type(each.value) is int and abs(each.value) <= _LARGEST for each in values
-    )
-
-
-def is_number(flow: Flow, module: Module, node: ast.expr) -> bool:
-    """Whether an expression is surely a number of Python's: written out, chosen by the user, or a size."""
-    match node:
-        case ast.Constant(value):
-            return type(value) in {int, float}
-        case ast.BinOp(left, _, right):
-            return is_number(flow, module, left) and is_number(flow, module, right)
-        case ast.UnaryOp(operand=inner):
-            return is_number(flow, module, inner)
-        case ast.Call(ast.Name("len")):
-            return True
-        case ast.Call(ast.Attribute(attr=name)) | ast.Subscript(ast.Call(ast.Attribute(attr=name)), ast.Constant()):
-            return name in _SIZES
-        case ast.Subscript(ast.Attribute(attr="shape"), ast.Constant() | ast.UnaryOp()):
-            return True
-        case ast.Name():
-            pairs = [pair for each in module.assignments(node) for pair in assigned(each)]
-            given = [value for target, value in pairs if is_name(target, node.id)]
-            stores = [each for each in module.stores.get(node.id, ()) if module.function(each) is module.function(node)]
-            if given and len(given) == len(stores):
-                return all(is_number(flow, module, each) for each in given if node.id not in _names(each))
-    values = flow.values(node)
-    return bool(values) and all(
-        isinstance(each, Choice) or (isinstance(each, Literal) and type(each.value) in {int, float}) for each in values
-    )
-
-
-def _names(node: ast.expr) -> set[str]:
-    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
-
-
-def _needed(module: Module, node: ast.AST, text: str, remedy: str = "") -> Reason:
-    return Reason("needed-each-step", f"{text} ({HERE}){':' if remedy else ''}", (at(module, node),), remedy)
 
 
 Outcome: TypeAlias = "tuple[ast.AST, Deferral | Reason]"
@@ -246,7 +74,10 @@ class _Iteration:
         """For each sum, and each other reading, what can be done about it."""
         obstacle = self._obstacle()
         sums, others = self._sorted()
-        deferrals = [Deferral(self._flow, total, tuple(readings)) for total, readings in sums]
+        deferrals = [
+            (DeferredList if appended(total.additions[0]) else Deferral)(self._flow, total, tuple(readings))
+            for total, readings in sums
+        ]
         reasons = {
             each: obstacle or each.why_not() or why_apart(self.script, each.total, each.readings) for each in deferrals
         }
@@ -257,14 +88,15 @@ class _Iteration:
         for deferral, reason in reasons.items():
             yield deferral.readings[0].node, reason or deferral
         for one in others:
-            yield one.node, obstacle or self._why_needed(one)
+            yield one.node, obstacle or self._whyneeded(one)
 
     def _sorted(self) -> tuple[list[tuple[Total, list[Reading]]], list[Reading]]:
         """The sums that the loop keeps, each with what it reads for them; and what it reads for something else."""
         by_name: dict[str, list[Reading]] = {}
         others: list[Reading] = []
         for one in self.readings:
-            pair = added(self._module.statement(one.node))
+            statement = self._module.statement(one.node)
+            pair = added(statement) or appended(statement)
             if pair is not None and one.node in walk(pair[1]) and not isinstance(pair[1], ast.List):
                 by_name.setdefault(pair[0], []).append(one)
             else:
@@ -274,7 +106,8 @@ class _Iteration:
 
     def _additions(self, name: str) -> tuple[ast.stmt, ...]:
         statements = own(self.loop, ast.stmt)
-        return tuple(each for each in statements if (pair := added(each)) is not None and pair[0] == name)
+        pairs = ((each, added(each) or appended(each)) for each in statements)
+        return tuple(each for each, pair in pairs if pair is not None and pair[0] == name)
 
     def _obstacle(self) -> Reason | None:
         """What speaks against all of it."""
@@ -339,22 +172,22 @@ class _Iteration:
                 return Reason("times-steps", text, (at(self._module, clock),))
         return None
 
-    def _why_needed(self, one: Reading) -> Reason:
+    def _whyneeded(self, one: Reading) -> Reason:
         """What the number is needed for in each pass."""
         module, node = self._module, one.node
         match module.statement(node):
             case ast.If() | ast.While():
-                return _needed(module, node, "the iteration goes on by its value", _MANY)
+                return needed(module, node, "the iteration goes on by its value", MANY)
             case ast.Return():
-                return _needed(module, node, "its value is returned in each iteration")
+                return needed(module, node, "its value is returned in each iteration")
             case ast.Expr(ast.Call(func)) if last_name(func) in _KEEPING:
-                return _needed(module, node, f"{last_name(func)}() keeps its value in each iteration")
+                return needed(module, node, f"{last_name(func)}() keeps its value in each iteration")
             case ast.Expr(ast.Call(func)):
                 name = last_name(func) or unparsed(func)
-                return _needed(module, node, f"{name}() is given its value in each iteration", _MANY)
+                return needed(module, node, f"{name}() is given its value in each iteration", MANY)
             case ast.AugAssign(ast.Attribute() | ast.Subscript() as target, ast.Add() | ast.Sub()):
                 text = f"other code may read '{unparsed(target)}' while the loop runs ({HERE}):"
                 return Reason("seen-elsewhere", text, (at(module, node),), remedy="add up under a name of the function")
             case ast.AugAssign(target) | ast.Assign([target]):
-                return _needed(module, node, f"its value is kept in '{unparsed(target)}' in each iteration")
-        return _needed(module, node, "its value is used on the host in each iteration")
+                return needed(module, node, f"its value is kept in '{unparsed(target)}' in each iteration")
+        return needed(module, node, "its value is used on the host in each iteration")

@@ -19,6 +19,7 @@ from codemods.facts.reason import HERE, Reason, at
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from codemods.dataflow.effects import Doing
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
 
@@ -36,7 +37,8 @@ class Held(enum.Enum):
 
     INTEGER = "an integer that is written out"
     FLOAT = "a float"
-    TENSOR = "the sum, as a tensor"
+    TENSOR = "the sum, as a tensor, or the list, of tensors"
+    LIST = "a new list without items"
     TURNED = "an integer to which nothing was added, as a float"
     OTHER = "anything else"
 
@@ -57,9 +59,17 @@ def added(statement: ast.stmt) -> tuple[str, ast.expr] | None:
     return None
 
 
+def appended(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The list to which a statement appends, and what: ``losses.append(x)``."""
+    match statement:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [value], [])):
+            return name, value
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class Total:
-    """A name to which the passes of a loop add."""
+    """A name to which the passes of a loop add, or a list to which they append."""
 
     module: Module
     loop: Loop
@@ -132,6 +142,16 @@ class Total:
         """Whether a loop around asks for it before each of its passes."""
         statement = self.module.statement(name)
         return isinstance(statement, ast.While) and self.loop in walk(statement)
+
+    def why_no_list(self) -> Reason | None:
+        """Why it is not known to be a list that is made for each run of the loop, and that nothing else has yet."""
+        if self._followed(converts=True).get(self.loop) != frozenset({Held.LIST}):
+            text = f"'{self.name}' is not known to be a new list before each run of the loop ({HERE}):"
+            return Reason("unknown-number", text, (at(self.module, self.loop),), remedy="make it there")
+        for each in self._uses:
+            if each not in self._inside and self._may_be(each, self._states) == frozenset({Held.LIST}):
+                return self._seen(each, f"other code may have '{self.name}' already")
+        return None
 
     def why_seen(self, flow: Flow) -> Reason | None:
         """Why other code may see the tensor: functions beside this one, or what runs after an exception."""
@@ -214,8 +234,14 @@ class _Walk(ForwardAnalysis[States]):
                 return self.names.get(name, _OTHER)
             case ast.Call(ast.Name("float"), [_], []):
                 return frozenset({Held.FLOAT})
+            case ast.List([]) | ast.Call(ast.Name("list"), [], []):
+                return frozenset({Held.LIST})
         is_sum = any(isinstance(each, ast.Assign) and each.value is node for each in self.total.additions)
         return frozenset({Held.TENSOR}) if is_sum else _OTHER
+
+    def done(self, node: Doing, *, is_statement: bool) -> None:
+        if is_statement and any(isinstance(each, ast.Expr) and each.value is node for each in self.total.additions):
+            self.put(self.total.name, frozenset({Held.TENSOR}))
 
     def augmented(self, statement: ast.AugAssign) -> States:
         if statement in self.total.additions:
