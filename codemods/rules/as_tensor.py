@@ -188,8 +188,8 @@ for i in range(100):
             if reason is not None:
                 return self._left(conversion, reason)
             edits: list[Edit] = [Replace(module, call.func, f"{torch}.as_tensor")]
-            if array.format != "float32":
-                edits.append(AddArgument(module, call, "dtype", f"{torch}.float32"))
+            if array.format != conversion.format:
+                edits.append(AddArgument(module, call, "dtype", f"{torch}.{conversion.format}"))
             return self.rewrites(module, call, _LEGACY, *edits)
         reason = why_not_of_array(conversion, array)
         if reason is not None:
@@ -212,7 +212,7 @@ for i in range(100):
             return self._left(conversion, reason)
         handed_on, holes = _handed_on(conversion)
         if conversion.form is Form.LEGACY:
-            handed_on = f", dtype={torch}.float32"
+            handed_on = f", dtype={torch}.{conversion.format}"
         joined = f"{numpy}({{data}})"
         template = f"{torch}.as_tensor({joined}{handed_on})" if handed_on else f"{torch}.from_numpy({joined})"
         return self.rewrites(module, call, _ELEMENTS, Replace(module, call, template, holes))

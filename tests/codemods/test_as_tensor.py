@@ -9,6 +9,7 @@ from kit import check_leaves, check_rewrites, check_silent, run
 
 from codemods.codemod import Leaves, Promise, Rewrites
 from codemods.rules.as_tensor import AsTensor
+from tests.training import run_script
 
 HEAD = """\
 import numpy as np
@@ -1121,3 +1122,45 @@ def test_a_line_stays_one_where_a_name_is_bound_that_it_reads() -> None:
     after = f"    finished, observation = {made.format('observation')}, {made.format('finished')}\n"
 
     check_rewrites(AsTensor, head + before, head + after)
+
+
+LEGACY = {
+    "integers of the same format": ("LongTensor(np.zeros(3, np.int64))", "as_tensor(np.zeros(3, np.int64))"),
+    "floats of the same format": ("DoubleTensor(np.ones(3))", "as_tensor(np.ones(3))"),
+    "floats that are cut": ("IntTensor(np.ones(3) * 1.5)", "as_tensor(np.ones(3) * 1.5, dtype=torch.int32)"),
+    "integers of the machine's format": ("LongTensor(np.arange(3))", "as_tensor(np.arange(3), dtype=torch.int64)"),
+    "a list of arrays": (
+        "LongTensor([np.zeros(3, np.int32), np.zeros(3, np.int32)])",
+        "as_tensor(np.array([np.zeros(3, np.int32), np.zeros(3, np.int32)]), dtype=torch.int64)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("legacy", "shared"), LEGACY.values(), ids=LEGACY)
+def test_a_legacy_constructor_of_any_format(legacy: str, shared: str) -> None:
+    before, after = (f"{HEAD}{LOOP}    x = torch.{each}\n    print(x.tolist(), x.dtype)\n" for each in (legacy, shared))
+
+    check_rewrites(AsTensor, before, after)
+    assert run_script(after) == run_script(before)
+
+
+@pytest.mark.parametrize(
+    ("call", "because"),
+    [
+        pytest.param(
+            "LongTensor([np.ones(3), np.ones(3)])",
+            "numbers of float64 may be refused as int64 one by one, and are cut as a whole",
+            id="floats one by one",
+        ),
+        pytest.param(
+            "IntTensor([np.zeros(3, np.int64), np.zeros(3, np.int64)])",
+            "numbers of int64 may be refused as int32 one by one, and are cut as a whole",
+            id="integers that may be too large",
+        ),
+        pytest.param(
+            "LongTensor(np.asarray(i))", "a single integer would be a size to the legacy constructor", id="a size"
+        ),
+    ],
+)
+def test_a_legacy_constructor_that_may_make_something_else(call: str, because: str) -> None:
+    check_leaves(AsTensor, f"{HEAD}{LOOP}    x = torch.{call}\n", because)

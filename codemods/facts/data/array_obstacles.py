@@ -101,6 +101,13 @@ def why_not_of_array(conversion: Conversion, array: Array) -> Reason | None:
     return None
 
 
+def _is_read_alike(read: str, given: str | None) -> bool:
+    """Whether a legacy constructor makes of single numbers what it makes of an array of them."""
+    if given is None or given == read or given.startswith("float"):
+        return True
+    return given == "int64" and read.startswith(("int", "uint8"))
+
+
 def _shared(conversion: Conversion, array: Array) -> Reason:
     owner = array.owner if isinstance(array.owner, ast.expr) else conversion.data
     if isinstance(owner, ast.Call):
@@ -121,9 +128,12 @@ def why_not_of_list(conversion: Conversion, items: Array) -> Reason | None:
         return Reason("other-result", "an empty list would become a tensor of another number format")
     given: str | None = items.format
     if is_legacy:
-        given = "float32"
+        given = conversion.format
     elif "dtype" in wanted:
         given = format_of(conversion.script.flow, wanted["dtype"])
+    if is_legacy and not _is_read_alike(items.format, given):
+        text = f"numbers of {items.format} may be refused as {given} one by one, and are cut as a whole"
+        return Reason("other-result", text)
     if given != items.format and items.format not in _NARROW:
         return Reason("other-result", f"numbers of {items.format} may be rounded otherwise on the way to {given}")
     return None

@@ -30,15 +30,28 @@ class Form(enum.Enum):
     SHARING = enum.auto()
     """It copies no array, but reads lists of arrays element by element, too."""
     LEGACY = enum.auto()
-    """It makes 32-bit floats of what is no size."""
+    """It makes numbers of one format of what is no size."""
 
 
 _FORMS = {
     "torch.tensor": Form.COPYING,
     "torch.as_tensor": Form.SHARING,
-    "torch.Tensor": Form.LEGACY,
-    "torch.FloatTensor": Form.LEGACY,
 }
+_LEGACY_FORMATS = {
+    "torch.Tensor": "float32",
+    "torch.FloatTensor": "float32",
+    "torch.DoubleTensor": "float64",
+    "torch.HalfTensor": "float16",
+    "torch.LongTensor": "int64",
+    "torch.IntTensor": "int32",
+    "torch.ShortTensor": "int16",
+    "torch.CharTensor": "int8",
+    "torch.ByteTensor": "uint8",
+    "torch.BoolTensor": "bool",
+}
+"""The legacy constructors, and the number format of the tensors that each makes."""
+_FILLS = frozenset({"random_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "copy_"})
+"""Methods that write all elements of a tensor, which had none of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +62,8 @@ class Conversion:
     arrays: Arrays
     call: ast.Call
     form: Form
+    format: str | None = None
+    """The number format that a legacy constructor makes of anything."""
 
     @property
     def module(self) -> Module:
@@ -74,19 +89,33 @@ class Conversion:
 def conversions(script: Script, arrays: Arrays) -> Iterator[Conversion]:
     """The conversions of the script's module that cost something: what runs again and again, or is large."""
     for call in script.module.nodes(ast.Call):
-        form = _form(script.flow, call)
+        form, made = _form(script.flow, call)
+        if form is Form.LEGACY and _is_filled(script.module, call):
+            continue
         if form is not None and (
             _is_repeated(script.flow, script.loaders, script.module, call)
             or _is_large(arrays, script.module, call.args[0], form)
         ):
-            yield Conversion(script, arrays, call, form)
+            yield Conversion(script, arrays, call, form, made)
 
 
-def _form(flow: Flow, call: ast.Call) -> Form | None:
-    """The form of the constructor that the call is of, where it is one that can be replaced, given one thing."""
+def _form(flow: Flow, call: ast.Call) -> tuple[Form | None, str | None]:
+    """The form of the constructor that the call is of, where it is one that can be replaced, given one thing.
+
+    With it, the number format of what a legacy one makes.
+    """
     names = {each.name if isinstance(each, External) else "" for each in flow.values(call.func)}
     (name,) = names if len(names) == 1 else ("",)
-    return _FORMS.get(name) if len(call.args) == 1 else None
+    if len(call.args) != 1:
+        return None, None
+    made = _LEGACY_FORMATS.get(name)
+    return _FORMS.get(name) if made is None else Form.LEGACY, made
+
+
+def _is_filled(module: Module, call: ast.Call) -> bool:
+    """Whether it is ``torch.LongTensor(n).random_(8)``, which is given a size."""
+    method = module.parent(call)
+    return isinstance(method, ast.Attribute) and method.attr in _FILLS
 
 
 def _is_repeated(flow: Flow, loaders: Iterable[Loader], module: Module, call: ast.Call) -> bool:
