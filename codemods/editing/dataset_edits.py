@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeGuard
 
-from codemods.dataflow.names import assigned, bound_names
+from codemods.dataflow.names import assigned, bound_names, declared_outer
 from codemods.dataflow.source import FUNCTIONS, walk
 from codemods.editing import problems
 from codemods.editing.lifting import can_stand_before, lifted, purpose
@@ -155,6 +155,8 @@ class DatasetEdits:
 
     def _is_of(self, name: ast.Name, scope: Callee | None) -> bool:
         """Whether a function reads the variable of a function around it, or of the module, by that name."""
+        if scope is not None and name.id in declared_outer(scope):
+            return True
         around = [each for each in self._module.ancestors(name) if isinstance(each, FUNCTIONS)]
         inner = around[: around.index(scope)] if scope in around else around
         is_seen = scope is None or scope in around

@@ -139,6 +139,13 @@ def test_a_function_that_hands_its_data_set_out_reads_it_once_under_its_name() -
     rewrites(made.format(indented(MADE)) + LOADER, made.format(indented(MADE + ONCE)) + LOADER)
 
 
+def test_a_variable_of_the_module_that_a_function_sets_has_no_other_value_before() -> None:
+    made = "data = None\ndef load():\n    global data\n    data = {}\n\n\ndef show():\n    return data\n\n\nload()\n"
+    call = MADE.removeprefix("data = ").rstrip()
+    once = f"TensorDataset(*default_collate(list({call})))"
+    rewrites(made.format(call) + LOADER, made.format(once) + LOADER, DECODING)
+
+
 def test_several_that_a_statement_names_are_read_once_below_it() -> None:
     made = (
         'data, test_data = datasets.MNIST("data", transform=transform), datasets.KMNIST("data", transform=transform)\n'
