@@ -254,11 +254,22 @@ def test_many_files_go_through_several_processes_in_order(torchfast_process: Run
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train.py", "--apply", "--output", "x.py"), "--diff, --apply, --patch and --output exclude each other"),
-        (("train.py", "--diff", "--patch", "x"), "--diff, --apply, --patch and --output exclude each other"),
-        (("-", "--apply"), "--apply, --patch and --verify need a file, not standard input"),
-        (("-", "--patch", "x"), "--apply, --patch and --verify need a file, not standard input"),
-        (("-", "--verify"), "--apply, --patch and --verify need a file, not standard input"),
+        (
+            ("train.py", "--apply", "--output", "x.py"),
+            "--diff, --apply, --interactive, --patch and --output exclude each other",
+        ),
+        (
+            ("train.py", "--diff", "--patch", "x"),
+            "--diff, --apply, --interactive, --patch and --output exclude each other",
+        ),
+        (("-", "--apply"), "--apply, --interactive, --patch and --verify need a file, not standard input"),
+        (("-", "-i"), "--apply, --interactive, --patch and --verify need a file, not standard input"),
+        (
+            ("train.py", "-i", "--apply"),
+            "--interactive asks and writes: --apply, --verify and --format json go without it",
+        ),
+        (("-", "--patch", "x"), "--apply, --interactive, --patch and --verify need a file, not standard input"),
+        (("-", "--verify"), "--apply, --interactive, --patch and --verify need a file, not standard input"),
         ((".", "--verify"), "--verify, --output and standard input take one script"),
         (("train.py", "train.py", "--output", "x.py"), "--verify, --output and standard input take one script"),
         (("train.py", "-"), "--verify, --output and standard input take one script"),

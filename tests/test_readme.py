@@ -113,6 +113,7 @@ INLINE = {
 CODES = {
     "torchfast rewrite train.py": 0,
     "torchfast rewrite src/ --apply": 0,
+    "torchfast rewrite train.py --interactive": 1,  # nobody answers
     "torchfast undo": 2,  # nothing was written
     "torchfast rewrite train.py --patch changes.patch": 0,
     "torchfast rewrite train.py --output fast.py": 0,

@@ -1,4 +1,4 @@
-"""Changes that are taken back, and changes as a patch."""
+"""Changes that are taken back, changes as a patch, and changes that are asked for."""
 
 from __future__ import annotations
 
@@ -165,3 +165,104 @@ def test_a_patch_that_cannot_be_written_is_a_fault(torchfast: Run, naive: Path) 
         2,
         "Error: missing/changes.patch: not written: no such file or directory\n",
     )
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+def asked(torchfast: Run, answers: str, *arguments: str) -> Answer:
+    return torchfast("rewrite", "train.py", "--interactive", *BITWISE, *arguments, stdin=answers.encode())
+
+
+PINNED = NAIVE.replace("num_workers=2)", "num_workers=2, pin_memory=True)")
+ORDER = ("loader-pin", "h2d-non-blocking", "h2d-non-blocking", "zero-grad-none")
+"""In which changes are asked for."""
+
+
+@pytest.mark.parametrize(
+    ("answers", "number", "expected"),
+    [
+        pytest.param("y\nn\nn\nn\n", 4, PINNED, id="one"),
+        pytest.param("y\nq\n", 2, PINNED, id="none of the rest"),
+        pytest.param("maybe\n?\nY\nq\n", 2, PINNED, id="asked again"),
+        pytest.param("n\nn\nn\nn\n", 4, NAIVE, id="none"),
+        pytest.param("a\n", 1, None, id="all"),
+    ],
+)
+def test_what_is_wanted_is_written(
+    torchfast: Run, naive: Path, answers: str, number: int, expected: str | None
+) -> None:
+    if expected is None:
+        expected = torchfast("rewrite", "-", *BITWISE, stdin=NAIVE.encode()).out
+
+    answer = asked(torchfast, answers)
+
+    assert answer.code == 0
+    assert naive.read_text() == expected
+    shown = [line.partition(" ")[0] for line in answer.out.splitlines() if line.endswith("  [bitwise]")]
+    assert tuple(shown[:number]) == ORDER[:number]
+    assert answer.out.count("--- train.py\n+++ train.py\n") == number
+    assert ("y: make this change" in answer.out) == ("?" in answers)
+
+
+def test_each_change_is_shown_alone(torchfast: Run, naive: Path) -> None:
+    lines = asked(torchfast, "n\nq\n").out.splitlines()
+
+    changed = [line for line in lines if line.startswith(("+ ", "+l"))]
+    assert naive.read_text() == NAIVE
+    assert changed == [
+        "+loader = DataLoader(data, batch_size=64, shuffle=True, num_workers=2, pin_memory=True)",
+        "+        images = images.to(device, non_blocking=True)",
+        "+        labels = labels.to(device)",
+    ]
+
+
+def test_without_an_answer_nothing_is_written(torchfast: Run, naive: Path) -> None:
+    naive.with_name("other.py").write_text(NAIVE)
+
+    answer = torchfast("rewrite", ".", "--interactive", *BITWISE, stdin=b"y\ny\ny\ny\n")
+
+    assert answer.code == 1
+    assert answer.err.endswith("Aborted!\n")
+    assert {path.read_text() for path in naive.parent.glob("*.py")} == {NAIVE}
+
+
+def test_changes_of_a_notebook_are_not_asked_for(torchfast: Run, naive: Path) -> None:
+    book = naive.with_name("nb.ipynb")
+    book.write_bytes(as_notebook(NAIVE))
+
+    answer = torchfast("rewrite", book.name, "--interactive", stdin=b"a\n")
+
+    assert (answer.code, answer.err.splitlines()[0]) == (
+        2,
+        "nb.ipynb: a notebook: changes are asked for in scripts only",
+    )
+    assert book.read_bytes() == as_notebook(NAIVE)
+
+
+def test_what_follows_from_a_change_that_is_not_wanted_is_not_asked_for(torchfast: Run, naive: Path) -> None:
+    naive.write_text(PROBABILITIES)
+    arguments = ("rewrite", "train.py", "--interactive", "--select", "bce-logits,amp")
+
+    without = torchfast(*arguments, stdin=b"n\n")
+
+    assert without.code == 0
+    assert naive.read_text() == PROBABILITIES
+    assert "amp  left: " in without.out
+    assert torchfast(*arguments, stdin=b"y\ny\n").code == 0
+    assert "autocast" in naive.read_text()
+
+
+PROBABILITIES = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 1), nn.Sigmoid()).cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.Adam(model.parameters())
+for images in torch.randn(4, 256, 1024).cuda():
+    optimizer.zero_grad()
+    loss = criterion(model(images), torch.ones(256, 1).cuda())
+    loss.backward()
+    optimizer.step()
+"""

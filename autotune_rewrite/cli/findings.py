@@ -155,9 +155,9 @@ def refuse_contradictions(  # noqa: PLR0913 - what may contradict
 ) -> None:
     """Refuse options that cannot be followed together."""
     if diff + apply + (patch is not None) + (output is not None) > 1:
-        raise Fault("--diff, --apply, --patch and --output exclude each other")
+        raise Fault("--diff, --apply, --interactive, --patch and --output exclude each other")
     if STDIN in paths and (apply or patch is not None or verify):
-        raise Fault("--apply, --patch and --verify need a file, not standard input")
+        raise Fault("--apply, --interactive, --patch and --verify need a file, not standard input")
     if (verify or output is not None or STDIN in paths) and (len(paths) > 1 or Path(paths[0]).is_dir()):
         raise Fault("--verify, --output and standard input take one script")
     if output not in (None, STDIN) and paths[0].endswith(".ipynb") and not output.endswith(".ipynb"):

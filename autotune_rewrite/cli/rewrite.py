@@ -24,6 +24,7 @@ from autotune_rewrite.cli.writing import Writer, carry_out
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
+    from autotune_rewrite.rewriting.batch import Result
     from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.verify import Judgement, Plan
     from autotune_rewrite.verify.records import Environment
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--diff", is_flag=True, help="Show the lines that only move, too: a diff for patch or git apply.")
 @click.option("--apply", is_flag=True, help="Write the files.")
+@click.option("-i", "--interactive", is_flag=True, help="Ask for each change, and write those that are wanted.")
 @click.option("--patch", metavar="FILE", help="Write the changes to this file, as a patch.")
 @click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
 @click.option(
@@ -48,6 +50,7 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     paths: tuple[str, ...],
     diff: bool,
     apply: bool,
+    interactive: bool,
     patch: str | None,
     output: str | None,
     verify: bool,
@@ -61,13 +64,15 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     options = chosen.options()
     if running.choices.get("module"):
         paths = tuple(map(str, map(module_file, paths)))
-    refuse_contradictions(paths, diff=diff, apply=apply, patch=patch, output=output, verify=verify)
+    if interactive and (apply or verify or form == "json"):
+        raise Fault("--interactive asks and writes: --apply, --verify and --format json go without it")
+    refuse_contradictions(paths, diff=diff, apply=apply or interactive, patch=patch, output=output, verify=verify)
     for given in (*(["--unmeasured"] if unmeasured else []), *running.given):
         if not verify and given != "--module":
             raise Fault(f"{given} is for --verify, which is not given")
     if paths == (STDIN,) and output is None and patch is None and not diff and form == "text":
         output = STDIN
-    writer = Writer(paths, apply, output, quiet, patch)
+    writer = Writer(paths, apply or interactive, output, quiet, patch)
     report = Report(
         form,
         quiet,
@@ -80,10 +85,19 @@ def rewrite(  # noqa: PLR0913 - the command line has these options
     )
     if verify:
         _rewrite_verified(paths[0], options, running, report, writer, unmeasured=unmeasured)
-    carry_out(results(paths, options, check=False, follow=output is None), report, writer)
+    found = _wanted(paths, options) if interactive else results(paths, options, check=False, follow=output is None)
+    carry_out(found, report, writer)
     if output is not None and paths != (STDIN,):
         _say_what_is_not_written(paths[0], options)
     sys.exit(2 if report.errors else 0)
+
+
+def _wanted(paths: tuple[str, ...], options: Options) -> list[Result]:
+    """What becomes of each file with those changes alone that the user wants; all are asked for before one is made."""
+    from autotune_rewrite.cli.asking import Asking
+    from autotune_rewrite.rewriting import batch
+
+    return list(batch.run_asking(paths, options, Asking()))
 
 
 def _rewrite_verified(  # noqa: PLR0913 - what to rewrite, how, and where to

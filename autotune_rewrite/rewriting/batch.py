@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from autotune_rewrite.project.files import Source
     from autotune_rewrite.rewriting.config import Options
     from autotune_rewrite.rewriting.results import Site
+    from autotune_rewrite.rewriting.rewrite import Ask
 
 One = TypeVar("One")
 
@@ -96,6 +97,24 @@ def run(
     errors, groups = found(paths, options, follow=follow)
     yield from errors
     yield from once(in_turn(partial(process, options=options, check=check, fixes=fixes), groups))
+
+
+def run_asking(paths: Iterable[str], options: Options, ask: Ask) -> Iterator[Result]:
+    """As ``run``, one project after the other, where each change is asked for.
+
+    Args:
+        paths: Files and directories.
+        options: What was chosen on the command line.
+        ask: Whether a change is wanted.
+    """
+    errors, groups = found(paths, options)
+    yield from errors
+    for each in groups:
+        books = [part.path for part in each.parts if part.asked and part.path.endswith(".ipynb")]
+        if books:
+            yield from (FileError(path, "a notebook: changes are asked for in scripts only") for path in books)
+        else:
+            yield from process_read(read(each), options, check=False, ask=ask)
 
 
 def found(paths: Iterable[str], options: Options, *, follow: bool = True) -> tuple[list[FileError], list[Project]]:
@@ -235,6 +254,7 @@ def process_read(  # noqa: PLR0913 - as the command line has these options
     without: frozenset[str] = frozenset(),
     bitwise: bool = False,
     fixes: bool = False,
+    ask: Ask | None = None,
 ) -> list[Result]:
     """Put files that were read through the rules; see ``process``.
 
@@ -245,6 +265,7 @@ def process_read(  # noqa: PLR0913 - as the command line has these options
         without: Rules that do not run, whatever was chosen.
         bitwise: Apply only what promises the same bits, whatever was chosen.
         fixes: Find the change of each site alone, too.
+        ask: Whether a change is wanted; see ``run_asking``.
     """
     has_torch = any(not isinstance(source, FileError) and source.mentions_torch for _, source in parts)
     texts: list[tuple[Source, Text]] = []
@@ -263,13 +284,13 @@ def process_read(  # noqa: PLR0913 - as the command line has these options
             texts.append((source, _text(part, source, settings)))
     asked = [source for source, text in texts if text.settings is not None]
     if asked:
-        results += map(_result, asked, _found([text for _, text in texts], check=check, fixes=fixes))
+        results += map(_result, asked, _found([text for _, text in texts], check=check, fixes=fixes, ask=ask))
     return results
 
 
-def _found(texts: Sequence[Text], *, check: bool, fixes: bool) -> list[Rewrite | FileError]:
+def _found(texts: Sequence[Text], *, check: bool, fixes: bool, ask: Ask | None) -> list[Rewrite | FileError]:
     if not fixes:
-        return rewrite_project(texts, check=check)
+        return rewrite_project(texts, check=check, ask=ask)
     from autotune_rewrite.rewriting.fixes import with_fixes
 
     return with_fixes(texts, check=check)

@@ -7,7 +7,7 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import suppress
@@ -24,7 +24,7 @@ from codemods.facts.target import ASSUMED, UNKNOWN, weakest
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from autotune_rewrite.project.suppress import Suppressions
     from autotune_rewrite.rewriting.config import Settings
@@ -93,7 +93,12 @@ def rewrite(path: str, text: str, settings: Settings, *, check: bool = False, ro
 
 
 def rewrite_project(
-    texts: Sequence[Text], *, check: bool = False, rounds: Rounds = ROUNDS, steps: list[Step] | None = None
+    texts: Sequence[Text],
+    *,
+    check: bool = False,
+    rounds: Rounds = ROUNDS,
+    steps: list[Step] | None = None,
+    ask: Ask | None = None,
 ) -> list[Rewrite | FileError]:
     """Run the selected rules over the modules of a project, which are understood together.
 
@@ -102,12 +107,13 @@ def rewrite_project(
         check: Find the sites only: the last round's edits are not carried out.
         rounds: The rules there are, by rounds.
         steps: Where it is noted, in turn, what is done to each module.
+        ask: Whether a change is wanted; one that is not is left without a word.
 
     Returns:
         For each module that has settings, in their order, what became of it, or what is wrong with it: a module that
         cannot be read holds up no other, but one that is nested too deeply those of its project.
     """
-    work = _Work(list(texts), check=check, rounds=rounds)
+    work = _Work(list(texts), check=check, rounds=rounds, ask=ask)
     try:
         for step in work.run():
             if steps is not None:
@@ -153,6 +159,10 @@ def _sites(rule: Codemod, script: Script) -> list[Finding] | None:
         return None
 
 
+Ask: TypeAlias = "Callable[[str, Site, str, str], bool]"
+"""Whether a change is wanted: the file, the site, and the text of its module now and with this change alone."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """What a round does to a module."""
@@ -181,7 +191,8 @@ class _Chosen:
 class _Work:
     """The modules of a project on their way through the rounds."""
 
-    def __init__(self, texts: list[Text], *, check: bool, rounds: Rounds) -> None:
+    def __init__(self, texts: list[Text], *, check: bool, rounds: Rounds, ask: Ask | None) -> None:
+        self._ask = ask
         self._texts = texts
         self._check = check
         self._rounds = rounds
@@ -292,6 +303,8 @@ class _Work:
             if reason is None and finding.unless and finding.rewrites:
                 chosen.waiting.append(finding)
                 continue
+            if reason is None and not self._is_wanted(chosen, finding):
+                continue
             if reason is None:
                 reason = chosen.accepted.add(finding.edits)
             if reason is None and finding.rewrites:
@@ -299,6 +312,14 @@ class _Work:
                 newest = max(newest, finding.since)
             self._note(chosen, finding if reason is None else _left(finding, reason))
         return chosen
+
+    def _is_wanted(self, chosen: _Chosen, finding: Finding) -> bool:
+        """Whether the user wants a change, where he is asked."""
+        if self._ask is None or not finding.rewrites:
+            return True
+        module = finding.module
+        site = _site(finding, self._original[chosen.text])
+        return self._ask(module.path, site, module.text, _apply(module, finding.edits))
 
     def _use(self, text: Text, suppressions: Suppressions, finding: Finding) -> None:
         """Notes that a comment has something to leave alone."""
@@ -344,6 +365,8 @@ class _Work:
                     f"{finding.unless}, in the same rewrite, leaves it nothing to do",
                     remedy=f"--ignore {finding.unless} has it written",
                 )
+            if reason is None and not self._is_wanted(chosen, finding):
+                continue
             reason = reason or chosen.accepted.add(finding.edits)
             self._note(chosen, finding if reason is None else _left(finding, reason))
 
