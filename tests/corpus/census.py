@@ -68,6 +68,10 @@ _NUMPY_NUMBER = re.compile(
 _ITEMS = {"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "collate"}
 _IMAGE_SETS = {"MNIST", "FashionMNIST", "KMNIST", "EMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "USPS"}
 _MAKERS = re.compile(r"(?:^|\.)(?:tensor|Tensor|FloatTensor)$")
+_PAUSES = re.compile(r"^(?:torch\.(?:cuda|mps)\.(?:empty_cache|ipc_collect|synchronize)|gc\.collect)$")
+_FILLS = re.compile(r"^torch\.(?:zeros|ones|full|empty|eye|arange|linspace|logspace|randn?|randint|randperm|normal)$")
+_OLD_AMP = re.compile(r"^torch\.(?:cuda|cpu)\.amp(?:\.(?:autocast|GradScaler|custom_fwd|custom_bwd))?$")
+_ANOMALY = re.compile(r"^torch\.autograd\.(?:set_)?detect_anomaly$")
 _OTHERS_BACKWARD = re.compile(r"accelerator|fabric|engine|strategy|deepspeed", re.IGNORECASE)
 _TIMED = re.compile(r"%%(?:time|timeit|capture|prun)\b")
 _MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[^#'\"]*\?\s*$)")
@@ -711,6 +715,70 @@ def _arrays(scope: ast.AST) -> set[str]:
     }
 
 
+# --- what pauses, is made elsewhere, has another name now, or looks for faults -----------------------------------------
+
+
+def _in_full(program: Program, node: ast.expr) -> str:
+    """The name as it is written, with the origin of what is imported: ``torch.cuda.amp.autocast`` of ``autocast``."""
+    root, dot, rest = ast.unparse(node).partition(".")
+    return f"{program.imported.get(root, root)}{dot}{rest}"
+
+
+def _pauses(program: Program) -> Iterator[Site]:
+    """``torch.cuda.empty_cache()`` and its like as statements of a loop with a backward of its own."""
+    training = [loops[0] for call, _ in program.backwards for loops in [program.loops(call)] if loops]
+    for call in program.calls:
+        loops = program.loops(call)
+        is_statement = isinstance(program.parents[call], ast.Expr)
+        if is_statement and _PAUSES.search(_in_full(program, call.func)) and loops and loops[0] in training:
+            after = any(isinstance(each, ast.ExceptHandler) for each in program.above(call))
+            yield _at(program, "sync-off", call, "after an error" if after else "")
+
+
+def _fillings(program: Program) -> Iterator[Site]:
+    """``torch.zeros(…).to(device)``, ``torch.ones(…).view(…).cuda()`` under a loop of the same function."""
+    for call in program.calls:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in {"to", "cuda"} or not program.loops(call):
+            continue
+        made: ast.expr = call.func.value
+        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+            if _FILLS.search(_in_full(program, made.func)):
+                break
+            made = made.func.value
+        if isinstance(made, ast.Call) and _FILLS.search(_in_full(program, made.func)):
+            target = ast.unparse(call.args[0]) if call.args else ""
+            is_there = any(each.arg == "device" for each in made.keywords)
+            settled = "made there" if is_there else "a format or the CPU" if _NO_DEVICE.search(target) else ""
+            yield _at(program, "device-ctor", call, settled)
+
+
+def _old_amp(program: Program) -> Iterator[Site]:
+    """Imports of the old names of mixed precision, and the names in full."""
+    chosen = "the new name is there, too" if re.search(r"\btorch\.amp\b", program.code) else ""
+    read = {each.id for each in _names(program.tree) if isinstance(each.ctx, ast.Load)}
+    for node in ast.walk(program.tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("torch."):
+            if _OLD_AMP.search(ast.unparse(node)) and node.attr != "amp":
+                yield _at(program, "amp-migrate", node, chosen)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            old = {each.asname or each.name for each in node.names if _OLD_AMP.search(f"{node.module}.{each.name}")}
+            if old:
+                yield _at(program, "amp-migrate", node, chosen or ("" if old & read else "never used"))
+
+
+def _anomalies(program: Program) -> Iterator[Site]:
+    """``set_detect_anomaly(True)``, ``detect_anomaly()``."""
+    for call in program.calls:
+        if not _ANOMALY.search(_in_full(program, call.func)):
+            continue
+        mode = _argument(call, "mode", 0)
+        is_off = isinstance(mode, ast.Constant) and not mode.value
+        asked = any(
+            isinstance(each, ast.If) and "__name__" not in ast.unparse(each.test) for each in program.above(call)
+        )
+        yield _at(program, "debug-off", call, "it is off" if is_off else "an option or condition" if asked else "")
+
+
 _CENSUSES: tuple[Callable[[Program], Iterator[Site]], ...] = (
     _loaders,
     _loaders_of_tensors,
@@ -723,6 +791,10 @@ _CENSUSES: tuple[Callable[[Program], Iterator[Site]], ...] = (
     _optimizers,
     _products,
     _tensors,
+    _pauses,
+    _fillings,
+    _old_amp,
+    _anomalies,
 )
 
 

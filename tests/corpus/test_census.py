@@ -129,6 +129,64 @@ def test_image_sets(code: str, sites: list[tuple[int, str]]) -> None:
     assert found(code, "dataset-materialize") == sites
 
 
+TRAINED = "for x in loader:\n    net(x).mean().backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "rule", "sites"),
+    [
+        pytest.param(TRAINED + "    torch.cuda.empty_cache()", "sync-off", [(3, "")], id="the cache"),
+        pytest.param("import gc\n" + TRAINED + "    gc.collect()", "sync-off", [(4, "")], id="garbage"),
+        pytest.param(
+            "from torch.cuda import synchronize\n" + TRAINED + "    synchronize()",
+            "sync-off",
+            [(4, "")],
+            id="by its name",
+        ),
+        pytest.param(TRAINED + "torch.cuda.empty_cache()", "sync-off", [], id="behind the loop"),
+        pytest.param("for x in loader:\n    torch.cuda.empty_cache()", "sync-off", [], id="nothing is trained"),
+        pytest.param(
+            "for x in loader:\n    try:\n        net(x).backward()\n    except RuntimeError:\n        torch.cuda.empty_cache()",
+            "sync-off",
+            [(5, "after an error")],
+            id="after an error",
+        ),
+        pytest.param("for x in y:\n    torch.zeros(2).to(d)", "device-ctor", [(2, "")], id="filled in a loop"),
+        pytest.param(
+            "for x in y:\n    torch.ones(2).view(1, 2).cuda()", "device-ctor", [(2, "")], id="with a step between"
+        ),
+        pytest.param("torch.zeros(2).to(d)", "device-ctor", [], id="in no loop"),
+        pytest.param("for x in y:\n    x.float().to(d)", "device-ctor", [], id="not filled"),
+        pytest.param(
+            "for x in y:\n    torch.zeros(2).to(torch.long)", "device-ctor", [(2, "a format or the CPU")], id="a format"
+        ),
+        pytest.param(
+            "for x in y:\n    torch.zeros(2, device=d).to(e)", "device-ctor", [(2, "made there")], id="made there"
+        ),
+        pytest.param("from torch.cuda.amp import autocast\nautocast()", "amp-migrate", [(1, "")], id="an import"),
+        pytest.param("from torch.cuda import amp\namp.autocast()", "amp-migrate", [(1, "")], id="the package"),
+        pytest.param("torch.cuda.amp.GradScaler()", "amp-migrate", [(1, "")], id="in full"),
+        pytest.param("from torch.cuda.amp import autocast", "amp-migrate", [(1, "never used")], id="never used"),
+        pytest.param(
+            "torch.amp.autocast if new else torch.cuda.amp.autocast",
+            "amp-migrate",
+            [(1, "the new name is there, too")],
+            id="by the version",
+        ),
+        pytest.param("torch.autograd.set_detect_anomaly(True)", "debug-off", [(1, "")], id="anomalies"),
+        pytest.param("torch.autograd.set_detect_anomaly(False)", "debug-off", [(1, "it is off")], id="switched off"),
+        pytest.param(
+            "if debug:\n    torch.autograd.set_detect_anomaly(True)",
+            "debug-off",
+            [(2, "an option or condition")],
+            id="by an option",
+        ),
+    ],
+)
+def test_what_pauses_is_filled_renamed_or_looked_into(code: str, rule: str, sites: list[tuple[int, str]]) -> None:
+    assert found(code, rule) == sites
+
+
 def test_a_loader_without_workers_has_none_that_could_stay() -> None:
     code = "N = 0\nDataLoader(data)\nDataLoader(data, num_workers=0)\nDataLoader(data, num_workers=N)"
     assert found(code, "loader-persistent") == []
