@@ -165,6 +165,8 @@ OF_SOME: Mapping[str, str] = MappingProxyType(
         "Make the loader in a function that returns, as `main()`; where the script runs on newer torch, require that "
         "or say `--target-torch 2.13`.",
         # Numbers that the host reads.
+        "grows-long": "The loop may have very many passes, and each tensor that a list keeps takes 512 bytes of the "
+        "device's memory. Append every so many iterations.",
         "integer-start": "A sum of floats starts from 0, and would be 0.0 where nothing is added to it. Start it from "
         "0.0.",
         "needed-each-step": "The script uses the number in each iteration, and waits for the device to get it. Use it "

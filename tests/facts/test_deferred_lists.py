@@ -40,3 +40,28 @@ def test_lists(before: str, inside: str, expected: str | None) -> None:
 
     assert (outcome.code if isinstance(outcome, Reason) else None) == expected
     assert isinstance(outcome, (Reason, DeferredList))
+
+
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        pytest.param("for step in range(500):", None, id="a small number"),
+        pytest.param("steps = 500\nfor step in range(steps):", None, id="a small number with a name"),
+        pytest.param("for step in range(0, len(data), 32):", None, id="the length of data"),
+        pytest.param("for x in data:", None, id="what there is of data"),
+        pytest.param("for step in range(10_000_000):", "grows-long", id="a large number"),
+        pytest.param(
+            "import argparse\nargs = argparse.ArgumentParser().parse_args()\nfor step in range(args.steps):",
+            "grows-long",
+            id="a number that the user chooses",
+        ),
+        pytest.param("import itertools\nfor step in itertools.count():", "grows-long", id="no end"),
+        pytest.param("while data.sum() > 0:", "grows-long", id="a condition"),
+    ],
+)
+def test_a_loop_of_many_passes(loop: str, expected: str | None) -> None:
+    code = CODE.replace("for x in torch.randn(8, 4, 4):", loop).replace("x.cuda()", "data.cuda()")
+    before = "data, losses = torch.randn(8, 4), []"
+    ((_, outcome),) = outcomes(script(code.format(before=before, inside="losses.append(loss.item())")))
+
+    assert (outcome.code if isinstance(outcome, Reason) else None) == expected

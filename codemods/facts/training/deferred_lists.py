@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from codemods.dataflow.source import unparsed, walk
+from codemods.dataflow.source import last_name, unparsed, walk
+from codemods.dataflow.values import Literal
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reason import HERE, Reason, at
@@ -14,13 +15,24 @@ from codemods.facts.training.totals import appended
 _STATIC = frozenset({"reduce-overhead", "max-autotune"})
 """Modes in which code that torch compiles writes its results into the same memory each time."""
 
+_COUNTING = frozenset({"builtins.range", "tqdm.trange", "tqdm.auto.trange", "itertools.count", "itertools.cycle"})
+_LENGTHS = frozenset({"len", "size"})
+_FAR = 10**5
+"""Tensors of which each takes a block of 512 bytes: 51 MB."""
+
 
 class DeferredList(Deferral):
     """A list of what the device computes, which can hold tensors while the loop runs."""
 
     def why_not(self) -> Reason | None:
         """Why the list has to hold numbers of Python's in each pass, or would not hold the same."""
-        return self.why_unknown() or self._why_no_items() or self._why_used() or self.total.why_seen(self.flow)
+        return (
+            self.why_unknown()
+            or self._why_no_items()
+            or self._why_used()
+            or self.total.why_seen(self.flow)
+            or self._why_long()
+        )
 
     def _why_no_items(self) -> Reason | None:
         """Why an item would be no new tensor without dimensions, or be written to later."""
@@ -51,3 +63,29 @@ class DeferredList(Deferral):
             text = f"'{self.total.name}' is used in the loop"
             return needed(self.total.module, each, text, "use it after the loop")
         return self.total.why_no_list()
+
+    def _why_long(self) -> Reason | None:
+        """Why the tensors may take much memory of the device: a loop that counts far, or that ends by a condition."""
+        loop = self.total.loop
+        calls = [each for each in walk(loop.iter) if isinstance(each, ast.Call)] if isinstance(loop, ast.For) else []
+        counting = [each for each in calls if {one.name for one in self.flow.values(each.func)} & _COUNTING]
+        if isinstance(loop, ast.For) and all(map(self._is_short, counting)):
+            return None
+        text = f"the loop may have very many passes ({HERE}), and each tensor takes 512 bytes of the device:"
+        return Reason("grows-long", text, (at(self.total.module, loop),), remedy="append every so many iterations")
+
+    def _is_short(self, counting: ast.Call) -> bool:
+        """Whether a loop surely counts not far: to a small number, or to the length of data."""
+        return bool(counting.args) and all(map(self._is_small, counting.args))
+
+    def _is_small(self, node: ast.expr) -> bool:
+        measured = (each for each in walk(node) if isinstance(each, ast.Call))
+        if any(last_name(each.func) in _LENGTHS for each in measured):
+            return True
+        values = self.flow.values(node)
+        numbers = [each.value for each in values if isinstance(each, Literal)]
+        return (
+            bool(values)
+            and len(numbers) == len(values)
+            and all(isinstance(each, int) and each <= _FAR for each in numbers)
+        )
