@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.values import in_order
+from codemods.dataflow.values import SomeTensor, in_order
 from codemods.facts.autograd.coverage import why_gradients_may_miss
 from codemods.facts.cost.worth import worth
 from codemods.facts.devices.devices import device
@@ -82,7 +82,7 @@ def _dataset(loader: Loader) -> Words:
 
 def _sort(value: Value) -> str:
     """What sort of thing it is, in a word: ``host`` for a tensor on the host."""
-    return type(value).__name__.removesuffix("Tensor").lower()
+    return "tensor" if isinstance(value, SomeTensor) else type(value).__name__.removesuffix("Tensor").lower()
 
 
 def _transfer(move: Transfer) -> str:

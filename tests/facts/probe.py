@@ -17,6 +17,7 @@ from codemods.dataflow.values import (
     Made,
     Method,
     Partial,
+    SomeTensor,
     Unknown,
     Value,
 )
@@ -35,6 +36,7 @@ _SHOWN: dict[type[Value], str] = {
     Choice: "choice {0.name}",
     Unknown: "unknown: {0.name}",
     Partial: "partial",
+    SomeTensor: "tensor",
 }
 
 

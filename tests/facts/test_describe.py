@@ -28,6 +28,11 @@ HEAD = "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoa
         ),
         pytest.param("device = torch.device('cuda')", ["device: torch.device('cuda') is always CUDA"], id="a device"),
         pytest.param("x = torch.zeros(3).cuda()", ["transfer: torch.zeros(3) (host) to always CUDA"], id="a move"),
+        pytest.param(
+            "x = (torch.zeros(3) + torch.ones(3)).cuda()",
+            ["transfer: torch.zeros(3) + torch.ones(3) (tensor) to always CUDA"],
+            id="a move of what is not known to be on the host",
+        ),
         pytest.param("print(1)", [], id="nothing"),
     ],
 )
