@@ -416,7 +416,10 @@ LEFT = {
     ),
     "a list that was given": (
         ("s = CALLS", "s.append(loss.item())", "return s"),
-        ("for i", "'s' is not known to be a new list before each run of the loop ({}): make it there"),
+        (
+            "for i",
+            "'s' is not known to be a new list before each run of the loop ({}): append to one, and extend this by it",
+        ),
     ),
     "a list holds more than what the device computes": (
         ("s = []", "s.append(loss.item())\nif i == 3:\n    s.append(0.0)", "return s"),

@@ -109,7 +109,7 @@ def test_sums(inside: str, expected: list[str]) -> None:
         ),
         pytest.param(
             "more.append(loss.item())",
-            "'more' is not known to be a new list before each run of the loop (line 7): make it there",
+            "'more' is not known to be a new list before each run of the loop (line 7): append to one, and extend this by it",
             id="in a list",
         ),
         pytest.param(

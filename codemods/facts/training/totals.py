@@ -147,7 +147,9 @@ class Total:
         """Why it is not known to be a list that is made for each run of the loop, and that nothing else has yet."""
         if self._followed(converts=True).get(self.loop) != frozenset({Held.LIST}):
             text = f"'{self.name}' is not known to be a new list before each run of the loop ({HERE}):"
-            return Reason("unknown-number", text, (at(self.module, self.loop),), remedy="make it there")
+            return Reason(
+                "unknown-number", text, (at(self.module, self.loop),), remedy="append to one, and extend this by it"
+            )
         for each in self._uses:
             if each not in self._inside and self._may_be(each, self._states) == frozenset({Held.LIST}):
                 return self._seen(each, f"other code may have '{self.name}' already")
