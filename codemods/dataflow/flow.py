@@ -130,6 +130,10 @@ class Flow(Calls):
         found = {call: None for name in names for call in self._calls_by_name(module).get(name, ())}
         return sorted(found, key=lambda each: (each.lineno, each.col_offset)) if len(found) > 1 else list(found)
 
+    def called_names(self, module: Module) -> Collection[str]:
+        """The qualified names of the library's functions, classes and objects that the module may call."""
+        return self._calls_by_name(module).keys()
+
     @lasting
     def _calls_by_name(self, module: Module) -> Mapping[str, Sequence[ast.Call]]:
         """The calls of a module, by the names of the library's things that they may call."""

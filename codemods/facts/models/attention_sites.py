@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codemods.dataflow.source import unparsed, walk
+from codemods.dataflow.source import last_name, unparsed, walk
 from codemods.dataflow.values import Unknown
 from codemods.facts.models.applied import applied, layers
 from codemods.facts.models.attention import Attention, AttentionReader
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from codemods.dataflow.source import Module
     from codemods.facts.reason import Reason
 
+_FUNCTION = "softmax"
 _PASSED = frozenset(
-    {"softmax", "masked_fill", "masked_fill_", "where", "div", "mul", "add", "sub", "float", "to", "type_as"}
+    {_FUNCTION, "masked_fill", "masked_fill_", "where", "div", "mul", "add", "sub", "float", "to", "type_as"}
 )
 _PASSED_ON = _PASSED | {
     "dropout",
@@ -46,7 +47,10 @@ class Site:
 def attentions(flow: Flow, module: Module) -> Iterator[Site]:
     """All sites of a module, but for those beside which the fused function stands already."""
     fused = flow.calls_of(module, {FUSED})
+    named = flow.calls_of(module, [each for each in flow.called_names(module) if _is_softmax(each)])
     for call in module.nodes(ast.Call):
+        if last_name(call.func) != _FUNCTION and call not in named:
+            continue  # neither a method nor a function or layer of that name
         softmaxed = _softmaxed(flow, call)
         if (
             softmaxed is None
@@ -57,6 +61,10 @@ def attentions(flow: Flow, module: Module) -> Iterator[Site]:
         home = _home(module, call)
         if not any(home is module.tree or home in module.ancestors(each) for each in fused):
             yield Site(call, AttentionReader(flow, module, call).read(softmaxed))
+
+
+def _is_softmax(name: str) -> bool:
+    return name == SOFTMAX or name.rpartition(".")[2] == _FUNCTION
 
 
 def _home(module: Module, node: ast.AST) -> ast.AST:
@@ -70,7 +78,7 @@ def _softmaxed(flow: Flow, call: ast.Call) -> ast.expr | None:
     """What a softmax is computed of; None where the call is none."""
     found = applied(flow, call)
     if found is not None:
-        return found.tensor if found.name == "softmax" else None
+        return found.tensor if found.name == _FUNCTION else None
     made = layers(flow, call)
     return call.args[0] if made and all(each.name == SOFTMAX for each in made) else None
 

@@ -53,7 +53,8 @@ class Diagnostic:
 def diagnostics(script: Script) -> Iterator[Diagnostic]:
     """The diagnostics of the module that are on, as far as is known, and of no use that is seen."""
     module = script.module
-    for call in module.nodes(ast.Call):
+    known = [each for each in script.flow.called_names(module) if diagnosis(each) is not None]
+    for call in script.flow.calls_of(module, known):
         names = library_names(script.flow.values(call.func))
         kinds = {diagnosis(each) for each in names}
         kind = kinds.pop() if len(kinds) == 1 else None

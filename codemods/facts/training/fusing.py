@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from codemods.dataflow.signatures import arguments_of
-from codemods.dataflow.source import unparsed
+from codemods.dataflow.source import last_name, lasting, unparsed
 from codemods.dataflow.values import External, Instance, Unknown, library_names
 from codemods.facts.devices.cuda_use import capture
 from codemods.facts.overwritten import names_of, why_overwritten
@@ -16,14 +17,16 @@ from codemods.library.fused import FUSED, NOT_FUSED
 from codemods.library.kinds import Kind, kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Module
     from codemods.dataflow.values import Value
     from codemods.facts.script import Construction, Script
 
 _LOADING = re.compile(r"load|resume|restore", re.IGNORECASE)
 _COMPLEX = frozenset(f"torch.{name}" for name in ("complex32", "complex64", "complex128", "cfloat", "cdouble", "chalf"))
+_LOADS = "load_state_dict"
 _APEX = "apex."
 _ANY = "torch.optim.?"
 _HOOK = "gradients-read", "a hook runs with its steps, and may meet gradients that are scaled"
@@ -52,22 +55,32 @@ def _why_loaded(script: Script, made: Construction) -> Reason | None:
 
     The optimizer then steps as the one that was saved, but a gradient scaler still leaves the scale to it.
     """
-    for module, call in _calls(script):
-        is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict"
+    for module, call, name in chain.from_iterable(_loading(script.flow, each) for each in script.modules):
+        is_method = isinstance(call.func, ast.Attribute) and call.func.attr == _LOADS
         if is_method and made.value in script.flow.values(call.func.value):  # type: ignore[attr-defined]
             text = f"a checkpoint is loaded into it, which decides how it steps ({HERE})"
             return Reason("checkpoint-loaded", text, (at(module, call),))
-        name = _unread(script, call)
-        given = arguments_of(call)
-        if _LOADING.search(name.rpartition(".")[2]) and any(made.value in script.flow.values(each) for each in given):
+        if name and any(made.value in script.flow.values(each) for each in arguments_of(call)):
             text = f"{name}(), which was not read, may load a checkpoint into it ({HERE})"
             return Reason("checkpoint-loaded", text, (at(module, call),))
     return None
 
 
-def _unread(script: Script, call: ast.Call) -> str:
+@lasting  # each optimizer of each script that runs the module asks
+def _loading(flow: Flow, module: Module) -> Sequence[tuple[Module, ast.Call, str]]:
+    """The calls that may load a checkpoint, each with the name of what it calls where that was not read."""
+    found: list[tuple[Module, ast.Call, str]] = []
+    for call in module.nodes(ast.Call):
+        name = _unread(flow, call)
+        name = name if _LOADING.search(name.rpartition(".")[2]) else ""
+        if name or last_name(call.func) == _LOADS:
+            found.append((module, call, name))
+    return found
+
+
+def _unread(flow: Flow, call: ast.Call) -> str:
     """The name of a function that was not read; empty for others."""
-    for callee in script.flow.values(call.func):
+    for callee in flow.values(call.func):
         if isinstance(callee, Unknown):
             return unparsed(call.func)
         if isinstance(callee, External) and not callee.name.startswith("torch."):
@@ -82,8 +95,9 @@ def _why_used_otherwise(script: Script, made: Construction) -> Reason | None:
             use = _USES.get(attribute.attr)
             if use is not None and made.value in script.flow.values(attribute.value):
                 return Reason(use[0], f"{use[1]} ({HERE})", (at(module, attribute),))
-    for module, call in _calls(script):
-        if any(each.name.startswith(_APEX) for each in script.flow.values(call.func)):
+    for module in script.modules:
+        of_apex = [each for each in script.flow.called_names(module) if each.startswith(_APEX)]
+        for call in script.flow.calls_of(module, of_apex):
             return Reason("other-precision", f"apex changes how optimizers step ({HERE})", (at(module, call),))
     return None
 
