@@ -49,7 +49,8 @@ def _said(directory: Path) -> Iterator[int]:
         if isinstance(table, dict):
             yield _number(table.get(key)) or (_USUAL if key == "line-length" else 0)
     for name in _INI:
-        yield from _of_ini(beside.text(directory / name) or "")
+        text = beside.text(directory / name)
+        yield from _of_ini(text) if text is not None else ()
 
 
 def _of_ini(text: str) -> Iterator[int]:

@@ -276,6 +276,7 @@ TENSOR: Values = frozenset({SomeTensor()})
 NUMBER: Values = frozenset({Plain("a number")})
 NONE = Literal("None")
 UNBOUND = Unbound()
+_NO_VALUE: Values = frozenset({NONE, UNBOUND})
 
 ANY = "*"
 """The key of a container, or the attribute of an object, under which all of them are joined."""
@@ -369,7 +370,7 @@ def _told_apart(values: Values) -> tuple[list[Value], list[Value]]:
 
 def without_none(values: Values) -> Values:
     """The values but ``None`` and "no value": ``self.optimizer = None`` says nothing about the optimizer."""
-    return frozenset(each for each in values if each != NONE and not isinstance(each, Unbound))
+    return values if values.isdisjoint(_NO_VALUE) else values - _NO_VALUE
 
 
 def library_names(values: Values) -> frozenset[str]:
