@@ -110,6 +110,39 @@ NEEDED = {
         "        loss.backward(retain_graph=True)\n",
         FROM_BEFORE.format(N + 4),
     ),
+    "a sum that is changed in place": (
+        "total = torch.zeros(())\nfor x in loader:\n    total += model(x).mean()\n    total.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 4),
+    ),
+    "a tensor that a method changes": (
+        "total = torch.zeros(())\nfor x in loader:\n    total.add_(model(x).mean())\n"
+        "    total.backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 4),
+    ),
+    "a tensor whose items are written": (
+        "losses = torch.zeros(3)\nfor i, x in enumerate(loader):\n    losses[i] = model(x).mean()\n"
+        "    losses.sum().backward(retain_graph=True)\n",
+        FROM_BEFORE.format(N + 4),
+    ),
+    "a buffer that a model changes": (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 1)\n"
+        "        self.register_buffer('mean', torch.zeros(()))\n\n    def forward(self, x):\n"
+        "        self.mean.add_(self.layer(x).mean())\n        return self.mean * 1\n\n"
+        "net = Net()\nfor x in loader:\n    net(x).backward(retain_graph=True)\n",
+        f"'self.mean' is changed in place, and may keep a graph (line {N + 8})",
+    ),
+    "an operator of an object": (
+        "class Bias:\n    def __init__(self):\n        self.bias = model(torch.ones(4))\n\n"
+        "    def __add__(self, other):\n        return self.bias + other\n\n"
+        "bias = Bias()\nfor x in loader:\n    (bias + x).mean().backward(retain_graph=True)\n",
+        f"'bias + x' may have a graph from before the iteration (line {N + 10})",
+    ),
+    "an item of an object": (
+        "class Rows:\n    def __init__(self):\n        self.rows = model(torch.ones(3, 4))\n\n"
+        "    def __getitem__(self, i):\n        return self.rows[i]\n\n"
+        "rows = Rows()\nfor i in range(3):\n    rows[i].mean().backward(retain_graph=True)\n",
+        f"'rows[i]' may have a graph from before the iteration (line {N + 10})",
+    ),
     "a comprehension over losses of one output": (
         "for x in loader:\n    out = model(x)\n    losses = [out.mean(), out.square().mean()]\n"
         "    [loss.backward(retain_graph=True) for loss in losses]\n",
@@ -155,7 +188,7 @@ NEEDED = {
     "a method that a text names": (
         "for x in loader:\n    loss = model(x).mean()\n    loss.backward(retain_graph=True)\n"
         "    getattr(loss, 'backward')()\n",
-        f"what a text names is run, which may be another backward (line {N + 4})",
+        f"what a text names may be another backward, or be computed before (line {N + 4})",
     ),
     "the graph is looked at": (
         "for x in loader:\n    loss = model(x).square().mean()\n    loss.backward(retain_graph=True)\n"

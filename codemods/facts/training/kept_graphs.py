@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.effects import COMPREHENSIONS
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.signatures import arguments_of, signature
-from codemods.dataflow.source import FUNCTIONS, LOOPS
-from codemods.dataflow.values import HostTensor, Made, MovedTensor, Tensor, Unknown
+from codemods.dataflow.source import FUNCTIONS, LOOPS, walk
+from codemods.dataflow.values import (
+    Choice,
+    Container,
+    External,
+    HostTensor,
+    Instance,
+    Literal,
+    Made,
+    MovedTensor,
+    Plain,
+    Tensor,
+    Unknown,
+)
 from codemods.facts.autograd.carriers import may_carry
 from codemods.facts.autograd.double_backward import keeps_graph, retains, surely_retains
 from codemods.facts.loops import place
-from codemods.facts.reach import Reach, own, stores
+from codemods.facts.reach import Reach, own, stores, switches_gradients_off
 from codemods.facts.reason import HERE, Reason, at
 from codemods.facts.training.graph_obstacles import GraphObstacles
 from codemods.facts.training.iterations import EventKind, is_backward
 from codemods.facts.training.modes import is_models_method
-from codemods.library.kinds import PARAMETER
+from codemods.library.kinds import PARAMETER, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +42,7 @@ if TYPE_CHECKING:
 
 _CODE = "graph-used"
 _RUN_TEXTS = frozenset({"builtins.exec", "builtins.eval", "builtins.getattr", "operator.methodcaller"})
+_NO_GRAPH = frozenset({"data", "detach", "grad", "detach_"})
 _CACHED = "torch.nn.utils.parametrize.cached"
 """In its block the weights that are computed once are used in every iteration."""
 
@@ -75,6 +88,7 @@ def _why_needed(script: Script, call: ast.Call) -> Reason | None:
         or _why_called_unseen(script, loop)
         or _why_unseen(script, loop)
         or _why_model_keeps(script, loop)
+        or _why_changed(script, loop)
         or _why_from_before(script, loop)
         or _why_batches_carry(script)
         or _why_used_later(script, loop, call)
@@ -119,17 +133,14 @@ def _why_called_unseen(script: Script, loop: ast.stmt) -> Reason | None:
                 return Reason(_CODE, f"'backward' is handed on, and may be called later ({HERE})", (at(module, each),))
         for call in own(code, ast.Call):
             if _runs_text(script, call):
-                text = f"what a text names is run, which may be another backward ({HERE})"
+                text = f"what a text names may be another backward, or be computed before ({HERE})"
                 return Reason(_CODE, text, (at(module, call),))
     return None
 
 
 def _runs_text(script: Script, call: ast.Call) -> bool:
-    """Whether it is ``exec(code)``, or ``getattr(loss, name)`` of a name that may be ``backward``."""
-    if not _RUN_TEXTS & {each.name for each in script.flow.values(call.func)}:
-        return False
-    names = [each.value for each in call.args if isinstance(each, ast.Constant)]
-    return not names or "backward" in str(names)
+    """Whether it is ``exec(code)``, or ``getattr(loss, name)``."""
+    return bool(_RUN_TEXTS & {each.name for each in script.flow.values(call.func)})
 
 
 def _differentiates(script: Script, call: ast.Call) -> bool:
@@ -174,6 +185,8 @@ def _kept(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
     own_names = bound_names(code) if isinstance(code, FUNCTIONS) else None
     written = {each.attr for each in stores(code) if isinstance(each, ast.Attribute)}
     for each in own(code, ast.expr):
+        if isinstance(each, (ast.Subscript, ast.BinOp)) and _is_of_object(script, each):
+            yield each
         if not isinstance(getattr(each, "ctx", None), ast.Load) or isinstance(module.parent(each), ast.Attribute):
             continue
         if isinstance(each, ast.Name):
@@ -183,6 +196,13 @@ def _kept(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
             is_other = isinstance(each, ast.Attribute) and (own_names is not None or each.attr in written)
         if is_other and any(_may_be_computed(script, value) for value in script.flow.values(each)):
             yield each
+
+
+def _is_of_object(script: Script, node: ast.Subscript | ast.BinOp) -> bool:
+    """Whether an object of the project says what an item of it is, or what it is to add something to it."""
+    asked = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
+    owners = [value for each in asked for value in script.flow.values(each)]
+    return any(isinstance(each, Instance) and kind(script.flow, each) is None for each in owners)
 
 
 def _is_shared(module: Module, name: ast.Name) -> bool:
@@ -226,12 +246,67 @@ def _why_batches_carry(script: Script) -> Reason | None:
 
 
 def _carried_on(script: Script, loop: ast.For | ast.While) -> frozenset[str]:
-    """The names that may hold, where an iteration starts, what an earlier one has computed."""
+    """The names that may hold, where an iteration starts, what an earlier one has computed, or put there in place."""
+    flow, held = script.flow, script.flow.before(loop.body[0])
     bound = {each.id for statement in loop.body for each in stores(statement) if isinstance(each, ast.Name)}
-    held = script.flow.before(loop.body[0])
-    return frozenset(
-        name for name in bound if any(_may_be_computed(script, value) for value in held.get(name, frozenset()))
+    roots = {_root(each) for each in _changed(script, script.module, loop)}
+    target = (
+        set() if isinstance(loop, ast.While) else {each.id for each in walk(loop.target) if isinstance(each, ast.Name)}
     )
+    changed = {each.id for each in roots if isinstance(each, ast.Name)} - target
+    return frozenset(
+        name
+        for name in bound | changed
+        if any(
+            _may_be_computed(script, value) or (name in changed and isinstance(value, (Tensor, Container)))
+            for value in held.get(name, flow.read_module_name(script.module, name) if name in changed else frozenset())
+        )
+    )
+
+
+def _changed(script: Script, module: Module, code: ast.AST) -> Iterator[ast.expr]:
+    """What code changes in place, with its graph, and may be no number: ``x += y``, ``x[0] = y``, ``x.add_(y)``."""
+    for each in own(code, ast.AugAssign, ast.Subscript, ast.Call):
+        changed: ast.expr | None = None
+        match each:
+            case ast.AugAssign(target):
+                changed = target
+            case ast.Subscript(ctx=ast.Store()):
+                changed = each
+            case ast.Call(ast.Attribute(receiver, method)) if method.endswith("_") and method != "requires_grad_":
+                changed = receiver
+        if changed is None or any(switches_gradients_off(script.flow, above) for above in module.ancestors(each)):
+            continue
+        values = script.flow.values(changed)
+        is_number = bool(values) and all(isinstance(value, (Literal, Plain, Choice, External)) for value in values)
+        parts = {part.attr for part in walk(changed) if isinstance(part, ast.Attribute)}
+        if not is_number and not parts & _NO_GRAPH:
+            yield changed
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """``x`` of ``x[0]`` and of ``x.mul_(2)``; of an attribute, that itself."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+        node = node.value if isinstance(node, ast.Attribute) and node.attr.endswith("_") else node
+    return node
+
+
+def _why_changed(script: Script, loop: ast.stmt) -> Reason | None:
+    """Why an object may keep a graph that is put in place into one of its tensors."""
+    for module, code in Reach(script.flow).code(script.module, [loop]):
+        given = {each.id for each in stores(code) if isinstance(each, ast.Name) and not _is_updated(module, each)}
+        for each in _changed(script, module, code):
+            root = _root(each)
+            is_own = isinstance(root, ast.Name) and (code is loop or root.id in given)
+            if not is_own:
+                text = f"'{module.code(each)}' is changed in place, and may keep a graph ({HERE})"
+                return Reason(_CODE, text, (at(module, each),))
+    return None
+
+
+def _is_updated(module: Module, name: ast.Name) -> bool:
+    return isinstance(module.parent(name), ast.AugAssign)
 
 
 def _why_used_later(script: Script, loop: ast.For | ast.While, call: ast.Call) -> Reason | None:
