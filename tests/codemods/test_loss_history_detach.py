@@ -174,6 +174,18 @@ LEFT = {
         loop("losses = []\nlogs = {'loss': losses}", "losses.append(loss)", "print(logs)"),
         f"'losses' may have another name, or be read before the loop (line {N + 2})",
     ),
+    "the list had another name at once": (
+        loop("logs = losses = []", "losses.append(loss)", "print(logs)"),
+        f"'losses' may have another name (line {N + 1})",
+    ),
+    "the tensor had another name at once": (
+        loop("first = total = torch.zeros(())", "total += loss", "first.backward()"),
+        f"'total' may have another name (line {N + 1})",
+    ),
+    "the list is an item": (
+        loop("logs = {'loss': []}\nlosses = logs['loss']", "losses.append(loss)", "print(logs)"),
+        f"'losses' may have another name (line {N + 2})",
+    ),
     "the list is the caller's": (
         f"{HEAD}def train(losses):\n    for x in loader:\n        loss = model(x).mean()\n        loss.backward()\n"
         "        losses.append(loss)\n",

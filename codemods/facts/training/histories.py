@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop
 
+_NEW = frozenset({"builtins.list", "builtins.float", "builtins.int", "collections.deque"})
+
 
 @dataclass(frozen=True, eq=False)
 class History:
@@ -199,6 +201,25 @@ class _History:
         text = f"what becomes of '{self.name}' may show whether it has a graph ({HERE}):"
         return Reason("graph-shown", text, (place(self.script.flow, found),), remedy="use its item() there")
 
+    def _is_alone(self, name: ast.Name) -> bool:
+        """Whether what a statement gives the name is new, and of this name alone."""
+        match self._module.statement(name):
+            case ast.AugAssign():
+                return True
+            case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
+                given = next((each for target, each in zip(targets, values, strict=True) if target is name), None)
+                return given is not None and self._is_new(given)
+            case ast.Assign([ast.Name()], value) | ast.AnnAssign(ast.Name(), value=ast.expr() as value):
+                return self._is_new(value)
+            case ast.Assign(_, ast.Constant()):
+                return True
+        return False
+
+    def _is_new(self, node: ast.expr) -> bool:
+        called = {each.name for each in self.script.flow.values(node.func)} if isinstance(node, ast.Call) else set()
+        is_made = called and all(each.startswith("torch.") or each in _NEW for each in called)
+        return bool(is_made) or isinstance(node, (ast.Constant, ast.UnaryOp, ast.BinOp, ast.List))
+
     def _is_list(self, node: ast.expr) -> bool:
         values = self.script.flow.values(node)
         return bool(values) and all(
@@ -213,6 +234,9 @@ class _History:
                 text = f"'{self.name}' is not known to be a list, and may train on it ({HERE})"
                 return Reason("graph-escapes", text, (at(self._module, owner),))
         for each in own(self._module.function(self.loop) or self._module.tree, ast.Name):
+            if each.id == self.name and isinstance(each.ctx, ast.Store) and not self._is_alone(each):
+                text = f"'{self.name}' may have another name ({HERE})"
+                return Reason("graph-escapes", text, (at(self._module, each),))
             is_before = each.id == self.name and isinstance(each.ctx, ast.Load) and each.lineno < self.loop.lineno
             if is_before and isinstance(self.statement, ast.Expr):
                 text = f"'{self.name}' may have another name, or be read before the loop ({HERE})"
