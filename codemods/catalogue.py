@@ -43,7 +43,7 @@ ROUNDS: Rounds = (
     # A profiler that goes is no clock any more, for which iterations would have to wait.
     (DebugOff,),
     # What only waits goes before anything is put around it, and names are those of today.
-    (SyncOff, DeviceCtor, RetainGraph, AmpMigrate),
+    (SyncOff, RetainGraph, AmpMigrate),
     # Of a loss of logits, 16 bits leave what those of probabilities lose.
     (BceLogits,),
     # Where loaders are built, and then what they read, is settled before anything else is said of them.
@@ -69,6 +69,7 @@ ROUNDS: Rounds = (
         Tf32Matmul,
         NoGradEval,
         AsTensor,
+        DeviceCtor,
         DeferSync,
         LossHistoryDetach,
     ),
