@@ -6,10 +6,11 @@ import ast
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+from libcst.metadata import ByteSpanPositionProvider, CodeSpan, MetadataWrapper
 
 from codemods.editing.expressions import (
     ATOMS,
@@ -99,11 +100,8 @@ def apply(module: Module, edits: Sequence[Edit]) -> str:
     if not edits:
         return module.text
     try:
-        tree = cst.parse_module(module.text)
-        if tree.code != module.text:
-            msg = f"{module.path}: LibCST does not keep this file's text"
-            raise NotEditableError(msg)
-        return tree.visit(_Editor(module, tree, tuple(dict.fromkeys(edits)))).code
+        tree, spans = _read(module)
+        return tree.visit(_Editor(module, tree, spans, tuple(dict.fromkeys(edits)))).code
     except cst.ParserSyntaxError as error:
         msg = f"{module.path}: LibCST cannot read the file or an edit of it: {error}"
         raise NotEditableError(msg) from error
@@ -112,10 +110,23 @@ def apply(module: Module, edits: Sequence[Edit]) -> str:
         raise NotEditableError(msg) from error
 
 
+@lru_cache(maxsize=1)
+def _read(module: Module) -> tuple[cst.Module, Mapping[cst.CSTNode, CodeSpan]]:
+    """LibCST's tree, with the byte span of each node; kept for whoever carries out several changes, each by itself."""
+    tree = cst.parse_module(module.text)
+    if tree.code != module.text:
+        msg = f"{module.path}: LibCST does not keep this file's text"
+        raise NotEditableError(msg)
+    spans = MetadataWrapper(tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+    return tree, spans
+
+
 class _Editor(cst.CSTTransformer):
     """Finds the nodes of the edits by their byte spans and changes them on the way out of the tree."""
 
-    def __init__(self, module: Module, tree: cst.Module, edits: Sequence[Edit]) -> None:
+    def __init__(
+        self, module: Module, tree: cst.Module, spans: Mapping[cst.CSTNode, CodeSpan], edits: Sequence[Edit]
+    ) -> None:
         super().__init__()
         self.module = module
         self.encoded = module.text.encode()
@@ -147,7 +158,7 @@ class _Editor(cst.CSTTransformer):
             for _, hole in edit.holes if isinstance(edit, Replace) else ():
                 by_expression.setdefault(module.span(hole), [])
         by_statement |= {start: [] for start in self.names if start not in by_statement}
-        self._find(by_expression, by_statement)
+        self._find(spans, by_expression, by_statement)
         self.filled: dict[_Span, cst.BaseExpression] = {}
         """What the expressions that stand in holes have become."""
         self.moved: dict[Move, Lines] = {}
@@ -163,8 +174,12 @@ class _Editor(cst.CSTTransformer):
             else:
                 self.names[self.module.span(statement)[0]] = names
 
-    def _find(self, by_expression: dict[_Span, list[Edit]], by_statement: dict[int, list[Edit]]) -> None:
-        spans = MetadataWrapper(self.tree, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+    def _find(
+        self,
+        spans: Mapping[cst.CSTNode, CodeSpan],
+        by_expression: dict[_Span, list[Edit]],
+        by_statement: dict[int, list[Edit]],
+    ) -> None:
         self.expressions: dict[cst.CSTNode, tuple[_Span, list[Edit]]] = {}
         self.statements: dict[cst.CSTNode, list[Edit]] = {}
         self.starts: dict[cst.CSTNode, int] = {}

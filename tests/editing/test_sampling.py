@@ -67,7 +67,6 @@ def test_a_sampler_whose_line_would_be_wider_than_the_file_gets_a_name(name: str
 @pytest.mark.parametrize(
     "made",
     [
-        pytest.param("loader, other = DataLoader({0}data, 64, True), DataLoader(data, 64)", id="beside another one"),
         pytest.param("loader = DataLoader({0}data, 64, True) if len(data) else []", id="in one of two cases"),
         pytest.param("loader = DataLoader({0}data, len(data) // 2, True)", id="a size that is computed"),
     ],
