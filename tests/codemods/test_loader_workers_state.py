@@ -210,7 +210,7 @@ SENT = {
     ),
     "a trainer with its optimizer, whose method is collate_fn": (
         HEAD + IMAGES + TRAINER + main("Trainer().fit()\n"),
-        "torch.utils.data.DataLoader() would be sent to each worker process, as its data set or collate_fn holds it",
+        "torch.optim.SGD() would be sent to each worker process, as its data set or collate_fn holds it",
     ),
 }
 
