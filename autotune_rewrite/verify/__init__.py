@@ -135,8 +135,8 @@ class _Series:
     taken: list[Run] = field(default_factory=list)
     _spent: float = 0.0
     """Seconds of all runs so far."""
-    _in_turns: bool = False
-    """Whether the two runs of a pair take turns."""
+    _may_share: bool = True
+    """Whether the two runs of a pair may be alive at once, as far as has been tried."""
 
     def run(self) -> None:
         """Takes pairs of runs until a look tells enough, all are taken, or one fails."""
@@ -150,7 +150,6 @@ class _Series:
         again = self._size(first)
         if not (self._pair(0) if again else self._second_baseline(0)):
             return
-        self._in_turns = self._could_take_turns()
         for pair in range(1, self.plan.pairs + 1):
             if pair in self.plan.looks and self._tells_enough(original):
                 return
@@ -217,7 +216,7 @@ class _Series:
 
     def _pair(self, pair: int, seconds: float | None = None) -> bool:
         """Makes the runs of a pair, and of the second baseline where there is one; whether all went well."""
-        if self._in_turns and seconds is None and self._pair_in_turns(pair):
+        if self._could_take_turns() and self._pair_in_turns(pair):
             return all(run.outcome == "ok" for run in self.taken[-2:])
         for number, turn in enumerate(self.plan.pair_turns[pair]):
             well = self._take(turn, seconds)
@@ -229,22 +228,21 @@ class _Series:
         return seconds is not None or self._second_baseline(pair)
 
     def _could_take_turns(self) -> bool:
-        """Whether the two runs of a pair may be alive at once, by what the first pair has shown.
+        """Whether the two runs of a pair may be alive at once, by what the pair before has shown.
 
         What is stopped must not be waited for, nor go on waiting; one script must not see what the other one writes;
         and both have to fit into memory.
         """
         import psutil
 
-        if not turns.POSSIBLE or self.plan.launcher or self.environment.get("cuda") or self.plan.simulated is not None:
+        on_cpu = self.plan.simulated is None and not self.environment.get("cuda")
+        pairs = Comparison.of(self.plan, self.taken).pairs
+        if not (turns.POSSIBLE and on_cpu and self._may_share and not self.plan.launcher and pairs):
             return False
-        pair = Comparison.of(self.plan, self.taken).pairs[0]
-        first = pair.original, pair.rewritten
-        if not pair.equal:
+        last = pairs[-1].original, pairs[-1].rewritten
+        if not pairs[-1].equal or any(run.busy_seconds < BUSY * run.script_seconds for run in last):
             return False
-        if any(run.busy_seconds < BUSY * run.script_seconds for run in first):
-            return False
-        return sum(run.host_bytes for run in first) < MEMORY * psutil.virtual_memory().available
+        return sum(run.host_bytes for run in last) < MEMORY * psutil.virtual_memory().available
 
     def _pair_in_turns(self, pair: int) -> bool:
         """Makes the runs of a pair, one stopped while the other runs; whether they stand.
@@ -261,7 +259,7 @@ class _Series:
                 self._keep(run)
             return True
         self._spent += sum(run.wall_seconds for run in runs)
-        self._in_turns = False
+        self._may_share = False
         return False
 
     def _second_baseline(self, pair: int) -> bool:

@@ -33,8 +33,8 @@ class Script:
     """Kinds and sides of runs that have other bits."""
     ends: tuple[str, str, int] = ("", "", 0)
     """An outcome other than ok, and the side and offset of the run that has it."""
-    busy: float = 1.0
-    """The part of its time in which it waits for nothing but a processor."""
+    busy: tuple[float, ...] = (1.0,)
+    """The part of its time in which it waits for nothing but a processor, in each pair; the last one counts on."""
     host_bytes: int = 1
     in_turns: frozenset[str] = frozenset()
     """What becomes of the rewritten run where both are alive at once: ``odd`` bits, or another outcome than ok."""
@@ -71,7 +71,7 @@ class Script:
             passes=self._passes(iterations, plan.batches),
             parameters=("odd" if (turn.kind, turn.side) in self.odd else "digest",),
             script_seconds=whole,
-            busy_seconds=self.busy * whole,
+            busy_seconds=self.busy[min(turn.offset, len(self.busy) - 1)] * whole,
             host_bytes=self.host_bytes,
         )
 
@@ -118,11 +118,16 @@ def test_after_a_first_pair_that_is_equal_the_runs_of_a_pair_take_turns(monkeypa
     assert (script.together, judgement.pairs, judgement.in_turns) == ([1, 2, 3, 4, 5, 6, 7], 8, 7)
 
 
+def test_a_first_pair_that_waited_for_a_file_says_nothing_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(busy=(0.5, 1.0), noise=(0.0, 0.3))
+    assert (judged(monkeypatch, script, pairs=8).in_turns, script.together) == (6, [2, 3, 4, 5, 6, 7])
+
+
 @pytest.mark.parametrize(
     ("script", "choices", "environment"),
     [
         pytest.param(Script(odd=frozenset({("pair", "rewritten")})), {}, {}, id="what differs may read other files"),
-        pytest.param(Script(busy=0.5), {}, {}, id="what waits goes on waiting while it is stopped"),
+        pytest.param(Script(busy=(0.5,)), {}, {}, id="what waits goes on waiting while it is stopped"),
         pytest.param(Script(host_bytes=2**60), {}, {}, id="two do not fit into memory"),
         pytest.param(Script(), {}, {"cuda": True, "capability": "7.5"}, id="a GPU computes on while it is stopped"),
         pytest.param(Script(), {"launcher": ("torchrun",)}, {}, id="workers of a launcher lead groups of their own"),
@@ -400,7 +405,7 @@ def test_iterations_that_were_asked_for_are_run(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_progress_knows_how_many_runs_there_are_until_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(iterations=10, noise=(0.03, -0.03), busy=0.0)
+    script = Script(iterations=10, noise=(0.03, -0.03), busy=(0.0,))
     started(monkeypatch, script)
     seen: list[Progress] = []
     verify(Plan(Path("a.py"), Path("b.py")), seen.append)
