@@ -1136,6 +1136,7 @@ LEGACY = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list")  # is slow, which is why they are rewritten
 @pytest.mark.parametrize(("legacy", "shared"), LEGACY.values(), ids=LEGACY)
 def test_a_legacy_constructor_of_any_format(legacy: str, shared: str) -> None:
     before, after = (f"{HEAD}{LOOP}    x = torch.{each}\n    print(x.tolist(), x.dtype)\n" for each in (legacy, shared))
