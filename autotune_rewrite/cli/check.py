@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import Fault, as_fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
 from autotune_rewrite.cli.narrowing import Narrowing
 from autotune_rewrite.cli.narrowing import write_baseline as write_baseline_
@@ -172,10 +172,8 @@ def _limits(path: Path) -> Limits:
     from autotune_rewrite.profiling.profiles import load
     from autotune_rewrite.report.limits import Limits
 
-    try:
+    with as_fault():
         found = load(path)
-    except FileError as error:
-        raise Fault(str(error)) from error
     if not found.parts:
         raise Fault(f"{path}: a profile of a simulated device has no times: make one on the device that will train")
     return Limits(found)

@@ -8,8 +8,7 @@ from typing import Literal
 
 import click
 
-from autotune_rewrite.cli.faults import Fault, not_empty
-from autotune_rewrite.errors import FileError
+from autotune_rewrite.cli.faults import Fault, as_fault, not_empty
 
 
 @click.command()
@@ -21,10 +20,8 @@ def config(*, path: str, form: Literal["text", "json"]) -> None:
 
     if not Path(path).exists():
         raise Fault(f"{path}: no such file or directory")
-    try:
+    with as_fault():
         found = shown(Path(path).absolute())
-    except FileError as error:
-        raise Fault(str(error)) from error
     if form == "json":
         click.echo(json.dumps({each.key: {"value": each.value, "from": each.source} for each in found}, indent=2))
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import Fault, as_fault
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.report.formats import STREAMED, Format
 
@@ -102,13 +102,7 @@ class Report:
 
             self._put(rendered(self.form, self.rewrites, self.errors))
         if self.output_file is not None:
-            from autotune_rewrite.project import files
-
-            text = "".join(f"{line}\n" for line in self._lines)
-            try:
-                files.write(self.output_file, text.encode(errors="surrogateescape"))
-            except FileError as error:
-                raise Fault(str(error)) from error
+            write_lines(self.output_file, self._lines)
 
     def _as_json(self, *, diffs: bool, **more: object) -> str:
         from autotune_rewrite.report import statistics
@@ -142,6 +136,18 @@ class Report:
             print_lines(lines, to_stderr=self.to_stderr)
         else:
             self._lines += (line.text for line in lines)
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """Write lines to a file; what was read and is no UTF-8 comes back as it was.
+
+    Raises:
+        Fault: when it cannot be written.
+    """
+    from autotune_rewrite.project import files
+
+    with as_fault():
+        files.write(path, "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
 
 
 def refuse_contradictions(  # noqa: PLR0913 - what may contradict

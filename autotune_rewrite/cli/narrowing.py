@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import as_fault
 from autotune_rewrite.cli.findings import say
-from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,10 +37,8 @@ class Narrowing:
         if self._revision is not None:
             from autotune_rewrite.checking.touched import only_touched
 
-            try:
+            with as_fault():
                 rewrite = only_touched(rewrite, self._revision)
-            except FileError as error:
-                raise Fault(str(error)) from error
         return rewrite if self._baseline is None else self._baseline.without_known(rewrite)
 
     def end(self, *, quiet: bool) -> None:
@@ -66,17 +63,13 @@ def write_baseline(path: str, rewrites: Iterable[Rewrite]) -> None:
     from autotune_rewrite.checking import baseline
     from autotune_rewrite.report.summary import counted
 
-    try:
+    with as_fault():
         number = baseline.write(Path(path), rewrites)
-    except FileError as error:
-        raise Fault(str(error)) from error
     say(f"{path}: {counted(number, 'finding')} written")
 
 
 def _read(path: str) -> Baseline:
     from autotune_rewrite.checking.baseline import Baseline
 
-    try:
+    with as_fault():
         return Baseline(Path(path))
-    except FileError as error:
-        raise Fault(str(error)) from error

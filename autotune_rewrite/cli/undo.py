@@ -6,9 +6,8 @@ import os
 
 import click
 
-from autotune_rewrite.cli.faults import Fault
+from autotune_rewrite.cli.faults import Fault, as_fault
 from autotune_rewrite.cli.findings import say
-from autotune_rewrite.errors import FileError
 
 
 @click.command()
@@ -19,9 +18,7 @@ def undo() -> None:
     written = journal.kept()
     if not written:
         raise Fault("nothing to take back: nothing was written from this directory, or it was taken back before")
-    try:
+    with as_fault():
         journal.take_back(written)
-    except FileError as error:
-        raise Fault(str(error)) from error
     for each in written:
         say(f"{os.path.relpath(each.path)}: taken back")

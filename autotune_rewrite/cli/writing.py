@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune_rewrite.cli.faults import Fault
-from autotune_rewrite.cli.findings import STDIN, say
+from autotune_rewrite.cli.findings import STDIN, say, write_lines
 from autotune_rewrite.errors import FileError
 
 if TYPE_CHECKING:
@@ -81,13 +80,7 @@ class Writer:
         """
         self._keep()
         if self.patch is not None and self._patch:
-            from autotune_rewrite.project import files
-
-            text = "".join(f"{line}\n" for line in self._patch)
-            try:
-                files.write(self.patch, text.encode(errors="surrogateescape"))
-            except FileError as error:
-                raise Fault(str(error)) from error
+            write_lines(self.patch, self._patch)
             self.written.append(self.patch)
             if not self.quiet:
                 say(f"{self.patch}: written; `git apply -p0` or `patch -p0` takes it")

@@ -73,10 +73,10 @@ def _fixed(text: Text, sites: Iterable[Site], fixes: _Fixes, steps: Iterable[Ste
     number_of = {rule.name(): number for number, group in enumerate(ROUNDS) for rule in group}
     for site in sites:
         fix = fixes.get((text, site), ())
-        earlier = {each.rule for step in steps if step.round < number_of[site.rule] for each, _ in step.done}
         if fix or not site.rewrites:
             yield replace(site, fix=fix)
         else:
+            earlier = {each.rule for step in steps if step.round < number_of[site.rule] for each, _ in step.done}
             names = ", ".join(sorted(earlier, key=lambda name: (number_of[name], name)))
             yield replace(site, no_fix=f"it is found like this only after other changes ({names})")
 

@@ -248,7 +248,7 @@ class _Series:
         """Makes the runs of a pair, one stopped while the other runs; whether they stand.
 
         Two scripts that are alive at once may want the same port, or the same file outside of their copies. Where they
-        fail, or differ although the first pair did not, this pair and all after it are run one after the other.
+        fail, or differ although the pair before did not, this pair and all after it are run one after the other.
         """
         now, later = self.plan.pair_turns[pair]
         runs = run_in_turns(self.plan, (now, later), self._watch(now))

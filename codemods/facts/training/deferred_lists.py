@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from codemods.dataflow.source import last_name, unparsed, walk
-from codemods.dataflow.values import Literal
+from codemods.dataflow.values import Literal, library_names
 from codemods.facts.models.local_steps import writes_into
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.reason import HERE, Reason, at
@@ -68,7 +68,7 @@ class DeferredList(Deferral):
         """Why the tensors may take much memory of the device: a loop that counts far, or that ends by a condition."""
         loop = self.total.loop
         calls = [each for each in walk(loop.iter) if isinstance(each, ast.Call)] if isinstance(loop, ast.For) else []
-        counting = [each for each in calls if {one.name for one in self.flow.values(each.func)} & _COUNTING]
+        counting = [each for each in calls if library_names(self.flow.values(each.func)) & _COUNTING]
         if isinstance(loop, ast.For) and all(map(self._is_short, counting)):
             return None
         text = f"the loop may have very many passes ({HERE}), and each tensor takes 512 bytes of the device:"

@@ -22,6 +22,7 @@ from codemods.dataflow.values import (
     Plain,
     Tensor,
     Unknown,
+    library_names,
 )
 from codemods.facts.autograd.carriers import may_carry
 from codemods.facts.autograd.double_backward import keeps_graph, retains, surely_retains
@@ -140,7 +141,7 @@ def _why_called_unseen(script: Script, loop: ast.stmt) -> Reason | None:
 
 def _runs_text(script: Script, call: ast.Call) -> bool:
     """Whether it is ``exec(code)``, or ``getattr(loss, name)``."""
-    return bool(_RUN_TEXTS & {each.name for each in script.flow.values(call.func)})
+    return bool(_RUN_TEXTS & library_names(script.flow.values(call.func)))
 
 
 def _differentiates(script: Script, call: ast.Call) -> bool:
