@@ -76,6 +76,9 @@ class Semantics(Protocol):
     def iterate(self, flow: Flow, owner: Value, node: ast.AST) -> Values:
         """What the elements are that iterating over a library's thing yields."""
 
+    def entered(self, flow: Flow, value: Value) -> Values:
+        """What ``with value as name`` binds."""
+
     def operation(self, flow: Flow, node: ast.BinOp | ast.AugAssign, left: Values, right: Values) -> Values | None:
         """What an operation makes of values, where it does more than to compute with them; None where not."""
 
@@ -304,7 +307,7 @@ class Flow(Calls):
                 # A generator, which a decorator has made a context manager.
                 found = joined(found, self.items(value))
             else:
-                found = joined(found, frozenset({value}))
+                found = joined(found, self._semantics.entered(self, value))
         return found
 
     def combined(self, values: Values) -> Values:

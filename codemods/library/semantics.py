@@ -91,6 +91,9 @@ _CONFIGURATIONS = words(
 _ENVIRONMENT = words("os.environ sys.argv absl.flags.FLAGS wandb.config")
 _COPIES = words("clone copy copy_and_resolve_references")
 _WITH_ATTRIBUTES = words("absl.flags.FLAGS wandb.config")
+_HANDING_ON = words("contextlib.nullcontext contextlib.closing contextlib.aclosing")
+"""Contexts that are nothing but what they were given, once they are entered."""
+_HANDED = words("enter_result thing")
 _PARSERS = words("ArgumentParser ArgParser HfArgumentParser OptionParser ConfigArgParse Tap")
 # Call the function that they are given, or decorate, with what the user chooses.
 _ENTRY_POINTS = words("fire.Fire typer.run tyro.cli jsonargparse.CLI jsonargparse.auto_cli")
@@ -212,6 +215,14 @@ class TorchSemantics:
         if what in {Kind.OPTIMIZER, Kind.SCHEDULER} or _is_no_sequence(flow, owner, what):
             return NOTHING  # one function makes them and the loader alike: the loop is over the loader
         return unknown(f"what iterating over {described(owner)} yields is not known")
+
+    def entered(self, flow: Flow, value: Value) -> Values:
+        """What ``with value as name`` binds."""
+        if isinstance(value, Made) and value.name in _HANDING_ON and isinstance(value.site, ast.Call):
+            handed = [each for each in value.site.args if not isinstance(each, ast.Starred)]
+            handed += [each.value for each in value.site.keywords if each.arg in _HANDED]
+            return joined(*map(flow.values, handed)) if handed else PLAIN
+        return frozenset({value})
 
     def operation(self, flow: Flow, node: ast.BinOp | ast.AugAssign, left: Values, right: Values) -> Values | None:
         """What ``+`` makes of two data sets: one that has the items of both, which are its own as a container's are."""

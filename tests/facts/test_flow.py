@@ -103,6 +103,11 @@ def case(reason: str, text: str, *expected: str) -> object:
             "from contextlib import contextmanager\n@contextmanager\ndef f():\n    yield 1\nwith f() as x:\n    answer = x",
             "1",
         ),
+        case("nullcontext", "from contextlib import nullcontext\nwith nullcontext([1]) as x:\n    answer = x[0]", "1"),
+        case("closing", "import contextlib\nwith contextlib.closing(thing=[1]) as x:\n    answer = x[0]", "1"),
+        case(
+            "nullcontext of nothing", "import contextlib\nwith contextlib.nullcontext() as x:\n    answer = x", "plain"
+        ),
         case("try", "try:\n    x = 1\nexcept E:\n    x = 2\nanswer = x", "1", "2"),
         case("try-else", "try:\n    x = 1\nexcept E:\n    x = 2\nelse:\n    x = 3\nanswer = x", "2", "3"),
         case("finally", "try:\n    x = 1\nfinally:\n    x = 4\nanswer = x", "4"),
