@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from autotune_rewrite.errors import FileError
 from autotune_rewrite.project import suppress
-from autotune_rewrite.rewriting.results import Rewrite, Site, Span
+from autotune_rewrite.rewriting.results import Rewrite, Site
+from autotune_rewrite.rewriting.sites import left, notes_of, objection, original_lines, site_of
 from codemods.catalogue import GROUPS, ROUNDS, RULES
 from codemods.dataflow.source import Module
 from codemods.editing import conflicts
@@ -20,7 +20,7 @@ from codemods.facts import failures
 from codemods.facts.describe import facts_by_line
 from codemods.facts.reason import Reason
 from codemods.facts.script import Script, Whole
-from codemods.facts.target import ASSUMED, UNKNOWN, weakest
+from codemods.facts.target import UNKNOWN, weakest
 
 if TYPE_CHECKING:
     import ast
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _MARK = "\ufeff"
 """A byte order mark: part of the file, and of no line of it for Python."""
-_OLDER = "older-torch"
 _WITHOUT_WORK = frozenset({"no-cuda", "never-pays-back"})
 """Why sites are left at which there is little to compute on CUDA, whatever computes it."""
 _TOO_DEEP = "nested too deeply to be understood"
@@ -240,7 +239,7 @@ class _Work:
         for text, module in self._original.items():
             modules[text] = module if self._is_original(text) else text.parsed(self._current[text])
             if modules[text] is not module:
-                modules[text].earlier = _original_lines(module, modules[text])
+                modules[text].earlier = original_lines(module, modules[text])
                 modules[text].earlier_width = width(module)
         return modules
 
@@ -297,7 +296,7 @@ class _Work:
         for finding in sorted(findings, key=lambda each: each.until is not None):
             if finding.until is not None and newest >= finding.until:
                 continue  # what is written beside it runs on no older torch
-            reason = _objection(finding, settings, script.target, suppressions) if finding.rewrites else None
+            reason = objection(finding, settings, script.target, suppressions) if finding.rewrites else None
             if reason is None and finding.after and (finding.after, finding.node) not in rewritten:
                 reason = Reason("left-with-another", f"{finding.after} leaves it")
             if reason is None and finding.unless and finding.rewrites:
@@ -310,7 +309,7 @@ class _Work:
             if reason is None and finding.rewrites:
                 rewritten.add((finding.rule, finding.node))
                 newest = max(newest, finding.since)
-            self._note(chosen, finding if reason is None else _left(finding, reason))
+            self._note(chosen, finding if reason is None else left(finding, reason))
         return chosen
 
     def _is_wanted(self, chosen: _Chosen, finding: Finding) -> bool:
@@ -318,7 +317,7 @@ class _Work:
         if self._ask is None or not finding.rewrites:
             return True
         module = finding.module
-        site = _site(finding, self._original[chosen.text])
+        site = site_of(finding, self._original[chosen.text])
         return self._ask(module.path, site, module.text, _apply(module, finding.edits))
 
     def _use(self, text: Text, suppressions: Suppressions, finding: Finding) -> None:
@@ -347,7 +346,7 @@ class _Work:
     def _note(self, chosen: _Chosen, finding: Finding) -> None:
         settings = chosen.text.settings
         may_fail = settings is not None and settings.may_fail(finding.promise)
-        site = _site(dataclasses.replace(finding, fails=finding.fails and may_fail), self._original[chosen.text])
+        site = site_of(dataclasses.replace(finding, fails=finding.fails and may_fail), self._original[chosen.text])
         self._sites[chosen.text].append(site)
         if finding.rewrites:
             chosen.done.append((site, finding.edits))
@@ -368,7 +367,7 @@ class _Work:
             if reason is None and not self._is_wanted(chosen, finding):
                 continue
             reason = reason or chosen.accepted.add(finding.edits)
-            self._note(chosen, finding if reason is None else _left(finding, reason))
+            self._note(chosen, finding if reason is None else left(finding, reason))
 
     @contextlib.contextmanager
     def _fault(self, text: Text) -> Iterator[None]:
@@ -383,7 +382,7 @@ class _Work:
         if text in self._faults:
             return self._faults[text]
         sites = sorted(self._sites[text], key=lambda site: (site.line, site.column))
-        notes = tuple(_notes(self._targets.get(text, UNKNOWN), sites))
+        notes = tuple(notes_of(self._targets.get(text, UNKNOWN), sites))
         after = _mark(text) + self._current[text]
         return Rewrite(text.path, text.text, after, tuple(sites), notes, unused=tuple(self._unused(text)))
 
@@ -461,62 +460,6 @@ def _script(
     return shared[together]
 
 
-def _target(text: Text, entries: Sequence[Text]) -> Target:
-    """The torch that a module is run on: what lies beside the scripts that run it says so where nothing nearer does."""
-    own = text.settings.target if text.settings is not None else UNKNOWN
-    others = [each.settings.target for each in entries if each.settings is not None]
-    return weakest(others) if own.is_silent and others else own
-
-
-def _objection(finding: Finding, settings: Settings, target: Target, suppressions: Suppressions) -> Reason | None:
-    """Why a site is not to be rewritten though it could be."""
-    ignore = suppressions.ignore(finding.module, finding.node, finding.rule)
-    if ignore is not None:
-        return Reason("ignored", f"ignored here: {ignore.reason}" if ignore.reason else "ignored here")
-    if finding.promise > settings.level and finding.rule not in settings.exempt:
-        words = finding.words.following(f"above level {settings.level}: ")
-        return Reason("above-level", words.text, words.places, f"choose --level {finding.promise}")
-    if not target.allows(finding.since):
-        needed = ".".join(map(str, finding.since))
-        said_by = f" ({target.source})" if target.source else ""
-        words = finding.words.following(f"needs torch {needed}, and the script may run on an older one{said_by}: ")
-        remedy = f"say --target-torch {needed}, if it runs on no older one"
-        if target.source:
-            remedy += f": {target.source} says otherwise"
-        return Reason(_OLDER, words.text, words.places, remedy)
-    return None
-
-
-def _notes(target: Target, sites: Sequence[Site]) -> Iterator[str]:
-    """What is to be said once of the torch that the script runs on, however many sites it decides."""
-    is_too_old = any(site.code == _OLDER for site in sites)
-    assumed = ".".join(map(str, ASSUMED))
-    if is_too_old and target.is_silent:
-        yield (
-            f"nothing beside the script says which torch is used: {assumed} is assumed. "
-            "--target-torch VERSION says which"
-        )
-    where, _, spoken_of = target.spoken_of.partition(": ")
-    if spoken_of and any(site.rewrites for site in sites):
-        # Newer code than that torch has may have been written.
-        yield (
-            f"{where}, speaks of {spoken_of}, which is no requirement: torch {assumed} is assumed. "
-            "--target-torch VERSION says which"
-        )
-    if is_too_old and target.source:
-        yield (
-            f"{target.source} says which torch is used, so that what needs a newer one is left. "
-            "Where it is out of date, --target-torch VERSION says which"
-        )
-    for each in target.unread if sites else ():
-        yield f"{each} is not understood, and decides nothing. --target-torch VERSION says which torch is used"
-
-
-def _left(finding: Finding, reason: Reason) -> Finding:
-    """The finding without its edits."""
-    return dataclasses.replace(finding, because=reason, gain="", edits=(), fails=False)
-
-
 def _apply(module: Module, edits: Sequence[Edit]) -> str:
     """The module's text after the edits."""
     from codemods.editing.apply import NotEditableError, apply
@@ -537,54 +480,8 @@ def _apply(module: Module, edits: Sequence[Edit]) -> str:
     return text
 
 
-def _site(finding: Finding, original: Module) -> Site:
-    """The finding as plain values, at the original's lines."""
-    module, node, said = finding.module, finding.node, finding.said
-    shown = module.shown_line
-    spans = []
-    for edit in finding.edits:
-        line, end_line = conflicts.touched_lines(edit)
-        first = shown(line)
-        spans.append(Span(first, first - 1 if end_line < line else shown(end_line)))
-    begins = shown(module.line_of(module.span(node)[0]))
-    return Site(
-        rule=finding.rule,
-        line=begins,
-        column=module.column(node),
-        end_line=shown(node.end_lineno),  # type: ignore[attr-defined]
-        end_column=module.end_column(node),
-        message=said.text,
-        promise=finding.promise,
-        gain=finding.gain,
-        fails=finding.fails and finding.rewrites,
-        edits=tuple(spans),
-        redraws=finding.redraws,
-        spots=said.spots,
-        code="" if finding.because is None else finding.because.code,
-        remedy="" if finding.because is None else finding.because.remedy,
-        needs=finding.needs,
-        excerpt=original.lines[begins - 1],
-    )
-
-
-def _original_lines(before: Module, after: Module) -> tuple[int, ...]:
-    """For every line of ``after`` its line in ``before``, from 1."""
-    from difflib import SequenceMatcher
-
-    old, new = ([line.strip() for line in module.lines] for module in (before, after))
-    lines: list[int] = []
-    for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new).get_opcodes():
-        # Of lines that were changed and stand together, each is told by how it begins: `loader = DataLoader(`.
-        hunks = [(0, end - start, 0, new_end - new_start)]
-        if tag == "replace":
-            heads = [[line.partition("(")[0] for line in part] for part in (old[start:end], new[new_start:new_end])]
-            hunks = [each[1:] for each in SequenceMatcher(None, heads[0], heads[1]).get_opcodes()]
-        for first, behind, new_first, new_behind in hunks:
-            # What has no line of its own stands for the last line that it replaces, or the line it was inserted before.
-            last = min(start + max(first + 1, behind), len(old))
-            lines += (min(start + first + 1 + offset, last) for offset in range(new_behind - new_first))
-    # A line that stayed while those beside it moved is the one with its text, where there is one only.
-    were, are = Counter(old), Counter(new)
-    return tuple(
-        old.index(text) + 1 if were[text] == are[text] == 1 else line for text, line in zip(new, lines, strict=True)
-    )
+def _target(text: Text, entries: Sequence[Text]) -> Target:
+    """The torch that a module is run on: what lies beside the scripts that run it says so where nothing nearer does."""
+    own = text.settings.target if text.settings is not None else UNKNOWN
+    others = [each.settings.target for each in entries if each.settings is not None]
+    return weakest(others) if own.is_silent and others else own

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 import pytest
 from probe import script
 
-from codemods.facts.autograd.graphs import Course, Graphs
+from codemods.facts.autograd.graphs import Graphs
+
+if TYPE_CHECKING:
+    from codemods.facts.autograd.courses import Course
 
 HEAD = """\
 import torch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codemods.dataflow import source
@@ -26,6 +25,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
+from codemods.facts.autograd.courses import Course
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.drawing import samples_without_graph
 from codemods.library.kinds import Kind, has_integers, kind
@@ -52,40 +52,6 @@ _TRAINING = (
 )
 # Objects of classes with such names show numbers to people; nothing is trained on them.
 _SHOWS = ("meter", "metric", "average", "logger", "tracker", "recorder", "writer", "progress", "statistic", "history")
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """What running some statements does with tensors that carry a graph."""
-
-    at_end: frozenset[str] = frozenset()
-    """The names that may hold one at the end."""
-    at_jumps: frozenset[str] | None = None
-    """Those that may where ``break`` or ``continue`` leads out of the statements; None where none does."""
-    ever: frozenset[str] = frozenset()
-    """The names that may hold one at some point."""
-    kept: ast.AST | None = None
-    """The first place that keeps one where other code finds it: an attribute, a global name, a list from outside."""
-    returned: ast.Return | None = None
-    """The first place that returns one."""
-    trained: ast.AST | None = None
-    """The first place that computes gradients from one."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names that may hold one where other code of the function goes on."""
-        return self.at_end | (self.at_jumps or frozenset())
-
-    def join(self, other: Course) -> Course:
-        """What one of the two does."""
-        return Course(
-            self.at_end | other.at_end,
-            None,
-            self.ever | other.ever,
-            self.kept or other.kept,
-            self.returned or other.returned,
-            self.trained or other.trained,
-        )
 
 
 _ANY = frozenset({"*"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names
 from codemods.dataflow.source import lasting
 from codemods.dataflow.values import External, Made, Partial, Unknown, without_none
-from codemods.facts.autograd.graphs import Course, Graphs
+from codemods.facts.autograd.graphs import Graphs
 from codemods.facts.loops import module_of
 from codemods.facts.training.iterations import called_functions, own
 from codemods.library.kinds import MODULE_METHODS, Kind, kind
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from codemods.dataflow.flow import Flow
     from codemods.dataflow.source import Callee, Module
+    from codemods.facts.autograd.courses import Course
     from codemods.facts.training.iterations import Iterations
     from codemods.facts.training.modes import Modes
 

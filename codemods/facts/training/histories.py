@@ -11,7 +11,7 @@ from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import unparsed
 from codemods.dataflow.values import Choice, Container, Literal, Made, Plain, Tensor
-from codemods.facts.autograd.graphs import Course
+from codemods.facts.autograd.courses import Course
 from codemods.facts.loops import place
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.precision.floats import unscaled
