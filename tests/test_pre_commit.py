@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -66,18 +67,80 @@ def test_the_check_hook_fails_and_changes_nothing(
     assert (tmp_path / "project" / "train.py").read_text() == NAIVE
 
 
-def test_the_rewrite_hook_writes_and_then_both_pass(
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": [NAIVE]}],
+    "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "written"),
+    [
+        pytest.param({}, {"train.py"}, id="a script"),
+        pytest.param({"nb.ipynb": json.dumps(NOTEBOOK)}, {"train.py", "nb.ipynb"}, id="a notebook"),
+        pytest.param(
+            {"old/train.py": NAIVE, "torchfast.toml": 'exclude = ["old/"]\n'}, {"train.py"}, id="what is excluded stays"
+        ),
+        pytest.param(
+            {"torchfast.toml": 'level = "precision"\n'}, {"train.py"}, id="both hooks have one level, whatever is set"
+        ),
+        pytest.param(
+            {"train.py": f"# torchfast: skip-file\n{NAIVE}", "other.py": NAIVE}, {"other.py"}, id="a file is left alone"
+        ),
+        pytest.param(
+            {"train.py": "import proj.run\n", "proj/__init__.py": "", "proj/run.py": NAIVE},
+            {"proj/run.py"},
+            id="a module of a package",
+        ),
+    ],
+)
+def test_both_hooks_pass_once_what_they_wrote_is_added(
+    commit: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, files: dict[str, str], written: set[str]
+) -> None:
+    project = tmp_path / "project"
+    for name, text in files.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text)
+    assert commit("git", "add", ".").returncode == 0
+
+    first = commit("pre-commit", "run", "--all-files")
+    changed = commit("git", "diff", "--name-only").stdout.split()
+
+    assert first.returncode == 1, first.stdout
+    assert "files were modified by this hook" in first.stdout
+    assert set(changed) == written
+    assert commit("git", "add", ".").returncode == 0
+    second = commit("pre-commit", "run", "--all-files")
+    assert second.returncode == 0, second.stdout
+    assert second.stdout.count("Passed") == len(HOOKS)
+
+
+def test_the_rewrite_hook_names_what_was_not_in_the_commit(
     commit: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    first = commit("pre-commit", "run", "torchfast-rewrite", "--all-files")
-    written = (tmp_path / "project" / "train.py").read_text()
+    project = tmp_path / "project"
+    (project / "train.py").write_text("import part\n")
+    (project / "part.py").write_text(NAIVE)
+    assert commit("git", "add", ".").returncode == 0
+
+    first = commit("pre-commit", "run", "--files", "train.py")
 
     assert first.returncode == 1
-    assert "files were modified by this hook" in first.stdout
-    assert "pin_memory=True" in written
-    assert commit("git", "add", ".").returncode == 0
-    assert commit("pre-commit", "run", "torchfast-rewrite", "--all-files").returncode == 0
-    assert commit("pre-commit", "run", "torchfast-check", "--all-files").returncode == 0
+    assert re.search(
+        r"^part\.py: \d+ changes written \(not named, but imported for train\.py\)", first.stdout, re.MULTILINE
+    )
+
+
+def test_the_hooks_are_as_pre_commit_wants_them() -> None:
+    command = [
+        str(Path(sys.executable).with_name("pre-commit")),
+        "validate-manifest",
+        str(ROOT / ".pre-commit-hooks.yaml"),
+    ]
+
+    subprocess.run(command, check=True)
 
 
 @pytest.mark.slow
