@@ -97,8 +97,7 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
     with copied(typed, started, keep=plan.keep) as scratch:
         script = scratch.place(typed.resolve())
         if typed != text:
-            script.unlink(missing_ok=True)  # it may be a link
-            script.write_bytes(text.read_bytes())
+            scratch.put(typed.resolve(), text)
         for own, changed in plan.changed_modules(turn):
             _replaced(scratch, own, changed)
         scratch.settle()
@@ -186,14 +185,12 @@ def _replaced(scratch: Scratch, own: Path, changed: Path) -> None:
     Raises:
         VerifyError: It is not in the copy, as it lies elsewhere: the user's own must not be touched.
     """
-    place = scratch.place(own.resolve())
-    if not place.parent.resolve().is_relative_to(scratch.root):
+    if not scratch.place(own.resolve()).is_relative_to(scratch.root):
         message = (
             f"{own}: not copied with the project, so that its rewrite cannot be run: start it from the top of both"
         )
         raise VerifyError(message)
-    place.unlink(missing_ok=True)  # it may be a link
-    place.write_bytes(changed.read_bytes())
+    scratch.put(own.resolve(), changed)
 
 
 def _config(

@@ -69,6 +69,25 @@ class Scratch:
         nearest = max((each for each in self.places if path.is_relative_to(each)), key=_depth, default=None)
         return path if nearest is None else self.places[nearest] / path.relative_to(nearest)
 
+    def put(self, path: Path, text: Path) -> None:
+        """Gives the copy of a file another content; the user's own stays, also where one of its directories is linked.
+
+        Args:
+            path: Where the file is, or would be: absolute, without links.
+            text: The file with that content.
+        """
+        place = self.place(path)
+        self._own(place)
+        place.write_bytes(text.read_bytes())
+
+    def _own(self, place: Path) -> None:
+        """Makes a place in the copy one that can be written to: above it are directories, and it is free."""
+        for above in reversed(place.relative_to(self.root).parents[:-1]):
+            directory = self.root / above
+            if directory.is_symlink():
+                _unfold(directory)
+        place.unlink(missing_ok=True)
+
     def watch(self, path: Path, entries: int = SEEN_ENTRIES) -> None:
         """Remembers how a file or a directory of the user is now, with so many of the entries below it."""
         found = stamp(path, min(entries, self.watchable))
@@ -281,6 +300,15 @@ def _is_data(directory: Path) -> bool:
     except OSError:
         return True
     return len(names) > FILES_OF_CODE or "pyvenv.cfg" in names
+
+
+def _unfold(link: Path) -> None:
+    """Makes a link to a directory a directory of links to what is in it."""
+    source = link.resolve()
+    link.unlink()
+    link.mkdir()
+    for entry in source.iterdir():
+        (link / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
 
 
 def _link(scratch: Scratch, source: Path, target: Path, *, watched: bool = True) -> None:

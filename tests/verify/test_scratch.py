@@ -115,6 +115,24 @@ def test_what_is_large_is_linked_and_writes_through_the_link_are_seen(
         assert scratch.written() == (str(project / linked),)
 
 
+@pytest.mark.parametrize("started", ["home", "home/project"], ids=["a directory above it", "its own directory"])
+def test_another_text_of_a_script_is_never_written_into_a_linked_directory(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, started: str
+) -> None:
+    monkeypatch.setattr(scratches, "FILES_OF_CODE", 1)
+    monkeypatch.setattr(scratches, "COPIED_FILES", 0)
+    (tmp_path / "fast.py").write_text("print('fast')\n")
+
+    with copied(project / "train.py", tmp_path / started) as scratch:
+        scratch.put(project / "train.py", tmp_path / "fast.py")
+        copy = scratch.place(project / "train.py")
+        assert copy.read_text() == "print('fast')\n"
+        assert (copy.parent / "conf" / "lr.txt").read_text() == "0.1"
+        assert scratch.written() == ()
+
+    assert (project / "train.py").read_text() == "print('training')\n"
+
+
 def test_links_and_caches_of_the_project_stay_what_they_are(project: Path) -> None:
     (project / "latest").symlink_to("conf")
     (project / "__pycache__").mkdir()
