@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import click
 
+from autotune_rewrite.cli.completing import LEVELS, files, one_of
 from autotune_rewrite.cli.faults import Fault, as_fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
+from autotune_rewrite.cli.helping import Explained
 from autotune_rewrite.cli.narrowing import Narrowing
 from autotune_rewrite.cli.narrowing import write_baseline as write_baseline_
 from autotune_rewrite.cli.selection import Chosen, with_selection
@@ -26,18 +28,34 @@ if TYPE_CHECKING:
     from autotune_rewrite.rewriting.results import Rewrite
 
 
-@click.command()
+EXAMPLES = (
+    ("torchfast check", "all scripts below this directory"),
+    ("torchfast check train.py --format full", "each line that is meant, with marks below"),
+    ("torchfast check --level bitwise", "what changes no result by a bit"),
+    ("torchfast check --fix", "write the changes"),
+    ("torchfast check --diff-base origin/main", "what stands on lines changed since"),
+)
+
+
+@click.command(cls=Explained, examples=EXAMPLES)
 @with_selection
 @click.option("--format", "form", type=click.Choice(NAMES), help="How findings are told.  [default: text]")
-@click.option("--output-file", metavar="FILE", help="Write the report to this file.")
+@click.option("--output-file", metavar="FILE", shell_complete=files, help="Write the report to this file.")
 @click.option("--statistics", is_flag=True, help="Count findings by rule, in the place of telling each.")
 @click.option("--diff", is_flag=True, help="Show the changes, too.")
 @click.option("--fix", is_flag=True, help="Write the changes.")
 @click.option("--add-ignores", is_flag=True, help="Write comments that leave alone what is found.")
 @click.option("--diff-base", metavar="REV", help="Tell only what stands on lines changed since this git revision.")
-@click.option("--baseline", metavar="FILE", help="Tell only what this file does not know.")
-@click.option("--write-baseline", metavar="FILE", help="Write what is found to this file, and pass.")
-@click.option("--fail-on", metavar="LEVEL", help="The farthest promise of findings that fail, or never.")
+@click.option("--baseline", metavar="FILE", shell_complete=files, help="Tell only what this file does not know.")
+@click.option(
+    "--write-baseline", metavar="FILE", shell_complete=files, help="Write what is found to this file, and pass."
+)
+@click.option(
+    "--fail-on",
+    metavar="LEVEL",
+    shell_complete=one_of((*LEVELS, "never")),
+    help="The farthest promise of findings that fail, or never.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @click.option("--no-cache", is_flag=True, help="Read all files again, and remember nothing.")
 @click.option(

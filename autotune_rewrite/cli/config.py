@@ -8,11 +8,12 @@ from typing import Literal
 
 import click
 
+from autotune_rewrite.cli.completing import files
 from autotune_rewrite.cli.faults import Fault, as_fault, not_empty
 
 
 @click.command()
-@click.argument("path", default=".", callback=not_empty)
+@click.argument("path", default=".", callback=not_empty, shell_complete=files)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def config(*, path: str, form: Literal["text", "json"]) -> None:
     """Show what applies to a file or a directory without options, and where that is said."""

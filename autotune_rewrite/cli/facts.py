@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from autotune_rewrite.cli.completing import files
 from autotune_rewrite.cli.faults import Fault, not_empty
 from autotune_rewrite.cli.findings import say
 from autotune_rewrite.errors import FileError
 
 
 @click.command()
-@click.argument("script", callback=not_empty)
+@click.argument("script", callback=not_empty, shell_complete=files)
 def facts(script: str) -> None:
     """Print what is understood of a script, line by line."""
     from autotune_rewrite.rewriting import batch

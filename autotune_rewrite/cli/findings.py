@@ -165,7 +165,7 @@ def refuse_contradictions(  # noqa: PLR0913 - what may contradict
     if STDIN in paths and (apply or patch is not None or verify):
         raise Fault("--apply, --interactive, --patch and --verify need a file, not standard input")
     if (verify or output is not None or STDIN in paths) and (len(paths) > 1 or Path(paths[0]).is_dir()):
-        raise Fault("--verify, --output and standard input take one script")
+        raise Fault("--verify, --output and standard input take one script: name its file")
     if output not in (None, STDIN) and paths[0].endswith(".ipynb") and not output.endswith(".ipynb"):
         raise Fault(f"--output {output}: what is rewritten is a notebook, whose name ends in .ipynb")
 

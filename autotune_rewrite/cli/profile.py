@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from autotune_rewrite.cli.completing import files
 from autotune_rewrite.cli.faults import Fault, not_empty
 from autotune_rewrite.cli.findings import say
 from autotune_rewrite.cli.running import HANGUP, Running, ScriptCommand, ended_by, module_file
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("script", metavar="SCRIPT", callback=not_empty)
+EXAMPLES = (
+    ("torchfast profile train.py", "where does the time of an iteration go?"),
+    ("torchfast profile train.py -- --batch-size 64", "with arguments of the script"),
+)
+
+
+@click.command(cls=ScriptCommand, examples=EXAMPLES)
+@click.argument("script", metavar="SCRIPT", callback=not_empty, shell_complete=files)
 @click.option("--iterations", type=int, metavar="N", help="Iterations that are measured, at most.  [default: 200]")
 @click.option("--warm-up", type=int, metavar="N", help="Iterations before them that are not.  [default: 5]")
 @click.option("--time-budget", type=float, metavar="S", help="Seconds that both runs should take.  [default: 60]")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
+from autotune_rewrite.cli.completing import files
 from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import STDIN, Report, refuse_contradictions, results, say
 from autotune_rewrite.cli.running import (
@@ -30,14 +31,30 @@ if TYPE_CHECKING:
     from autotune_rewrite.verify.records import Environment
 
 
-@click.command(cls=ScriptCommand)
+EXAMPLES = (
+    ("torchfast rewrite train.py", "the change as a diff, and why the rest is left"),
+    ("torchfast rewrite train.py --apply", "write it; `torchfast undo` takes it back"),
+    ("torchfast rewrite train.py --level bitwise", "only what changes no result by a bit"),
+    ("torchfast rewrite train.py --select DEFAULT,sdpa", "with a rule named, whether it pays or not"),
+    ("torchfast rewrite train.py --verify -- --epochs 2", "run both: is it faster, and the same?"),
+)
+
+
+@click.command(cls=ScriptCommand, examples=EXAMPLES)
 @with_selection
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How findings and the change are told.",
+)
 @click.option("--diff", is_flag=True, help="Show the lines that only move, too: a diff for patch or git apply.")
 @click.option("--apply", is_flag=True, help="Write the files.")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for each change, and write those that are wanted.")
-@click.option("--patch", metavar="FILE", help="Write the changes to this file, as a patch.")
-@click.option("--output", metavar="FILE", help="Write the result of one script to this file.")
+@click.option("--patch", metavar="FILE", shell_complete=files, help="Write the changes to this file, as a patch.")
+@click.option("--output", metavar="FILE", shell_complete=files, help="Write the result of one script to this file.")
 @click.option(
     "--verify", is_flag=True, help="Run both versions; with --apply, write only what is fit. The options below need it."
 )

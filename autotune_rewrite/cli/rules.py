@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from autotune_rewrite.cli.completing import one_rule
 from autotune_rewrite.cli.faults import Fault
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def rules(form: Literal["text", "markdown"]) -> None:
 
 
 @click.command()
-@click.argument("rule")
+@click.argument("rule", shell_complete=one_rule)
 def explain(rule: str) -> None:
     """Print the page of a rule."""
     from autotune_rewrite.report.pages import page

@@ -15,6 +15,7 @@ import click
 
 from autotune_rewrite.cli.faults import Fault
 from autotune_rewrite.cli.findings import say
+from autotune_rewrite.cli.helping import Explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 VerdictFormat = Literal["text", "json", "markdown"]
 
 
-class ScriptCommand(click.Command):
+class ScriptCommand(Explained):
     """A command that runs scripts: what follows the first ``--`` are their arguments, and reaches it as ``arguments``.
 
     Where it has an option ``--verify``, that is so with this option alone.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autotune_rewrite.cli.completing import LEVELS, files, one_of, rules
 from autotune_rewrite.cli.faults import Fault, not_empty
 
 if TYPE_CHECKING:
@@ -91,10 +92,11 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
         command(chosen=which, **others)
 
     selection = (
-        click.argument("paths", nargs=-1, metavar="[PATH...]", callback=_paths),
+        click.argument("paths", nargs=-1, metavar="[PATH...]", callback=_paths, shell_complete=files),
         click.option(
             "--level",
             metavar="LEVEL",
+            shell_complete=one_of(LEVELS),
             help="The farthest that results may differ: bitwise, random or precision (default).",
         ),
         click.option(
@@ -102,12 +104,25 @@ def with_selection(command: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             callback=_names,
             metavar="RULE,...",
+            shell_complete=rules,
             help="Run these rules only; DEFAULT and ALL are groups.",
         ),
-        click.option("--ignore", multiple=True, callback=_names, metavar="RULE,...", help="Do not run these rules."),
+        click.option(
+            "--ignore",
+            multiple=True,
+            callback=_names,
+            metavar="RULE,...",
+            shell_complete=rules,
+            help="Do not run these rules.",
+        ),
         click.option("--target-torch", metavar="VERSION", help="The oldest torch that the scripts run on."),
         click.option("--workers", type=int, metavar="N", help="Worker processes of a loader.  [default: 4]"),
-        click.option("--amp", metavar="FORM", help="Form of mixed precision: auto (default), bf16 or fp16."),
+        click.option(
+            "--amp",
+            metavar="FORM",
+            shell_complete=one_of(("auto", "bf16", "fp16")),
+            help="Form of mixed precision: auto (default), bf16 or fp16.",
+        ),
         click.option("--no-main-guard", is_flag=True, help="Put no code under `if __name__ == '__main__':`."),
         click.option(
             "--exclude",

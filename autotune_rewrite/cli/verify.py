@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from autotune_rewrite.cli.completing import files
 from autotune_rewrite.cli.faults import Fault, not_empty
 from autotune_rewrite.cli.running import (
     Running,
@@ -21,9 +22,17 @@ from autotune_rewrite.cli.running import (
 )
 from autotune_rewrite.errors import FileError
 
+EXAMPLES = (
+    ("torchfast verify a.py b.py", "run both in turn, for five minutes"),
+    ("torchfast verify a.py b.py -- --epochs 2", "with arguments of the scripts"),
+    ("torchfast verify a.py b.py --device simulated", "does the CUDA branch run? No GPU is needed"),
+    ("torchfast verify a.py b.py --records runs", "keep what the runs left behind"),
+    ("torchfast verify --from runs --margin 0.01", "judge that again"),
+)
 
-@click.command(cls=ScriptCommand)
-@click.argument("scripts", nargs=-1, metavar="ORIGINAL REWRITTEN", callback=not_empty)
+
+@click.command(cls=ScriptCommand, examples=EXAMPLES)
+@click.argument("scripts", nargs=-1, metavar="ORIGINAL REWRITTEN", callback=not_empty, shell_complete=files)
 @click.option(
     "--promise",
     type=click.Choice(["bitwise", "random", "precision"]),
