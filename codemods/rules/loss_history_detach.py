@@ -28,9 +28,9 @@ class LossHistoryDetach(Codemod):
         them, the activations. Memory grows with each iteration.
 
     When it is left:
-        The sum is differentiated: it is the loss. Other code may find the sum or list, and may train on it. It is
-        printed as it is, so that its text would lose ``grad_fn=…``, or something is done with it that is not known to
-        hide that. What is kept may be no tensor.
+        The sum is differentiated: it is the loss. Other code may find the sum or list, as it does what an object has,
+        and may train on it. It is printed as it is, so that its text would lose ``grad_fn=…``, or something is done
+        with it that is not known to hide that. What is kept may be no tensor.
 
     Results:
         The same values, bit for bit.

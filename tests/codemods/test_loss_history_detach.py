@@ -63,6 +63,36 @@ REWRITTEN = {
         "print(total.item())",
     ),
     "a list": ("losses = []", "losses.append(loss)", "losses.append(loss.detach())", "print(max(losses).item())"),
+    "a list of a dictionary": (
+        "history = {'train': [], 'val': []}",
+        "history['train'].append(loss)",
+        "history['train'].append(loss.detach())",
+        "print([each.item() for each in history['train']])",
+    ),
+    "a list of a dictionary that makes them": (
+        "from collections import defaultdict\n\nhistory = defaultdict(list)",
+        "history['train'].append(loss)",
+        "history['train'].append(loss.detach())",
+        "print(len(history['train']))",
+    ),
+    "a list of a dictionary of dictionaries": (
+        "history = {phase: {'loss': []} for phase in ('train', 'val')}",
+        "history['train']['loss'].append(loss)",
+        "history['train']['loss'].append(loss.detach())",
+        "print(len(history['train']['loss']))",
+    ),
+    "a sum of a dictionary": (
+        "sums = {'train': 0.0}",
+        "sums['train'] += loss",
+        "sums['train'] += loss.detach()",
+        "print(f'{sums[\"train\"]:.9f}')",
+    ),
+    "an item for each iteration": (
+        "losses = {}",
+        "losses[len(losses) + int(x.sum() * 0)] = loss",
+        "losses[len(losses) + int(x.sum() * 0)] = loss.detach()",
+        "print([each.item() for each in losses.values()])",
+    ),
     "a list by +=": ("losses = []", "losses += [loss]", "losses += [loss.detach()]", "print(len(losses))"),
     "a format of numbers alone": (
         "losses = []",
@@ -108,6 +138,27 @@ def test_a_loss_that_starts_as_a_number_is_a_tensor_after_its_backward() -> None
     check_rewrites(LossHistoryDetach, text, text.replace("total += loss", "total += loss.detach()"))
 
 
+def test_the_loss_that_a_function_of_each_iteration_returns() -> None:
+    step = "".join(f"    {line}\n" for line in STEP.replace("    ", "").splitlines())
+    text = f"{HEAD}def train(x):\n{step}    return loss\n\n\ntotal = 0.0\nfor x in loader:\n    total += train(x)\nprint(f'{{total:.9f}}')\n"
+    new = text.replace("+= train(x)", "+= train(x).detach()")
+
+    check_rewrites(LossHistoryDetach, text, new)
+    assert run_script(new) == run_script(text)
+
+
+FOUND = "other code may find '{}', and train on what it holds: keep loss.detach() where none does"
+METER = """\
+class Average:
+    def __init__(self):
+        self.sum, self.count = 0, 0
+
+    def update(self, value, n=1):
+        self.sum += value * n
+        self.count += n
+
+
+average = Average()"""
 SHOWN = "what becomes of '{}' may show whether it has a graph (line {}): use its item() there"
 LEFT = {
     "a sum is printed": (loop("total = 0", "total += loss", "print(total)"), SHOWN.format("total", N + 8)),
@@ -186,6 +237,35 @@ LEFT = {
         loop("logs = {'loss': []}\nlosses = logs['loss']", "losses.append(loss)", "print(logs)"),
         f"'losses' may have another name (line {N + 2})",
     ),
+    "the list of a dictionary has another name": (
+        loop("losses = []\nlogs = {'loss': losses}", "logs['loss'].append(loss)", "print(losses)"),
+        f"'logs' may have another name (line {N + 2})",
+    ),
+    "the list of a dictionary was read before": (
+        loop("logs = {'loss': []}\nlosses = logs['loss']", "logs['loss'].append(loss)", "print(losses)"),
+        f"'logs' may have another name, or be read before the loop (line {N + 2})",
+    ),
+    "the dictionary is printed": (
+        loop("logs = {'loss': []}", "logs['loss'].append(loss)", "print(logs)"),
+        SHOWN.format("logs", N + 8),
+    ),
+    "an object has the list": (
+        loop("model.losses = []", "model.losses.append(loss)", "print(len(model.losses))"),
+        FOUND.format("model.losses"),
+    ),
+    "an object has the sum": (
+        loop("model.loss = 0.0", "model.loss += loss", "print(model.loss.item())"),
+        FOUND.format("model.loss"),
+    ),
+    "an object has the sum that is assigned": (
+        loop("model.loss = 0.0", "model.loss = model.loss + loss", "print(model.loss.item())"),
+        FOUND.format("model.loss"),
+    ),
+    "an object adds it up": (
+        loop(METER, "average.update(loss, len(x))", "print(average.sum.item())"),
+        f"'average.update()' keeps the graph, and other code may train on it (line {N + 6}):"
+        " keep loss.detach() where none does",
+    ),
     "the list is the caller's": (
         f"{HEAD}def train(losses):\n    for x in loader:\n        loss = model(x).mean()\n        loss.backward()\n"
         "        losses.append(loss)\n",
@@ -213,6 +293,42 @@ SILENT = {
     ),
     "each iteration has a list of its own": (
         f"{HEAD}for x in loader:\n    losses = []\n    losses.append(model(x).mean())\n    losses[0].backward()\n"
+    ),
+    "a function returns the number beside the output": (
+        f"{HEAD}def train(x):\n    output = model(x)\n    loss = output.mean()\n    loss.backward()\n"
+        "    return output, loss.item()\n\n\ntotal = 0\nfor x in loader:\n    output, loss = train(x)\n    total += loss\n"
+    ),
+    "a function returns it detached beside the output": (
+        f"{HEAD}def train(x):\n    output = model(x)\n    loss = output.mean()\n    loss.backward()\n"
+        "    return output, loss.detach()\n\n\ntotal = 0\nfor x in loader:\n    output, loss = train(x)\n    total += loss\n"
+    ),
+    "an object keeps a number": loop("model.losses = []", "model.losses.append(loss.item())", ""),
+    "an object adds up numbers": loop(METER, "average.update(loss.item())", "print(average.sum)"),
+    "an item is the last one": loop("last = {}", "last['loss'] = loss", "print(last)"),
+    "each iteration has an object's list of its own": loop(
+        "model.losses = []", "model.losses = []; model.losses.append(loss)", "print(model.losses)"
+    ),
+    "an object's list is differentiated": loop(
+        "model.losses = []", "model.losses.append(model(x).mean())", "total = sum(model.losses)\ntotal.backward()"
+    ),
+    "an object's list is differentiated item by item": loop(
+        "model.losses = []",
+        "model.losses.append(model(x).mean())",
+        "parts = []\nfor each in model.losses:\n    parts.append(each)\ntorch.stack(parts).sum().backward()",
+    ),
+    "what a function returns of an object's list is differentiated": loop(
+        "def summed():\n    return sum(model.losses)\n\nmodel.losses = []",
+        "model.losses.append(model(x).mean())",
+        "summed().backward()",
+    ),
+    "what another attribute holds of it is differentiated": loop(
+        "model.losses = []",
+        "model.losses.append(model(x).mean())",
+        "model.total = sum(model.losses)\nmodel.total.backward()",
+    ),
+    "an array has numbers": loop("import numpy\n\nlosses = numpy.zeros(3)", "losses[len(x) - 4] = loss", ""),
+    "what an object adds up is differentiated": loop(
+        METER, "average.update(model(x).mean())", "average.sum.backward()"
     ),
     "nothing is trained": f"{HEAD}total = 0\nfor x in loader:\n    total += model(x).mean()\nprint(total)\n",
 }

@@ -202,3 +202,17 @@ def test_whether_what_comes_from_outside_carries_a_graph(given: str, carries: bo
     graphs = Graphs(known.flow, lambda _: False, lambda _: False, outside=True)
 
     assert (graphs.function(function, frozenset()).kept is not None) is carries
+
+
+@pytest.mark.parametrize(
+    ("returned", "given", "expected"),
+    [
+        pytest.param("y, y.detach()", "a", "returned", id="the first of two"),
+        pytest.param("y, y.detach()", "b", "", id="the second of two"),
+        pytest.param("(y, y.detach()) if x else (y.detach(), y)", "b", "returned", id="not written out"),
+        pytest.param("y, *rest", "b", "returned", id="of any length"),
+        pytest.param("y, (y.detach(), 1)", "b", "", id="a pair in a pair"),
+    ],
+)
+def test_which_item_of_a_tuple_that_a_function_returns(returned: str, given: str, expected: str) -> None:
+    assert fate(f"def step(y, *rest):\n    return {returned}\na, b = step(model(x))\nreturn {given}") == expected

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import ast
+    from collections.abc import Callable
+
+
+WHOLE = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Course:
     """The first place that returns one."""
     trained: ast.AST | None = None
     """The first place that computes gradients from one."""
+    parts: frozenset[tuple[int, int]] = frozenset()
+    """Where in what is returned: the length of a tuple and the position in it; ``WHOLE`` where that is not known."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -40,4 +46,12 @@ class Course:
             self.kept or other.kept,
             self.returned or other.returned,
             self.trained or other.trained,
+            self.parts | other.parts,
         )
+
+
+def items(value: ast.expr, carries: Callable[[ast.expr], bool]) -> frozenset[tuple[int, int]]:
+    """The ``parts`` of what is returned."""
+    if not isinstance(value, ast.Tuple) or any(isinstance(each, ast.Starred) for each in value.elts):
+        return frozenset({WHOLE})
+    return frozenset((len(value.elts), at) for at, each in enumerate(value.elts) if carries(each))

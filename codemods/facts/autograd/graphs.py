@@ -25,7 +25,7 @@ from codemods.dataflow.values import (
     without_none,
 )
 from codemods.facts.autograd.carriers import hands_out, may_carry, passes_on
-from codemods.facts.autograd.courses import Course
+from codemods.facts.autograd.courses import Course, items
 from codemods.facts.training.iterations import called_functions, is_backward
 from codemods.library.drawing import samples_without_graph
 from codemods.library.kinds import Kind, has_integers, kind
@@ -142,6 +142,10 @@ class Graphs:
         walk.run(statements)
         return found
 
+    def carries(self, module: Module, node: ast.expr, names: frozenset[str]) -> bool:
+        """Whether an expression may carry a graph where these names do before its statement."""
+        return self._walk(module, module.statement(node), names).carries(node)
+
     def after(self, module: Module, last: ast.stmt, course: Course) -> Course:
         """The course of everything in the function that may run after some statements.
 
@@ -187,6 +191,7 @@ class _Walk(ForwardAnalysis[_Held]):
         self._ever = set(_carrying(names))
         self._kept: ast.AST | None = None
         self._returned: ast.Return | None = None
+        self._parts: frozenset[tuple[int, int]] = frozenset()
         self._trained: ast.AST | None = None
         self._here: ast.stmt | None = None
         """The statement that is followed."""
@@ -197,7 +202,7 @@ class _Walk(ForwardAnalysis[_Held]):
     def course(self) -> Course:
         jumped = None if self.jumped is None else _carrying(self.jumped)
         ever = frozenset(self._ever)
-        return Course(_carrying(self.names), jumped, ever, self._kept, self._returned, self._trained)
+        return Course(_carrying(self.names), jumped, ever, self._kept, self._returned, self._trained, self._parts)
 
     # Statements.
 
@@ -222,8 +227,19 @@ class _Walk(ForwardAnalysis[_Held]):
         return _Held.CARRIES if held is _Held.OUTSIDE and is_tensor else held
 
     def unpacked(self, node: ast.expr, count: int) -> Sequence[_Held]:
+        parts = self._returned_parts(node) if isinstance(node, ast.Call) else None
+        if parts is not None and all(length == count for length, _ in parts):
+            return [_Held.CARRIES if (count, each) in parts else _Held.NONE for each in range(count)]
         rest = _Held.NONE if self._gives_indices(node, is_unpacked=True) else self.element(node)
         return [self.element(node), *[rest] * (count - 1)]
+
+    def _returned_parts(self, call: ast.Call) -> frozenset[tuple[int, int]] | None:
+        """Which parts of the tuple carry one that functions of the project return; None where others may be called."""
+        functions = called_functions(self._flow, call)
+        is_whole = self._is_closure(call) or self._graphs.makes(call)
+        if is_whole or not functions or len(functions) != len(self._flow.values(call.func)):
+            return None
+        return frozenset().union(*[self._course_of(each, call).parts for each in functions])
 
     def augmented(self, statement: ast.AugAssign) -> _Held:
         target = statement.target
@@ -267,6 +283,7 @@ class _Walk(ForwardAnalysis[_Held]):
     def returned(self, statement: ast.Return) -> None:
         if statement.value is not None and self.carries(statement.value):
             self._returned = self._returned or statement
+            self._parts |= items(statement.value, self.carries)
 
     def _put_into(self, container: ast.expr, place: ast.AST) -> None:
         """Notes that a container takes up a tensor that carries a graph."""
@@ -433,9 +450,12 @@ class _Walk(ForwardAnalysis[_Held]):
         is_part = any(isinstance(each, ast.Slice) for each in getattr(index, "elts", ()))
         return is_part or any(isinstance(each, SomeTensor) for each in self._flow.values(node))
 
+    def _is_closure(self, call: ast.Call) -> bool:
+        """Whether the function that is called reads a name around it that carries a graph."""
+        return isinstance(call.func, ast.Name) and self.names.get(call.func.id) is _Held.CARRIES
+
     def _call_carries(self, call: ast.Call, *, operand: bool) -> bool:
-        is_closure = isinstance(call.func, ast.Name) and self.names.get(call.func.id) is _Held.CARRIES
-        if self._graphs.makes(call) or is_closure:
+        if self._graphs.makes(call) or self._is_closure(call):
             return True
         callees = self._flow.values(call.func)
         if callees and all(map(samples_without_graph, callees)):

@@ -10,40 +10,28 @@ from typing import TYPE_CHECKING
 from codemods.dataflow.names import bound_names, declared_outer
 from codemods.dataflow.signatures import signature
 from codemods.dataflow.source import unparsed
-from codemods.dataflow.values import Choice, Container, Literal, Made, Plain, Tensor
+from codemods.dataflow.values import Container, Made, Tensor
 from codemods.facts.autograd.courses import Course
 from codemods.facts.loops import place
 from codemods.facts.numbers import is_without_dimensions
 from codemods.facts.precision.floats import unscaled
-from codemods.facts.reach import own, stores, switches_gradients_off
+from codemods.facts.reach import own, stores
 from codemods.facts.reason import HERE, Reason, at
+from codemods.facts.training.collecting import collected
+from codemods.facts.training.graph_keeping import History, KeptGraph
 from codemods.facts.training.graph_obstacles import GraphObstacles
-from codemods.facts.training.iterations import EventKind, is_backward
+from codemods.facts.training.histories_of_objects import of_object, through_method
+from codemods.facts.training.iterations import is_backward
 from codemods.facts.training.shown_graphs import Shown
-from codemods.facts.training.totals import added
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codemods.dataflow.source import Module
     from codemods.facts.autograd.graphs import Graphs
     from codemods.facts.script import Script
     from codemods.facts.training.totals import Loop
 
-_NEW = frozenset({"builtins.list", "builtins.float", "builtins.int", "collections.deque"})
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """A statement of a training loop that adds a tensor with a graph to a sum, or puts it into a list."""
-
-    module: Module
-    statement: ast.stmt
-    name: str
-    """Of the sum or list."""
-    tensor: ast.expr
-    """What is to be detached."""
-    why_not: Reason | None
+_NEW = frozenset({"builtins.list", "builtins.float", "builtins.int", "collections.deque", "collections.defaultdict"})
 
 
 def histories(script: Script) -> Iterator[History]:
@@ -56,42 +44,33 @@ def histories(script: Script) -> Iterator[History]:
         loop = iteration.owner
         if not isinstance(loop, (ast.For, ast.While)) or not module.holds(loop):
             continue
-        if not any(event.frame is module.function(loop) for event in iteration.of(EventKind.BACKWARD)):
-            continue
         for statement in own(loop, ast.stmt):
-            pair = _kept(statement)
-            if pair is not None and statement not in seen:
-                seen.add(statement)
-                found = _History(script, loop, statement, *pair).outcome()
-                if found is not None:
-                    yield found
+            found = None if statement in seen else _found(script, loop, statement)
+            seen.add(statement)
+            if found is not None:
+                yield found
 
 
-def _kept(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The name of a sum or list, and what the statement adds to it or puts into it."""
-    match statement:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [value], [])):
-            return name, value
-        case ast.AugAssign(ast.Name(name), ast.Add(), ast.List([value])):
-            return name, value
-        case ast.AugAssign(value=ast.List() | ast.ListComp()):
-            return None
-    return added(statement)
+def _found(script: Script, loop: Loop, statement: ast.stmt) -> History | None:
+    found = collected(statement, loop)
+    if found is None:
+        return through_method(script, loop, statement)
+    if isinstance(found.owner, ast.Subscript) and _is_array(script, found.root):
+        return None
+    if isinstance(found.root, ast.Name):
+        return _History(script, loop, statement, found).outcome()
+    return of_object(script, loop, statement, found)
+
+
+def _is_array(script: Script, node: ast.expr) -> bool:
+    """Whether it is an array of NumPy, whose items are numbers."""
+    values = script.flow.values(node)
+    return bool(values) and all(isinstance(each, Made) and each.name.startswith("numpy.") for each in values)
 
 
 @dataclass(frozen=True, eq=False)
-class _History:
-    """A statement that may keep a graph."""
-
-    script: Script
-    loop: Loop
-    statement: ast.stmt
-    name: str
-    value: ast.expr
-
-    @property
-    def _module(self) -> Module:
-        return self.script.module
+class _History(KeptGraph):
+    """A statement that may keep a graph in a sum or list that a name leads to."""
 
     @property
     def _later(self) -> Graphs:
@@ -100,48 +79,35 @@ class _History:
 
     def outcome(self) -> History | None:
         """What is kept, with the reason against it; None where it is nothing with a graph, or a part of the loss."""
-        if self._is_without_gradients() or not self._carries() or not self._lasts():
+        if self.is_without_gradients() or not self.carries() or not self._lasts():
             return None
-        after = self._later.after(self._module, self.statement, self._start())
+        after = self._later.after(self.module, self.statement, self._start())
         if isinstance(after.trained, ast.Call) and is_backward(self.script.flow, after.trained):
             return None
         why_not = self._why_unsure() or self._why_escapes(after) or self._why_named_twice() or self._why_shown(after)
-        return History(self._module, self.statement, self.name, self._innermost(), why_not)
+        return History(self.module, self.statement, self.written, self.innermost(), why_not)
 
     def _start(self) -> Course:
-        return Course(at_end=frozenset({self.name}), ever=frozenset({self.name}))
-
-    def _is_without_gradients(self) -> bool:
-        flow = self.script.flow
-        return any(switches_gradients_off(flow, each) for each in self._module.ancestors(self.statement))
-
-    def _carries(self) -> bool:
-        """Whether what is kept may carry a graph."""
-        graphs = self.script.whole.graph_uses.of_models
-        names = graphs.before_each(self._module, self.loop.body).get(self.statement)
-        if names is None:
-            return False
-        course = graphs.statements(self._module, [self.statement], names - {self.name})
-        return self.name in course.at_end or course.kept is not None
+        return Course(at_end=frozenset({self.root}), ever=frozenset({self.root}))
 
     def _lasts(self) -> bool:
         """Whether the next pass still has what one has kept where it comes to the statement."""
-        start = frozenset({self.name})
-        before = self._later.before_each(self._module, self.loop.body, start).get(self.statement, frozenset())
-        return self.name in before & self._later.statements(self._module, self.loop.body, start).names
+        start = frozenset({self.root})
+        before = self._later.before_each(self.module, self.loop.body, start).get(self.statement, frozenset())
+        return self.root in before & self._later.statements(self.module, self.loop.body, start).names
 
     def _why_unsure(self) -> Reason | None:
-        node = self._innermost()
+        node = self.innermost()
         values = self.script.flow.values(node)
         is_tensor = bool(values) and all(isinstance(each, Tensor) for each in values)
         if not is_tensor and not self._is_differentiated(node):
             text = f"whether '{unparsed(node)}' is a tensor is not known ({HERE})"
-            return Reason("unknown-number", text, (at(self._module, node),))
+            return Reason("unknown-number", text, (at(self.module, node),))
         return None
 
     def _is_differentiated(self, node: ast.expr) -> bool:
         """Whether a statement that always runs with this one calls ``backward`` of it: it is a tensor."""
-        written, suite = unparsed(node), self._module.suite(self.statement)
+        written, suite = unparsed(node), self.module.suite(self.statement)
         index = next(at for at, each in enumerate(suite) if each is self.statement)
         for around in (reversed(suite[:index]), itertools.takewhile(_is_simple, suite[index + 1 :])):
             for each in around:
@@ -151,30 +117,16 @@ class _History:
                     break
         return False
 
-    def _innermost(self) -> ast.expr:
-        """The one tensor of a product, or else all of what is kept."""
-        node = self.value
-        while isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
-            tensors = [each for each in (node.left, node.right) if not self._is_number(each)]
-            if len(tensors) != 1:
-                break
-            node = tensors[0]
-        return node
-
-    def _is_number(self, node: ast.expr) -> bool:
-        values = self.script.flow.values(node)
-        return bool(values) and all(isinstance(each, (Literal, Plain, Choice)) for each in values)
-
     def _why_escapes(self, after: Course) -> Reason | None:
         """Why code that is not followed, or that trains, may find it."""
-        flow, module = self.script.flow, self._module
+        flow, module = self.script.flow, self.module
         function = module.function(self.statement)
         if function is not None and (
-            self.name in signature(function).names
-            or self.name in declared_outer(function)
-            or self.name not in bound_names(function)
+            self.root in signature(function).names
+            or self.root in declared_outer(function)
+            or self.root not in bound_names(function)
         ):
-            text = f"'{self.name}' is not of this function alone, and other code may train on it"
+            text = f"'{self.root}' is not of this function alone, and other code may train on it"
             return Reason("graph-escapes", text)
         found = after.trained or after.kept
         if found is None:
@@ -184,26 +136,26 @@ class _History:
                 return obstacles.of_result(function)
         if found is None:
             return None
-        text = f"'{self.name}' leaves the loop's code, and may be trained on ({HERE})"
+        text = f"'{self.written}' leaves the loop's code, and may be trained on ({HERE})"
         return Reason("graph-escapes", text, (place(flow, found),))
 
     def _why_shown(self, after: Course) -> Reason | None:
         """Why a reader would see that it has no graph."""
-        is_sum = not isinstance(self.statement, ast.Expr)
-        is_number = is_sum and is_without_dimensions(self.script.flow, self._module, self._innermost())
-        names, function = after.ever | {self.name}, self._module.function(self.statement)
+        is_sum = isinstance(self.found.owner, ast.Name) and not isinstance(self.statement, ast.Expr)
+        is_number = is_sum and is_without_dimensions(self.script.flow, self.module, self.innermost())
+        names, function = after.ever | {self.root}, self.module.function(self.statement)
         shown = Shown(self.script.whole.graph_uses, is_number)
-        found = shown.find(self._module, function, names)
+        found = shown.find(self.module, function, names)
         if found is None and after.returned is not None and function is not None:
             found = shown.of_result(function, names)
         if found is None:
             return None
-        text = f"what becomes of '{self.name}' may show whether it has a graph ({HERE}):"
+        text = f"what becomes of '{self.root}' may show whether it has a graph ({HERE}):"
         return Reason("graph-shown", text, (place(self.script.flow, found),), remedy="use its item() there")
 
     def _is_alone(self, name: ast.Name) -> bool:
         """Whether what a statement gives the name is new, and of this name alone."""
-        match self._module.statement(name):
+        match self.module.statement(name):
             case ast.AugAssign():
                 return True
             case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
@@ -218,6 +170,9 @@ class _History:
     def _is_new(self, node: ast.expr) -> bool:
         called = {each.name for each in self.script.flow.values(node.func)} if isinstance(node, ast.Call) else set()
         is_made = called and all(each.startswith("torch.") or each in _NEW for each in called)
+        items = node.values if isinstance(node, ast.Dict) else [node.value] if isinstance(node, ast.DictComp) else None
+        if items is not None:
+            return None not in getattr(node, "keys", ()) and all(map(self._is_new, items))
         return bool(is_made) or isinstance(node, (ast.Constant, ast.UnaryOp, ast.BinOp, ast.List))
 
     def _is_list(self, node: ast.expr) -> bool:
@@ -229,18 +184,20 @@ class _History:
 
     def _why_named_twice(self) -> Reason | None:
         """Why other code may hold the list: something reads it before the loop, or it may be an object of its own."""
-        match self.statement:
-            case ast.Expr(ast.Call(ast.Attribute(owner))) if not self._is_list(owner):
-                text = f"'{self.name}' is not known to be a list, and may train on it ({HERE})"
-                return Reason("graph-escapes", text, (at(self._module, owner),))
-        for each in own(self._module.function(self.loop) or self._module.tree, ast.Name):
-            if each.id == self.name and isinstance(each.ctx, ast.Store) and not self._is_alone(each):
-                text = f"'{self.name}' may have another name ({HERE})"
-                return Reason("graph-escapes", text, (at(self._module, each),))
-            is_before = each.id == self.name and isinstance(each.ctx, ast.Load) and each.lineno < self.loop.lineno
-            if is_before and isinstance(self.statement, ast.Expr):
-                text = f"'{self.name}' may have another name, or be read before the loop ({HERE})"
-                return Reason("graph-escapes", text, (at(self._module, each),))
+        owner, is_sum = self.found.owner, isinstance(self.found.owner, ast.Name)
+        if isinstance(self.statement, ast.Expr):
+            is_sum = False
+            if not self._is_list(owner):
+                text = f"'{self.written}' is not known to be a list, and may train on it ({HERE})"
+                return Reason("graph-escapes", text, (at(self.module, owner),))
+        for each in own(self.module.function(self.loop) or self.module.tree, ast.Name):
+            if each.id == self.root and isinstance(each.ctx, ast.Store) and not self._is_alone(each):
+                text = f"'{self.root}' may have another name ({HERE})"
+                return Reason("graph-escapes", text, (at(self.module, each),))
+            is_before = each.id == self.root and isinstance(each.ctx, ast.Load) and each.lineno < self.loop.lineno
+            if is_before and not is_sum:
+                text = f"'{self.root}' may have another name, or be read before the loop ({HERE})"
+                return Reason("graph-escapes", text, (at(self.module, each),))
         return None
 
 

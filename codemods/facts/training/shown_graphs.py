@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.len", "builtins.bool", "math.isnan", "math.isfinite"})
 _WITHOUT = frozenset({"item", "tolist", "detach", "data", "size", "shape", "dtype", "device", "dim", "numel"})
 """Attributes and methods in which nothing of a graph is left."""
-_OF_LISTS = frozenset({"append", "extend", "clear"})
+_OF_LISTS = frozenset({"append", "extend", "clear", "keys"})
+_HAND_OUT_OF_DICTIONARIES = frozenset({"items", "values", "get"})
 _ASK_FOR_GRAPH = frozenset({"register_hook", "retain_grad", "requires_grad_", "backward", "numpy"})
 _HAND_OUT = frozenset(
     f"builtins.{name}" for name in ("list", "tuple", "zip", "enumerate", "sorted", "reversed", "iter")
@@ -113,6 +114,10 @@ class Shown:
                 return None
             case ast.Subscript(value) if value is node:
                 return self._shows(module, above, names, is_boxed=False)
+            case ast.AugAssign(target) if target is node:
+                return None
+            case ast.Assign(targets) if node in targets or node is not above.value:
+                return None
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
                 return None if _binds(above) <= names else above
             case ast.For(target, iterable) if iterable is node:
@@ -135,6 +140,8 @@ class Shown:
 
     def _of_method(self, module: Module, method: ast.Attribute, names: frozenset[str]) -> ast.AST | None:
         call = module.parent(method)
+        if isinstance(call, ast.Call) and call.func is method and method.attr in _HAND_OUT_OF_DICTIONARIES:
+            return self._shows(module, call, names, is_boxed=True)
         is_known = isinstance(call, ast.Call) and call.func is method and operator(method.attr) is not None
         if not is_known or method.attr in _ASK_FOR_GRAPH or not isinstance(call, ast.Call):
             return method
