@@ -1008,9 +1008,9 @@ def test_help_says_where_the_arguments_of_scripts_go(torchfast: Run, command: st
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a.py",), "verify takes two scripts, or --from with records, but got 1"),
-        ((), "verify takes two scripts, or --from with records, but got 0"),
-        (("a.py", "b.py", "c.py"), "verify takes two scripts, or --from with records, but got 3"),
+        (("a.py",), "verify takes two scripts, or one with --base, or --from with records, but got 1"),
+        ((), "verify takes two scripts, or one with --base, or --from with records, but got 0"),
+        (("a.py", "b.py", "c.py"), "verify takes two scripts, or one with --base, or --from with records, but got 3"),
         (("a.py", "b.py", "--pairs", "x"), "Invalid value for '--pairs': 'x' is not a valid integer."),
         (("a.py", "b.py", "--device", "tpu"), "Invalid value for '--device': 'tpu' is not one of "),
         (("a.py", "b.py", "--seed"), "Option '--seed' requires an argument."),

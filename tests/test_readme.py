@@ -131,6 +131,7 @@ CODES = {
     "torchfast config train.py": 0,
     "torchfast profile train.py --format json > profile.json && torchfast check train.py --profile profile.json": 1,
     "torchfast profile train.py": 0,
+    "torchfast verify --base main train.py": 2,  # there is no repository
 }
 """The exit codes of what runs no script twice."""
 RUNNING = {

@@ -7,8 +7,9 @@ import shlex
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -86,6 +87,19 @@ class Running:
     markdown: Path | None
     given: tuple[str, ...]
     """The options that were given, as they are written."""
+
+    @contextmanager
+    def plan_since(self, revision: str, original: Path, rewritten: Path) -> Iterator[Plan]:
+        """The plan for a script as it was at a git revision, with its project, and another as it is now.
+
+        Raises:
+            FileError: There is no such script or revision.
+        """
+        from autotune_rewrite.project.revisions import at_revision
+
+        with TemporaryDirectory(prefix="torchfast-") as folder:
+            base = at_revision(original, revision, Path(folder).resolve(), now=rewritten)
+            yield replace(self.plan(base.text, rewritten), base=base)
 
     def plan(self, original: Path, rewritten: Path) -> Plan:
         """The plan for two scripts."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,10 +24,16 @@ from autotune_rewrite.cli.running import (
 )
 from autotune_rewrite.errors import FileError
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from autotune_rewrite.verify import Plan
+
 EXAMPLES = (
     ("torchfast verify a.py b.py", "run both in turn, for five minutes"),
     ("torchfast verify a.py b.py -- --epochs 2", "with arguments of the scripts"),
     ("torchfast verify a.py b.py --device simulated", "does the CUDA branch run? No GPU is needed"),
+    ("torchfast verify --base main train.py", "a git revision against the working tree"),
     ("torchfast verify a.py b.py --records runs", "keep what the runs left behind"),
     ("torchfast verify --from runs --margin 0.01", "judge that again"),
 )
@@ -40,13 +48,27 @@ EXAMPLES = (
 )
 @with_running
 @click.option(
+    "--base",
+    metavar="REV",
+    help="Run the script as it was at this git revision, with its project, against that of the working tree.",
+)
+@click.option(
     "--from", "saved", type=click.Path(path_type=Path), metavar="DIR", help="Run nothing: judge these records again."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True)
-def verify(
-    *, scripts: tuple[str, ...], promise: str | None, saved: Path | None, form: VerdictFormat, running: Running
+def verify(  # noqa: PLR0913 - the command line has these options
+    *,
+    scripts: tuple[str, ...],
+    promise: str | None,
+    base: str | None,
+    saved: Path | None,
+    form: VerdictFormat,
+    running: Running,
 ) -> None:
-    """Run two scripts in pairs of fresh processes: is the second faster, and does it compute the same?"""
+    """Run two scripts in pairs of fresh processes: is the second faster, and does it compute the same?
+
+    With --base, one script is enough: it is compared with what it was, as the whole project was, at that revision.
+    """
     from autotune_rewrite.verify import VerifyError
 
     if promise is not None:
@@ -54,15 +76,25 @@ def verify(
     verifier = Verifier(running)
     try:
         if saved is not None:
+            if base is not None:
+                raise Fault("--base cannot be followed with --from: nothing is run")
             judgement = verifier.again(scripts, saved)
         else:
-            if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
-                raise Fault(f"verify takes two scripts, or --from with records, but got {len(scripts)}")
-            files = [module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
-            judgement, _ = verifier(running.plan(*files), probe=False)
+            with _plan(scripts, base, running) as plan:
+                judgement, _ = verifier(plan, probe=False)
         verifier.show(judgement, form)
     except (VerifyError, FileError) as error:
         raise Fault(str(error)) from error
     if form == "json":
         click.echo(json.dumps(judgement_as_json(judgement), indent=2))
     sys.exit(judgement.exit_code)
+
+
+def _plan(scripts: tuple[str, ...], base: str | None, running: Running) -> AbstractContextManager[Plan]:
+    """What is to be compared."""
+    if base is not None and len(scripts) == 1:
+        scripts = scripts * 2
+    if len(scripts) != 2:  # noqa: PLR2004 - an original and a rewritten one
+        raise Fault(f"verify takes two scripts, or one with --base, or --from with records, but got {len(scripts)}")
+    files = [module_file(script) if running.choices.get("module") else Path(script) for script in scripts]
+    return nullcontext(running.plan(*files)) if base is None else running.plan_since(base, *files)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotune_rewrite.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def has_uncommitted_changes(path: str) -> bool:
@@ -58,17 +63,44 @@ def _lines(first: int, number: int) -> range:
 
 def _git(directory: Path, *arguments: str) -> str | None:
     """What git says in a directory; None where it fails."""
+    try:
+        return said(directory, *arguments)
+    except GitError:
+        return None
+
+
+class GitError(Exception):
+    """Why git does not do what it was asked for, in a line."""
+
+
+def said(directory: Path, *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None) -> str:
+    """What git says in a directory; it changes nothing there, not even what its index knows of files.
+
+    Args:
+        directory: Where it is asked.
+        arguments: Its command.
+        stdin: What it reads.
+        environment: Variables that it gets besides.
+
+    Raises:
+        GitError: It is not there, or refuses.
+    """
     # A hook's git names its own index and repository in the environment, which hold there and nowhere else.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         ended = subprocess.run(  # noqa: S603 - fixed words and a path
             ["git", "-C", str(directory), *arguments],  # noqa: S607 - the user's git
-            env=environment,
+            env={**own, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **(environment or {})},
+            input=stdin,
             capture_output=True,
             check=True,
             text=True,
             errors="surrogateescape",
         )
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    except OSError as error:
+        message = "git is not installed" if shutil.which("git") is None else f"git cannot be run: {error.strerror}"
+        raise GitError(message) from error
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.strip().splitlines() or [f"git {arguments[0]} failed"]
+        raise GitError(lines[0].removeprefix("fatal: ").removeprefix("error: ")) from error
     return ended.stdout

@@ -243,6 +243,8 @@ def _screen(judgement: Judgement, width: int) -> Iterator[RenderableType]:
     head = _wrapped(headline(judgement), width, f"bold {colour}")
     head.highlight_words(["NOT CHECKED"], "bold reverse red")
     yield head
+    if judgement.base is not None:
+        yield _wrapped(f"{judgement.base.then} beside {judgement.base.now}", width)
     if judgement.run == "ok":
         yield from (_wrapped(f"  {name}  {ratio}", width) for name, ratio in ratios(judgement))
         if judgement.break_even is not None:

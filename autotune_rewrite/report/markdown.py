@@ -19,9 +19,11 @@ def as_markdown(judgement: Judgement, original: Path | str, rewritten: Path | st
 
     Args:
         judgement: What to say.
-        original: The name of the original script.
-        rewritten: The name of the rewritten script.
+        original: The name of the original script, where the judgement has none.
+        rewritten: The name of the rewritten script, likewise.
     """
+    if judgement.base is not None:
+        original, rewritten = judgement.base.then, judgement.base.now
     return "\n\n".join(_blocks(judgement, str(original), str(rewritten)))
 
 

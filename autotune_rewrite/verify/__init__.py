@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autotune_rewrite.verify import records as stored
 from autotune_rewrite.verify import turns
 from autotune_rewrite.verify.comparison import Comparison
-from autotune_rewrite.verify.judgement import Judgement, judge, judge_failure
+from autotune_rewrite.verify.judgement import Base, Judgement, judge, judge_failure
 from autotune_rewrite.verify.plan import FIRST_LOOK, Plan, Side, Turn, VerifyError
 from autotune_rewrite.verify.records import Run
 from autotune_rewrite.verify.run import probe, run_in_turns, run_script
@@ -119,9 +119,17 @@ def judged(plan: Plan, runs: list[Run], environment: Environment) -> Judgement:
         written=tuple(written),
         copies=copies,
         sized=plan.sized,
+        base=_base(plan),
         interrupted=interrupted,
         captured_only=plan.simulated is not None and any(run.compiles for run in runs),
     )
+
+
+def _base(plan: Plan) -> Base | None:
+    if plan.base is None:
+        return None
+    then = plan.base
+    return Base(then.name, then.commit, str(then.typed), str(plan.rewritten), then.uncommitted)
 
 
 @dataclass(slots=True)

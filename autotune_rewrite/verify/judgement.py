@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from autotune_rewrite.project.revisions import named
 from autotune_rewrite.verify.equality import Equality, judge_equality
 from autotune_rewrite.verify.statistics.measurement import UNSTEADY, Figures
 
@@ -55,6 +56,31 @@ ADVICE: dict[Outcome, str] = {
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 NO_GPU = re.compile(r"Found no NVIDIA driver|No CUDA GPUs are available|Torch not compiled with CUDA enabled")
 NOT_TIMED: tuple[Speed, str] = ("not-checked", f"{SIMULATED}, which says nothing about speed.")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What was compared, where the original is that of a git revision."""
+
+    revision: str
+    """As the user named it."""
+    commit: str
+    original: str
+    """The script at that commit."""
+    rewritten: str
+    """That of the working tree."""
+    uncommitted_changes: bool
+    """Whether the working tree has some."""
+
+    @property
+    def then(self) -> str:
+        """The original: ``train.py at 1a2b3c4 (main~2)``."""
+        return f"{self.original} at {named(self.commit, self.revision)}"
+
+    @property
+    def now(self) -> str:
+        """What stands beside it."""
+        return f"{self.rewritten} in the working tree{', with uncommitted changes' * self.uncommitted_changes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +141,8 @@ class Judgement:
     """Whether the user ended it early: judged is what had been seen by then."""
     left_running: int = 0
     """Processes that runs left behind, and that were ended, at most."""
+    base: Base | None = None
+    """The revision of the original; None: it is a script of now."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Rules that a rewrite gave up because of what their changes did, each with that in a sentence."""
 

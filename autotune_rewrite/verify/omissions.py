@@ -215,7 +215,8 @@ def _passes(originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]
 
 
 def _files(plan: Plan, originals: Sequence[Run], rewritten: Sequence[Run]) -> Iterator[str]:
-    expected = [_general(run.files, plan.original) for run in originals]
+    original = plan.original if plan.base is None else plan.base.typed
+    expected = [_general(run.files, original) for run in originals]
     for name, files in expected[0].items():
         counts = [len(each.get(name, ())) for each in expected]
         for found in (_general(run.files, plan.rewritten).get(name, ()) for run in rewritten) if all(counts) else ():

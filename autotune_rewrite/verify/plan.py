@@ -11,7 +11,10 @@ import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from autotune_rewrite.project.revisions import Revision
 
 PromiseName = Literal["bitwise", "random", "precision", "training"]
 Device = Literal["auto", "cpu", "cuda", "simulated"]
@@ -57,6 +60,7 @@ class Plan:
     """Two scripts and how to compare them."""
 
     original: Path
+    """The file with its text."""
     rewritten: Path
     promise: PromiseName = "precision"
     """How far the results may differ."""
@@ -113,6 +117,8 @@ class Plan:
     """Leave each run's copy of the project where it is."""
     capability: str | None = None
     """Of the simulated device: below 8.0 mixed precision is in float16, with a gradient scaler."""
+    base: Revision | None = None
+    """The revision at which the original and its whole project are run; None: all as it is now."""
 
     @property
     def simulated(self) -> str | None:
@@ -166,12 +172,22 @@ class Plan:
         """Where the turn's script acts as if it lay."""
         text = self.script(turn)
         if turn.side == "original":
-            return text
+            return text if self.base is None else self.base.typed
         if self.script_directory is not None:
             return self.script_directory / text.name
         if self.module and not text.resolve().is_relative_to(Path.cwd().resolve()):
             return self.original  # a module has a name from where it is started only
         return text
+
+    def location(self, turn: Turn) -> Path:
+        """The same as an absolute path without links, as they were at the revision."""
+        if turn.side == "original" and self.base is not None:
+            return self.base.script
+        return self.place(turn).resolve()
+
+    def revision(self, turn: Turn) -> Revision | None:
+        """What the turn's project is taken back to; None: it is as it is now."""
+        return self.base if turn.side == "original" else None
 
     def check(self) -> None:
         """Refuses what cannot be verified, before anything runs.
@@ -182,8 +198,9 @@ class Plan:
         self._check_numbers()
         for script in (self.original, self.rewritten):
             check_script(script)
-        if self.module and not self.original.resolve().is_relative_to(Path.cwd().resolve()):
-            message = f"{self.original}: -m runs modules of the current directory: go to where python -m finds this one"
+        if self.module and not self.location(Turn("original", 0)).is_relative_to(Path.cwd().resolve()):
+            typed = self.place(Turn("original", 0))
+            message = f"{typed}: -m runs modules of the current directory: go to where python -m finds this one"
             raise VerifyError(message)
         if self.launcher and shutil.which(self.launcher[0], path=search_path()) is None:
             raise VerifyError(f"the launcher {self.launcher[0]} is not to be found")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from autotune_rewrite.project.revisions import Revision
 from autotune_rewrite.verify.plan import Kind, Plan, Side, Turn, VerifyError
 
 if TYPE_CHECKING:
@@ -211,8 +212,18 @@ def plan_of(values: Mapping[str, Any]) -> Plan:
         },
         "signatures": tuple((rule, tuple(patterns)) for rule, patterns in values["signatures"]),
         "time_budget": float(values["time_budget"]),
+        "base": None if values.get("base") is None else _revision_of(values["base"]),
     }
     return Plan(**known)
+
+
+def _revision_of(values: Mapping[str, Any]) -> Revision:
+    known = {
+        **values,
+        **{name: Path(values[name]) for name in ("top", "script", "typed", "folder")},
+        **{name: tuple(values[name]) for name in ("laid", "gone")},
+    }
+    return Revision(**known)
 
 
 def save(directory: Path, plan: Plan, environment: Environment, runs: Sequence[Run]) -> None:

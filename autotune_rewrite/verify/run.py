@@ -92,16 +92,17 @@ def run_script(  # noqa: PLR0913 - who runs more than the harness says so, and n
         harness: A file to run in the place of the harness, which has that run in another process, or does more.
         more: What that file is told beside the harness's configuration; ``places`` is where copies come from.
     """
-    text, typed = plan.script(turn), plan.place(turn)
-    started = Path.cwd()
-    with copied(typed, started, keep=plan.keep) as scratch:
-        script = scratch.place(typed.resolve())
-        if typed != text:
-            scratch.put(typed.resolve(), text)
+    text, own = plan.script(turn), plan.location(turn)
+    started, revision = Path.cwd(), plan.revision(turn)
+    with copied(own, started, top=plan.base.top if plan.base is not None else None, keep=plan.keep) as scratch:
+        if revision is not None:
+            scratch.go_back(revision)
+        elif plan.place(turn) != text:
+            scratch.put(own, text)
         for own, changed in plan.changed_modules(turn):
             _replaced(scratch, own, changed)
         scratch.settle()
-        config = _config(plan, turn, script, scratch, seconds)
+        config = _config(plan, turn, scratch.place(own), scratch, seconds)
         if more is not None:
             places = {str(copy): str(own) for own, copy in scratch.places.items()}
             config = {**config, **more, "places": places}  # type: ignore[typeddict-item]
@@ -227,7 +228,7 @@ def _config(
             "path": [str(directory)],
         }
     directories = [script.parent]
-    if typed.resolve().parent != plan.original.resolve().parent:
+    if plan.base is None and typed.resolve().parent != plan.original.resolve().parent:
         directories.append(plan.original.resolve().parent)
     # Relative where the user typed it so.
     argv = [str(script if typed.is_absolute() else typed), *plan.arguments]

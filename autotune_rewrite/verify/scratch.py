@@ -21,6 +21,8 @@ from autotune_rewrite.verify.records import File
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from autotune_rewrite.project.revisions import Revision
+
 COPIED_BYTES = 8 * 2**20
 """A larger file is linked."""
 COPIED_IN_ALL = 256 * 2**20
@@ -53,6 +55,8 @@ class Scratch:
     """The temporary directory that holds it."""
     places: dict[Path, Path] = field(default_factory=dict)
     """Where the directories that were copied lie, by their own paths."""
+    frames: list[tuple[Path, Path]] = field(default_factory=list)
+    """For each copy the topmost directory above it that is there, too, and where; paths below lie alike in both."""
     watched: dict[Path, Stamp] = field(default_factory=dict)
     """The user's own files, copied or linked to, as they were before the run; as many as cost little to watch."""
     watchable: int = SEEN_ENTRIES
@@ -77,16 +81,35 @@ class Scratch:
             text: The file with that content.
         """
         place = self.place(path)
-        self._own(place)
+        self._clear(place)
         place.write_bytes(text.read_bytes())
 
-    def _own(self, place: Path) -> None:
+    def go_back(self, revision: Revision) -> None:
+        """Gives the copy what lay there at a revision."""
+        for directory, copy in self.frames:
+            if not revision.top.is_relative_to(directory):
+                continue
+            top = copy / revision.top.relative_to(directory)
+            for name in revision.gone:
+                self._clear(top / name)
+                _prune(top / name, top)
+            for name in revision.laid:
+                self._clear(top / name)
+                _lay(revision.folder / name, top / name)
+
+    def _clear(self, place: Path) -> None:
         """Makes a place in the copy one that can be written to: above it are directories, and it is free."""
         for above in reversed(place.relative_to(self.root).parents[:-1]):
             directory = self.root / above
-            if directory.is_symlink():
+            if directory.is_symlink() and directory.is_dir():
                 _unfold(directory)
-        place.unlink(missing_ok=True)
+            elif not directory.is_dir():
+                directory.unlink(missing_ok=True)
+                directory.mkdir()
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
 
     def watch(self, path: Path, entries: int = SEEN_ENTRIES) -> None:
         """Remembers how a file or a directory of the user is now, with so many of the entries below it."""
@@ -129,21 +152,23 @@ class Scratch:
 
 
 @contextmanager
-def copied(script: Path, directory: Path, *, keep: bool = False) -> Iterator[Scratch]:
+def copied(script: Path, directory: Path, *, top: Path | None = None, keep: bool = False) -> Iterator[Scratch]:
     """Copies what a script finds around it: the directory that it is started in, and its own.
 
     Args:
-        script: The script.
+        script: The script; it need not be there yet.
         directory: Where it is started.
+        top: A directory above them up to which all is there, as links at least.
         keep: Leave the copy where it is.
     """
     scratch = Scratch(Path(mkdtemp(prefix="torchfast-")).resolve())
     script, directory = script.resolve(), directory.resolve()
+    own = next(each for each in script.parents if each.is_dir())
     try:
         try:
-            _copy(scratch, directory, "started")
-            if not script.is_relative_to(directory) or (_is_too_wide(directory) and script.parent != directory):
-                _copy(scratch, script.parent, "script")
+            _copy(scratch, directory, "started", top)
+            if not own.is_relative_to(directory) or (_is_too_wide(directory) and own != directory):
+                _copy(scratch, own, "script", top)
         except OSError as error:
             message = f"{error.filename or scratch.root}: {error.strerror or error}, when the project was copied"
             raise VerifyError(message) from error
@@ -195,7 +220,7 @@ def _seen(name: str, status: os.stat_result) -> tuple[str, int, int]:
     return name, status.st_mtime_ns, 0 if stat.S_ISDIR(status.st_mode) else status.st_size
 
 
-def _copy(scratch: Scratch, directory: Path, name: str) -> None:
+def _copy(scratch: Scratch, directory: Path, name: str, top: Path | None) -> None:
     """Copies a directory to where its relative paths, upwards too, lead to the same things.
 
     Nobody's project is a home, or holds all temporary files: there a run finds links.
@@ -203,12 +228,16 @@ def _copy(scratch: Scratch, directory: Path, name: str) -> None:
     if _is_too_wide(directory):
         copy = scratch.places[directory] = scratch.root / name / (directory.name or "root")
         copy.mkdir(parents=True)
+        scratch.frames.append((directory, copy))
         _link_entries(scratch, directory, copy, without=scratch.root.name)
         return
-    above = [parent for parent in list(directory.parents)[:LEVELS] if parent != Path(directory.anchor)]
+    is_below = top is not None and directory.is_relative_to(top)
+    levels = max(LEVELS, len(directory.relative_to(top).parts)) if top is not None and is_below else LEVELS
+    above = [parent for parent in list(directory.parents)[:levels] if parent != Path(directory.anchor)]
     place = scratch.root.joinpath(name, *(parent.name for parent in reversed(above)))
     place.mkdir(parents=True)
     copy = scratch.places[directory] = place / (directory.name or "root")
+    scratch.frames.append((above[-1], scratch.root / name / above[-1].name) if above else (directory, copy))
     _copy_tree(scratch, directory, copy)
     scratch.watchable = SEEN_ENTRIES
     below = directory
@@ -300,6 +329,22 @@ def _is_data(directory: Path) -> bool:
     except OSError:
         return True
     return len(names) > FILES_OF_CODE or "pyvenv.cfg" in names
+
+
+def _lay(source: Path, target: Path) -> None:
+    """Copies a file or a link, or links to a large file."""
+    if not source.is_symlink() and source.stat().st_size > COPIED_BYTES:
+        target.symlink_to(source)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _prune(place: Path, top: Path) -> None:
+    """Removes the directories above a place, up to a top one, in which nothing is left: git has none that are empty."""
+    for above in place.parents:
+        if above == top or any(above.iterdir()):
+            return
+        above.rmdir()
 
 
 def _unfold(link: Path) -> None:

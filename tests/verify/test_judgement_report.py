@@ -442,6 +442,7 @@ def test_what_was_written_past_the_copy_and_where_copies_are_is_said() -> None:
 def test_json_has_every_field_and_the_layouts_version() -> None:
     assert sorted(as_json(FULL)) == [
         "applied",
+        "base",
         "blamed",
         "break_even",
         "captured_only",
