@@ -1,7 +1,8 @@
 """Write what the documents say of the code from the code: ``python tests/regenerate_docs.py``.
 
-README.md has the table of the rules, docs/architecture.md a line for each module: the first of its docstring. The order
-of the lines is kept; a new module comes last of its package.
+README.md has the table of the rules, docs/rules a page for each, docs/guide/accuracy.md what README.md says of public code,
+docs/architecture.md a line for each module: the first of its docstring. The order of the lines is kept; a new module comes
+last of its package. What the guide's commands print is what they print today.
 """
 
 from __future__ import annotations
@@ -14,12 +15,24 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # the documents of this checkout, whichever is installed
 
-from autotune_rewrite.report.pages import markdown_table  # noqa: E402 - see above
+from autotune_rewrite.report.pages import PAGES, index, markdown_table, page  # noqa: E402 - see above
 from codemods.catalogue import RULES  # noqa: E402
+from tests import transcripts  # noqa: E402
 
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
+ACCURACY = ROOT / "docs" / "guide" / "accuracy.md"
+
+_RULES = """\
+# Rules
+
+Each rule has a page: why it is faster, when it is left, how results may differ, and examples. `torchfast explain RULE`
+prints the same. Rules are applied in this order. Those that are opt-in run only by name, or with `--select ALL`.
+
+"""
+"""What stands above the table in the index of the pages."""
+_OF_PUBLIC_CODE = re.compile(r"(?<=<!-- accuracy -->\n).*?(?=\n<!-- end of accuracy -->)", re.DOTALL)
 _TABLE_OF_RULES = re.compile(r"(?<=<!-- rules -->\n).*?(?=\n<!-- end of rules -->)", re.DOTALL)
 _MODULES = "## The modules"
 
@@ -51,6 +64,25 @@ def architecture() -> str:
     return before + heading + "\n".join(written) + "\n"
 
 
+def rule_pages() -> dict[Path, str]:
+    """The pages of the rules, and their index."""
+    table = index(RULES.values())
+    pages = {f"{name}.md": page(rule, PAGES) for name, rule in RULES.items()}
+    return {ROOT / PAGES / name: f"{text}\n" for name, text in {**pages, "README.md": f"{_RULES}{table}"}.items()}
+
+
+def accuracy() -> str:
+    """docs/guide/accuracy.md with what README.md says of public code."""
+    found = _OF_PUBLIC_CODE.search(README.read_text(encoding="utf-8"))
+    assert found is not None, "README.md has lost its marks around what it says of public code"
+    return _OF_PUBLIC_CODE.sub(lambda _: found[0], ACCURACY.read_text(encoding="utf-8"))
+
+
+def stale_pages() -> set[Path]:
+    """Pages of rules that are gone."""
+    return {*(ROOT / PAGES).glob("*.md")} - {*rule_pages()}
+
+
 def _module(line: str) -> str | None:
     """The module that a line of a table is about."""
     found = re.match(r"\| `([\w/]+\.py)` \|", line)
@@ -75,3 +107,11 @@ def said_of(module: str) -> str:
 if __name__ == "__main__":
     README.write_text(readme(), encoding="utf-8")
     ARCHITECTURE.write_text(architecture(), encoding="utf-8")
+    ACCURACY.write_text(accuracy(), encoding="utf-8")
+    (ROOT / PAGES).mkdir(exist_ok=True)
+    for path, text in rule_pages().items():
+        path.write_text(text, encoding="utf-8")
+    for path in stale_pages():
+        path.unlink()
+    for path in transcripts.PAGES:
+        path.write_text(transcripts.current(path.read_text(encoding="utf-8")), encoding="utf-8")

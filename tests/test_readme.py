@@ -1,6 +1,6 @@
 """README.md as written: its commands are run, and its tables are held against the program.
 
-So are the commands within the sentences of CONTRIBUTING.md.
+So are the commands of the site's guide, and those within the sentences of CONTRIBUTING.md.
 
 What needs a network is not run here: ``.ci/run`` installs the package and runs the first command of the page.
 """
@@ -29,6 +29,7 @@ from autotune_rewrite.verify.judgement import Speed
 from autotune_rewrite.verify.records import Outcome
 from autotune_rewrite.verify.run import HARNESS
 from codemods.catalogue import RULES
+from tests import transcripts
 from tests.conftest import NAIVE, ROOT, Answer
 
 if sys.version_info >= (3, 11):
@@ -45,9 +46,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, page: str = README) -> list[str]:
     """The page's code blocks in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def section(title: str) -> str:
@@ -96,23 +97,30 @@ for epoch in range(args.epochs):
 FASTER = TRAINING.replace("        time.sleep(0.02)\n", "")
 """The same losses, in a part of the time."""
 
+GUIDE = "\n".join(page.read_text(encoding="utf-8") for page in transcripts.PAGES)
 COMMANDS = [
     line.partition("  #")[0].strip()
-    for block in blocks("sh")
+    for block in (*blocks("sh"), *blocks("sh", GUIDE))
     for line in block.splitlines()
     if not line.startswith("#")
 ]
 INLINE = {
     " ".join(found.split())
-    for page in (README, (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    for found in re.findall(r"`(torchfast [^`]+)`", page)
-    if "my-rule" not in found
+    for page, pattern in (
+        (README, r"`(torchfast [^`]+)`"),
+        ((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), r"`(torchfast [^`]+)`"),
+        (GUIDE, r"`(torchfast \w+ [^`]+)`"),  # a command alone is only named there
+    )
+    for found in re.findall(pattern, page)
+    if "my-rule" not in found and not re.search("RULE|COMMAND|DIR|FILE", found)
 }
 """Commands within sentences."""
 
 CODES = {
     "torchfast rewrite train.py": 0,
     "torchfast rewrite src/ --apply": 0,
+    "torchfast rewrite train.py --apply": 0,
+    "torchfast check --format rdjson --exit-zero": 0,
     "torchfast rewrite train.py --interactive": 1,  # nobody answers
     "torchfast undo": 2,  # nothing was written
     "torchfast rewrite train.py --patch changes.patch": 0,
@@ -145,6 +153,7 @@ RUNNING = {
 }
 """What runs scripts."""
 INSTALLING = {
+    "pip install '.[verify]'",
     "pip install '.[verify]' && torchfast rewrite fixtures/mnist_feedforward/naive.py --verify -- --samples 12000 --test-samples 2000",
     "pip install '.[dev]' && pytest",
 }
@@ -278,7 +287,7 @@ def test_what_is_installed_first_is_run_by_the_checks_of_the_project() -> None:
         extra = re.fullmatch(r"pip install '\.\[(\w+)\]'", install)
         assert extra is not None
         assert extra[1] in PYPROJECT["project"]["optional-dependencies"]
-        assert re.search(rf"^{re.escape(command)}\b", checks, re.MULTILINE)
+        assert not command or re.search(rf"^{re.escape(command)}\b", checks, re.MULTILINE)
 
 
 # --- the exit codes -------------------------------------------------------------------------------------------------

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from functools import partial
+from posixpath import relpath
 from typing import TYPE_CHECKING
 
 from autotune_rewrite.report.diff import unified
-from codemods.codemod import Phase, Rewrites
+from codemods.codemod import Default, Phase, Rewrites
 from codemods.facts.causes import CAUSES, OF_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from codemods.codemod import Codemod, Leaves
+
+PAGES = "docs/rules"
+"""Where the pages lie in the repository."""
 
 _INDENTATION = " " * 4
 """Of a section's text under its heading."""
@@ -24,15 +29,20 @@ _WIDTH = 120
 _HEADER = ("Rule", "Farthest promise", "Default", "From torch", "What it does", "Typical gain", "Seen in")
 
 
-def page(rule: type[Codemod]) -> str:
-    """The rule's page in Markdown: what it declares, its docstring, its examples."""
+def page(rule: type[Codemod], folder: str = ".") -> str:
+    """The rule's page in Markdown: what it declares, its docstring, its examples.
+
+    Args:
+        rule: Whose page.
+        folder: Where the page lies in the repository, to which its links lead.
+    """
     first, _, body = _docstring(rule).partition("\n")
     declared = (
         f"- Farthest promise: {rule.promise}",
         f"- Default: {rule.default}",
         f"- From torch: {_version(rule)}",
         f"- Typical gain: {rule.gain}",
-        f"- Seen in: {_sources(rule, _linked)}",
+        f"- Seen in: {_sources(rule, partial(_linked, folder))}",
         f"- Shortens: {', '.join(str(phase) for phase in Phase if phase in rule.phases)}",
     )
     examples = (_example(each) for each in rule.examples)
@@ -60,8 +70,25 @@ def summary(rule: type[Codemod]) -> str:
 
 def markdown_table(rules: Iterable[type[Codemod]]) -> str:
     """The rules as a Markdown table, for README.md."""
-    rows = [_HEADER, tuple("---" for _ in _HEADER), *((*_row(rule), _sources(rule, _linked)) for rule in rules)]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+    rows = []
+    for rule in rules:
+        name, *cells = _row(rule)
+        rows.append((f"[{name}]({PAGES}/{name}.md)", *cells, _sources(rule, partial(_linked, "."))))
+    return _as_table(_HEADER, rows)
+
+
+def index(rules: Iterable[type[Codemod]]) -> str:
+    """The rules as a Markdown table beside their pages: what decides which page to read."""
+    rows = []
+    for rule in rules:
+        default = "" if rule.default is Default.ON else f", {rule.default}"
+        rows.append((f"[{rule.name()}]({rule.name()}.md)", summary(rule), f"{rule.promise}{default}", rule.gain))
+    return _as_table(("Rule", "What it does", "Farthest promise", "Typical gain"), rows)
+
+
+def _as_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def text_table(rules: Iterable[type[Codemod]]) -> Iterator[str]:
@@ -81,9 +108,9 @@ def _sources(rule: type[Codemod], written: Callable[[str], str]) -> str:
     return ", ".join(map(written, rule.gain_sources)) or "nowhere yet"
 
 
-def _linked(source: str) -> str:
-    """A source as a link of Markdown's."""
-    return f"<{source}>" if "://" in source else f"[{source.partition('#')[2]}]({source})"
+def _linked(folder: str, source: str) -> str:
+    """A source as a link of Markdown's, from a folder of the repository."""
+    return f"<{source}>" if "://" in source else f"[{source.partition('#')[2]}]({relpath(source, folder)})"
 
 
 def _version(rule: type[Codemod]) -> str:
