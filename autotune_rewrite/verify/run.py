@@ -203,6 +203,7 @@ def _config(
         "module": None,
         "argv": [""],
         "path": [],
+        "copies": [],
         "capability": plan.simulated,
         "seed": plan.seed + turn.offset,
         "offset": turn.offset,
@@ -217,6 +218,7 @@ def _config(
     if script is None or scratch is None:
         return config
     typed = plan.place(turn)
+    config["copies"] = [(str(own), str(copy)) for own, copy in scratch.places.items()]
     if plan.module:
         directory = scratch.place(Path.cwd().resolve())
         name = ".".join(script.relative_to(directory).with_suffix("").parts)

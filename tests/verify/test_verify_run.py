@@ -64,6 +64,47 @@ def ran(directory: Path, script: str, *, offset: int = 0, **options: object) -> 
     return run_script(plan, Turn("original", offset))
 
 
+def test_the_project_is_imported_from_its_copy_also_where_an_absolute_path_leads_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a module that was rewritten would not be the one that runs."""
+    ways = ("PYTHONPATH", "a path file", "a finder of setuptools")
+    sources = [tmp_path / f"src{number}" for number, _ in enumerate(ways)]
+    for number, source in enumerate(sources):
+        (source / f"package{number}").mkdir(parents=True)
+        (source / f"package{number}" / "__init__.py").write_text("x = 1\n")
+    site = tmp_path.parent / f"{tmp_path.name}-site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import importlib.util, sys, types\n"
+        f"sys.path.append({str(sources[1])!r})\n"
+        "finder = sys.modules['__editable___package2_finder'] = types.ModuleType('finder')\n"
+        f"finder.MAPPING = {{'package2': {str(sources[2] / 'package2')!r}}}\n"
+        "class Finder:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name in finder.MAPPING:\n"
+        "            place = finder.MAPPING[name]\n"
+        "            return importlib.util.spec_from_file_location(name, place + '/__init__.py')\n"
+        "sys.meta_path.append(Finder)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (site, sources[0], os.environ["PYTHONPATH"]))))
+
+    run = ran(
+        tmp_path,
+        """
+        import os
+        from pathlib import Path
+        import package0, package1, package2
+
+        here = Path.cwd()
+        print(*(Path(each.__file__).is_relative_to(here) for each in (package0, package1, package2)))
+        print(str(here / "src0") in os.environ["PYTHONPATH"].split(os.pathsep))
+        """,
+    )
+
+    assert run.lines == ("True True True", "True")
+
+
 def test_runs_as_python_script_py_does(tmp_path: Path) -> None:
     script = """
         import os, pickle, sys

@@ -91,6 +91,8 @@ class Config(TypedDict):
     argv: list[str]
     path: list[str]
     """The directories that take the place of the script's own at the head of ``sys.path``."""
+    copies: list[tuple[str, str]]
+    """Directories of the user, without links, and where they were copied to."""
     capability: str | None
     """Of the CUDA device to simulate; None: what torch finds is what there is."""
     seed: int
@@ -110,6 +112,34 @@ class Config(TypedDict):
     """Whether a launcher started this process with others: then only the one with rank 0 writes a record."""
     record: str
     """Where the record is written."""
+
+
+def import_copies(copies: list[tuple[str, str]]) -> None:
+    """Lets what was copied be imported from its copy, where an absolute path leads to the user's own.
+
+    ``PYTHONPATH`` has such paths, and packages that were installed to be edited (``pip install -e``).
+
+    Args:
+        copies: Directories of the user, without links, and where they were copied to.
+    """
+
+    def led(path: str) -> str:
+        real = os.path.realpath(path) if path else ""
+        inside = [pair for pair in copies if real == pair[0] or real.startswith(pair[0] + os.sep)]
+        if not inside:
+            return path
+        own, copy = max(inside, key=lambda pair: len(pair[0]))
+        place = copy + real[len(own) :]
+        linked = os.path.realpath(place) == real
+        return path if linked else place
+
+    sys.path[:] = map(led, sys.path)
+    if "PYTHONPATH" in os.environ:
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(led, os.environ["PYTHONPATH"].split(os.pathsep)))
+    for name, module in [*sys.modules.items()]:
+        installed = getattr(module, "MAPPING", None)
+        if name.startswith("__editable__") and isinstance(installed, dict):  # by setuptools
+            installed.update({each: led(path) for each, path in installed.items()})
 
 
 def seed_everything(seed: int, offset: int) -> None:
@@ -367,6 +397,7 @@ def main(watching: Callable[[Config], Recorder] = Recorder) -> int | str | None:
     config: Config = json.loads(configuration)
     if not getattr(sys.flags, "safe_path", False):
         sys.path[:1] = config["path"]
+    import_copies(config["copies"])
     sys.argv[:] = [config["argv"][0], *added, *config["argv"][1:]]  # some launchers add arguments of their own
     if config["capability"] is not None:
         simulate(config["capability"])
